@@ -1,0 +1,51 @@
+# Each target sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SEED ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format bench soak lock docs clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(READY)  ## Make .venv with the exact versions of requirements/dev.txt
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "frazil needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once; a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+run: $(READY)  ## Start Frazil on this machine (data in ./data)
+	@exec $(BIN)/frazil serve
+
+test: $(READY)  ## Lint, strict types and all tests
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not soak"
+
+lint: $(READY)  ## ruff, mypy --strict and the freshness of generated docs
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/python -m frazil.config.reference --check docs/configuration.md
+
+format: $(READY)  ## Format the code
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: $(READY)  ## Benchmarks, as ratios to what this machine can do
+	@$(BIN)/python -m bench
+
+soak: $(READY)  ## The fault runs in full (long); SEED=n repeats one
+	@FRAZIL_TEST_SEED=$(SEED) $(BIN)/python -m pytest -m soak -n 2 --dist loadgroup --timeout 3600
+
+docs: $(READY)  ## Write the generated parts of docs/
+	@$(BIN)/python -m frazil.config.reference docs/configuration.md
+
+lock:  ## Resolve requirements/ anew from pyproject.toml (needs uv)
+	@uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet -o requirements/run.txt
+	@uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet -c requirements/run.txt -o requirements/dev.txt
+
+clean:  ## Remove .venv and caches (never data/)
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

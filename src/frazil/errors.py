@@ -1,0 +1,303 @@
+"""Every error Frazil raises, as one tree.
+
+A kind right under `FrazilError` decides the process's exit code. `retryable` tells a caller whether the
+same call can succeed later without anybody changing anything.
+"""
+
+from __future__ import annotations
+
+
+class FrazilError(Exception):
+    """The root of all errors of Frazil; also raised for what fits no other kind."""
+
+    exit_code = 10
+    retryable = False
+
+
+# --- configuration ---------------------------------------------------------------------------------------
+
+
+class ConfigError(FrazilError):
+    """Raised when a setting is unknown, missing or wrong."""
+
+    exit_code = 1
+
+
+# --- Kafka -----------------------------------------------------------------------------------------------
+
+
+class KafkaError(FrazilError):
+    """Raised when a Kafka broker or a consumer group fails."""
+
+    exit_code = 2
+
+
+class ConnectionFailed(KafkaError):
+    """Raised when no broker can be reached."""
+
+    retryable = True
+
+
+class ConsumerGroup(KafkaError):
+    """Raised when joining or staying in the consumer group fails."""
+
+    retryable = True
+
+
+class OffsetCommit(KafkaError):
+    """Raised when group offsets cannot be committed."""
+
+    retryable = True
+
+
+class PartitionAssignment(KafkaError):
+    """Raised when assigned partitions cannot be taken over or given up."""
+
+    retryable = True
+
+
+class KafkaTimeout(KafkaError):
+    """Raised when a broker does not answer in time."""
+
+    retryable = True
+
+
+class BackpressureEngaged(KafkaError):
+    """Raised when consumption is paused because the log is full."""
+
+    retryable = True
+
+
+class MessageParse(KafkaError):
+    """Raised when a message cannot be decoded."""
+
+
+class ConsumerClosed(KafkaError):
+    """Raised when a closed consumer is used."""
+
+
+# --- buffer: what is in memory ---------------------------------------------------------------------------
+
+
+class BufferError(FrazilError):
+    """Raised when records cannot be kept in memory."""
+
+
+class BufferFull(BufferError):
+    """Raised when a buffer has no room for more records."""
+
+    retryable = True
+
+
+class LogFull(BufferFull):
+    """Raised when the tail of a log stayed full for the whole time an append may wait."""
+
+
+class ArrowConversion(BufferError):
+    """Raised when values cannot be turned into Arrow arrays."""
+
+
+class SchemaMismatch(BufferError):
+    """Raised when records do not fit the schema of their topic, nor a schema it may evolve to."""
+
+
+class MemoryAlignment(BufferError):
+    """Raised when a buffer handed in is not aligned as Arrow needs it."""
+
+
+class EmptyBuffer(BufferError):
+    """Raised when something is asked of a buffer that has no records."""
+
+
+class RecordTooLarge(BufferError):
+    """Raised when one append is larger than the log's limit."""
+
+
+# --- Iceberg ---------------------------------------------------------------------------------------------
+
+
+class IcebergError(FrazilError):
+    """Raised when a catalog or a table fails."""
+
+    exit_code = 3
+
+
+class CatalogConnection(IcebergError):
+    """Raised when the catalog cannot be reached."""
+
+    retryable = True
+
+
+class TableNotFound(IcebergError):
+    """Raised when a table is not in the catalog."""
+
+
+class SnapshotCommit(IcebergError):
+    """Raised when a snapshot could not be committed."""
+
+    retryable = True
+
+
+class ParquetWrite(IcebergError):
+    """Raised when a data file could not be written."""
+
+    retryable = True
+
+
+class SchemaEvolution(IcebergError):
+    """Raised when a table's schema cannot be changed as its topic needs."""
+
+
+class CasConflict(IcebergError):
+    """Raised when a table has changed since it was read."""
+
+    retryable = True
+
+
+class FileUpload(IcebergError):
+    """Raised when a data file could not be stored."""
+
+    retryable = True
+
+
+class TableSchemaMismatch(IcebergError):
+    """Raised when rows do not fit the schema of a table."""
+
+
+# --- log and transaction log -----------------------------------------------------------------------------
+
+
+class TransactionLogError(FrazilError):
+    """Raised when the log (its WAL, its segments) or the transaction log fails."""
+
+    exit_code = 5
+
+
+class LogCorrupted(TransactionLogError):
+    """Raised when bytes that were stored cannot be read back."""
+
+
+class ChecksumMismatch(LogCorrupted):
+    """Raised when a frame does not match its checksum."""
+
+
+class LogVersionUnsupported(TransactionLogError):
+    """Raised when a file was written by a newer version of Frazil."""
+
+
+class RecoveryFailed(TransactionLogError):
+    """Raised when the state after a stop cannot be rebuilt."""
+
+
+class CheckpointFailed(TransactionLogError):
+    """Raised when a checkpoint could not be written."""
+
+    retryable = True
+
+
+class WriteFailed(TransactionLogError):
+    """Raised when a frame could not be written; it is not stored."""
+
+    retryable = True
+
+
+class LogBroken(TransactionLogError):
+    """Raised when the disk failed in a way that leaves the newest frames unknown; reopening reads them again."""
+
+
+class PartitionLocked(TransactionLogError):
+    """Raised when another process on this machine holds the partition's directory."""
+
+    retryable = True
+
+
+class PartitionFenced(TransactionLogError):
+    """Raised when another writer came first; what was waiting is not stored and may be sent again."""
+
+    retryable = True
+
+
+class PartitionTaken(TransactionLogError):
+    """Raised when another writer owns a partition for good; its local records wait for `frazil log repair`."""
+
+
+class SequenceTooOld(TransactionLogError):
+    """Raised when a producer repeats a sequence so old that its offset is no longer known."""
+
+
+class SegmentsGone(TransactionLogError):
+    """Raised when a read starts before the first offset that is left."""
+
+
+class SegmentMissing(TransactionLogError):
+    """Raised when a segment that must exist does not, or is shorter than it must be."""
+
+
+class OffsetOutOfRange(TransactionLogError):
+    """Raised when a read goes past the end of the log."""
+
+
+class EpochChanged(TransactionLogError):
+    """Raised when a reader's position is in a part of the log that a new epoch replaced."""
+
+
+class TopicNotFound(TransactionLogError):
+    """Raised when a topic does not exist."""
+
+
+# --- everything else -------------------------------------------------------------------------------------
+
+
+class StorageError(FrazilError):
+    """Raised when an object store fails."""
+
+    exit_code = 4
+
+
+class StorageUnavailable(StorageError):
+    """Raised when an object store does not answer, or fails in a way that may pass; the outcome is unknown."""
+
+    retryable = True
+
+
+class ObjectExists(StorageError):
+    """Raised when a create-only put finds an object of that name."""
+
+
+class ObjectNotFound(StorageError):
+    """Raised when there is no object of that name."""
+
+
+class FrazilIoError(FrazilError):
+    """Raised when the local file system fails."""
+
+    exit_code = 4
+
+
+class DiskFull(FrazilIoError):
+    """Raised when the disk has no room; nothing of the call is stored."""
+
+    retryable = True
+
+
+class SerializationError(FrazilError):
+    """Raised when bytes and values cannot be turned into each other."""
+
+
+class ShutdownError(FrazilError):
+    """Raised when something is asked of a part that is shutting down."""
+
+    retryable = True
+
+
+class HealthCheckFailed(FrazilError):
+    """Raised when a running Frazil is unhealthy or does not answer."""
+
+    exit_code = 6
+    retryable = True
+
+
+class Interrupted(FrazilError):
+    """Raised when a signal ended the work."""
+
+    exit_code = 130
