@@ -1,0 +1,1 @@
+"""The durable log: what every door appends to, and every read and every pipeline batch starts from."""

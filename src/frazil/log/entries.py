@@ -1,0 +1,160 @@
+"""What the frames of a WAL file say.
+
+A file begins with a header that carries all a reader needs without any other file; then come records, new
+versions of the schema, and, after a clean stop, a mark that nothing is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from frazil.config.model import Sync
+from frazil.log import frames
+from frazil.log.epochs import Epochs
+from frazil.log.positions import Stored, decode_origins, encode_origins
+from frazil.log.schema import from_text, to_text
+
+_RECORDS = struct.Struct("<QIIqQII")
+
+
+class Kind(IntEnum):
+    HEADER = 1
+    RECORDS = 2
+    SCHEMA = 3
+    CLOSED = 4
+
+
+@dataclass(frozen=True)
+class FileHeader:
+    """The first frame of every WAL file."""
+
+    writer: str
+    former_writers: tuple[str, ...]
+    """Ids this WAL wrote under before; segments that carry them are ours as well."""
+    epochs: Epochs
+    first_offset: int
+    chain: int
+    sync: Sync
+    boot: str
+    created_ms: int
+    schemas: dict[int, pa.Schema]
+    positions: dict[str, Any] = field(repr=False)
+    """The full positions as of `first_offset`, as `Positions.to_json` has them."""
+
+    def encode(self) -> frames.Encoded:
+        return _encode_json(
+            Kind.HEADER,
+            {
+                "writer": self.writer,
+                "former_writers": self.former_writers,
+                "epochs": self.epochs.to_json(),
+                "first_offset": self.first_offset,
+                "chain": self.chain,
+                "sync": self.sync,
+                "boot": self.boot,
+                "created_ms": self.created_ms,
+                "schemas": {str(version): to_text(schema) for version, schema in self.schemas.items()},
+                "positions": self.positions,
+            },
+        )
+
+    @classmethod
+    def decode(cls, body: memoryview) -> FileHeader:
+        data = json.loads(bytes(body))
+        return cls(
+            writer=data["writer"],
+            former_writers=tuple(data["former_writers"]),
+            epochs=Epochs.from_json(data["epochs"]),
+            first_offset=data["first_offset"],
+            chain=data["chain"],
+            sync=data["sync"],
+            boot=data["boot"],
+            created_ms=data["created_ms"],
+            schemas={int(version): from_text(text) for version, text in data["schemas"].items()},
+            positions=data["positions"],
+        )
+
+
+class Entry(NamedTuple):
+    """Records of one frame: one or more appends that were committed together."""
+
+    offset: int
+    rows: int
+    schema_version: int
+    schema: pa.Schema
+    time_ms: int
+    appends: list[Stored]
+    """Those appends that have an origin."""
+    payload: pa.Buffer
+    """An Arrow IPC record batch message."""
+    chain: int
+    """A running checksum of all frames up to and with this one: two WALs that part ways differ in it."""
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.rows
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.payload.size)
+
+    def batch(self) -> pa.RecordBatch:
+        return pa.ipc.read_record_batch(self.payload, self.schema)
+
+
+def extend_chain(chain: int, crc: int) -> int:
+    return zlib.crc32(crc.to_bytes(4, "little"), chain)
+
+
+def encode_records(entry: Entry, synced_to: int) -> frames.Encoded:
+    """`synced_to` is how far the file is known to be on disk: damage before that byte is never a torn write."""
+    origins = encode_origins(entry.appends)
+    origins += b" " * (-len(origins) % 8)
+    head = _RECORDS.pack(entry.offset, entry.rows, entry.schema_version, entry.time_ms, synced_to, len(origins), 0)
+    return frames.encode(Kind.RECORDS, [head, origins, memoryview(entry.payload)])
+
+
+def decode_records(
+    data: pa.Buffer, view: memoryview, frame: frames.Frame, schemas: dict[int, pa.Schema], chain: int
+) -> tuple[Entry, int]:
+    """The records of a frame, without copying them, and its `synced_to`."""
+    start = frame.start + frames.BODY_START
+    offset, rows, schema_version, time_ms, synced_to, origins_length, _ = _RECORDS.unpack_from(view, start)
+    origins_start = start + _RECORDS.size
+    payload_start = origins_start + origins_length
+    origins = bytes(view[origins_start:payload_start]) if origins_length else b""
+    entry = Entry(
+        offset,
+        rows,
+        schema_version,
+        schemas[schema_version],
+        time_ms,
+        decode_origins(origins),
+        data.slice(payload_start, frame.end - 4 - payload_start),
+        extend_chain(chain, frame.crc),
+    )
+    return entry, synced_to
+
+
+def encode_schema(version: int, schema: pa.Schema) -> frames.Encoded:
+    return _encode_json(Kind.SCHEMA, {"version": version, "schema": to_text(schema)})
+
+
+def decode_schema(body: memoryview) -> tuple[int, pa.Schema]:
+    data = json.loads(bytes(body))
+    return data["version"], from_text(data["schema"])
+
+
+def encode_closed(end: int) -> frames.Encoded:
+    return _encode_json(Kind.CLOSED, {"end_offset": end})
+
+
+def _encode_json(kind: Kind, data: dict[str, Any]) -> frames.Encoded:
+    return frames.encode(kind, [json.dumps(data, separators=(",", ":")).encode()], fill=b" ")

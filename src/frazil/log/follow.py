@@ -1,0 +1,41 @@
+"""Following a partition: what is there, then every new record as soon as it can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+
+from frazil.log.reader import PartitionReader, Records
+
+STORE_POLL_SECONDS = 0.5
+"""How often a follower on another machine than the writer's looks for new segments."""
+WAIT_SECONDS = 0.5
+"""How often a follower looks whether it is to stop, or whether its writer has come or gone."""
+
+
+def follow(
+    reader: PartitionReader, start: int, *, epoch: str | None = None, stop: Callable[[], bool] = lambda: False
+) -> Iterator[Records]:
+    """Records from `start` on until `stop()`; `EpochChanged` when the position did not last."""
+    while not stop():
+        for records in reader.news(start, epoch):
+            yield records
+            start, epoch = records.end, records.epoch
+        if tail := reader.tail:
+            tail.wait(start, WAIT_SECONDS)
+        else:
+            time.sleep(STORE_POLL_SECONDS)
+
+
+async def follow_async(reader: PartitionReader, start: int, *, epoch: str | None = None) -> AsyncIterator[Records]:
+    """As `follow`, until it is cancelled; reading from the store happens in a thread."""
+    while True:
+        news = await asyncio.to_thread(reader.news, start, epoch)
+        while (records := await asyncio.to_thread(next, news, None)) is not None:
+            yield records
+            start, epoch = records.end, records.epoch
+        if tail := reader.tail:
+            await tail.wait_async(start, WAIT_SECONDS)
+        else:
+            await asyncio.sleep(STORE_POLL_SECONDS)

@@ -1,0 +1,129 @@
+"""One append-only file format for everything local: `[length u32][entry][crc32 u32]`, little-endian.
+
+An entry is `[magic "FZ"][version u8][kind u8][body]`. The checksum covers length and entry. Frames start at
+multiples of eight, so the Arrow buffers inside a body can be used straight from a mapped file, and a clean
+frame after a damaged one can be found again.
+
+A length of zero is the end: a file may be longer than what is written in it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from frazil.errors import ChecksumMismatch, LogVersionUnsupported
+
+VERSION = 1
+ALIGN = 8
+OVERHEAD = 12
+"""Bytes of a frame beside its body: length, magic, version, kind and checksum."""
+BODY_START = 8
+"""Where the body begins inside its frame."""
+MAX_BODY = 0xFFFF_FFF0
+
+_MAGIC = b"FZ"
+_HEAD = struct.Struct("<I2sBB")
+_U32 = struct.Struct("<I")
+
+Bytes = bytes | memoryview
+
+
+class Outcome(Enum):
+    NEED_MORE = "need more"
+    CORRUPT = "corrupt"
+
+
+class Frame(NamedTuple):
+    start: int
+    end: int
+    kind: int
+    version: int
+    crc: int
+
+    def body(self, data: memoryview) -> memoryview:
+        return data[self.start + BODY_START : self.end - 4]
+
+
+class Encoded(NamedTuple):
+    """A frame ready for `os.writev`."""
+
+    parts: list[Bytes]
+    size: int
+    crc: int
+
+
+def encode(kind: int, body: Sequence[Bytes], *, fill: bytes = b"\0") -> Encoded:
+    """Frame the parts of a body; `fill` pads it to the alignment, so bodies must tolerate a padded end."""
+    length = sum(map(len, body))
+    padding = -(length + OVERHEAD) % ALIGN
+    head = _HEAD.pack(length + padding + 4, _MAGIC, VERSION, kind)
+    crc = zlib.crc32(head)
+    for part in body:
+        crc = zlib.crc32(part, crc)
+    if padding:
+        crc = zlib.crc32(fill * padding, crc)
+    tail = fill * padding + _U32.pack(crc)
+    return Encoded([head, *body, tail], OVERHEAD + length + padding, crc)
+
+
+def read_frame(data: memoryview, start: int) -> Frame | Outcome:
+    """The frame at `start`, or why there is none."""
+    size = len(data)
+    if start + OVERHEAD > size:
+        return Outcome.NEED_MORE
+    length, magic, version, kind = _HEAD.unpack_from(data, start)
+    if length == 0:
+        return Outcome.NEED_MORE
+    if magic != _MAGIC or (length + 8) % ALIGN:
+        return Outcome.CORRUPT
+    end = start + length + 8
+    if end > size:
+        return Outcome.NEED_MORE
+    (crc,) = _U32.unpack_from(data, end - 4)
+    if zlib.crc32(data[start : end - 4]) != crc:
+        return Outcome.CORRUPT
+    return Frame(start, end, kind, version, crc)
+
+
+def scan(data: memoryview, start: int = 0) -> Iterator[Frame | Outcome]:
+    """Every clean frame from `start` on; the last item is the outcome that ended the scan."""
+    while isinstance(frame := read_frame(data, start), Frame):
+        yield frame
+        start = frame.end
+    yield frame
+
+
+def next_clean(data: memoryview, start: int) -> Frame | None:
+    """The first clean frame at or after `start`, whatever stands before it."""
+    needle = _MAGIC + bytes([VERSION])
+    window = 1 << 20
+    position = start + 4
+    while position < len(data):
+        chunk = bytes(data[position : position + window + len(needle)])
+        found = chunk.find(needle)
+        while found >= 0:
+            candidate = position + found - 4
+            if candidate % ALIGN == 0 and isinstance(frame := read_frame(data, candidate), Frame):
+                return frame
+            found = chunk.find(needle, found + 1)
+        position += window
+    return None
+
+
+def check_version(frame: Frame, where: str) -> None:
+    if frame.version > VERSION:
+        raise LogVersionUnsupported(
+            f"{where}, byte {frame.start}: written by a newer version of Frazil (format {frame.version}; this one "
+            f"reads up to {VERSION}). Run the newer version, or let it seal the log first."
+        )
+
+
+def damaged(where: str, start: int, why: str) -> ChecksumMismatch:
+    return ChecksumMismatch(
+        f"{where} is damaged at byte {start}: {why}. `frazil log verify` shows the extent, `frazil log repair` "
+        f"salvages what is clean."
+    )

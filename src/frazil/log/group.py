@@ -1,0 +1,121 @@
+"""Group commit: appends that come while another is being written are written together, as one frame.
+
+Whoever finds nobody writing becomes the leader; the others wait for their group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError
+from frazil.log.positions import Origin
+from frazil.log.signal import resolve
+from frazil.log.topics import SchemaVersion
+
+
+class Ack(NamedTuple):
+    """An append is stored, as durably as `durability` says."""
+
+    offset: int
+    rows: int
+    epoch: str
+    durability: Literal["local", "object"]
+    duplicate: bool = False
+    """It had been stored before, at this offset, and was not stored again."""
+
+
+class Append(NamedTuple):
+    batch: pa.RecordBatch
+    origin: Origin | None
+
+
+class Group:
+    """Appends of one schema that share one frame and one fate."""
+
+    def __init__(self, schema: SchemaVersion) -> None:
+        self.schema = schema
+        self.appends: list[Append] = []
+        self.nbytes = 0
+        self.done = False
+        self.acked_at = 0
+        """The offset that must be safe before the group is acknowledged."""
+        self.outcomes: list[Ack | FrazilError] = []
+        self._event: threading.Event | None = None
+        self._futures: list[asyncio.Future[None]] = []
+
+    def event(self) -> threading.Event:
+        if self._event is None:
+            self._event = threading.Event()
+        return self._event
+
+    def future(self) -> asyncio.Future[None]:
+        """One future per event loop, shared by all who wait in it."""
+        loop = asyncio.get_running_loop()
+        for future in self._futures:
+            if future.get_loop() is loop:
+                return future
+        future = loop.create_future()
+        self._futures.append(future)
+        return future
+
+    def finish(self) -> None:
+        self.done = True
+        if self._event:
+            self._event.set()
+        for future in self._futures:
+            resolve(future)
+
+    def fail(self, error: FrazilError) -> None:
+        self.outcomes = [error] * len(self.appends)
+        self.finish()
+
+    def outcome(self, index: int) -> Ack:
+        outcome = self.outcomes[index]
+        if isinstance(outcome, FrazilError):
+            raise outcome
+        return outcome
+
+
+class GroupQueue:
+    """Groups on their way to the disk. Every method but `next` is called under `lock`."""
+
+    def __init__(self, max_group_bytes: int) -> None:
+        self.lock = threading.Lock()
+        self.nbytes = 0
+        self.busy = False
+        """Somebody is writing groups and will look here again before stopping."""
+        self._max_group_bytes = max_group_bytes
+        self._groups: deque[Group] = deque()
+
+    def add(self, schema: SchemaVersion, append: Append, nbytes: int) -> tuple[Group, int]:
+        groups = self._groups
+        group = groups[-1] if groups else None
+        if group is None or group.schema is not schema or group.nbytes + nbytes > self._max_group_bytes:
+            group = Group(schema)
+            groups.append(group)
+        group.appends.append(append)
+        group.nbytes += nbytes
+        self.nbytes += nbytes
+        return group, len(group.appends) - 1
+
+    def lead(self) -> bool:
+        """True when the caller is now the one who writes."""
+        if self.busy:
+            return False
+        self.busy = True
+        return True
+
+    def next(self) -> Group | None:
+        """The next group for the leader, who stops leading when there is none."""
+        with self.lock:
+            if not self._groups:
+                self.busy = False
+                return None
+            group = self._groups.popleft()
+            self.nbytes -= group.nbytes
+            return group

@@ -1,0 +1,74 @@
+"""Where things are: keys in the object store, folders on the local disk, and what names may look like."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from frazil.errors import ConfigError
+
+QUEUE = "queue/"
+_TOPIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,248}")
+_SEGMENT = re.compile(r"(\d{20})\.parquet")
+_PARTITION = re.compile(r"\d{5}")
+
+
+def check_topic(name: str) -> str:
+    if not _TOPIC.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot be a topic: use 1 to 249 letters, digits, dots, underscores and dashes, and begin with "
+            f"a letter, a digit or an underscore."
+        )
+    return name
+
+
+def topic_prefix(topic: str) -> str:
+    return f"{QUEUE}{topic}/"
+
+
+def schema_prefix(topic: str) -> str:
+    return f"{topic_prefix(topic)}schema/"
+
+
+def schema_key(topic: str, version: int) -> str:
+    return f"{schema_prefix(topic)}{version:010d}.json"
+
+
+def partition_prefix(topic: str, partition: int) -> str:
+    return f"{topic_prefix(topic)}{partition:05d}/"
+
+
+def parse_partition(folder: str) -> int | None:
+    """The partition that a folder's name means, if it means one."""
+    name = folder.rstrip("/").rpartition("/")[2]
+    return int(name) if _PARTITION.fullmatch(name) else None
+
+
+def segment_key(topic: str, partition: int, first_offset: int) -> str:
+    return f"{partition_prefix(topic, partition)}{first_offset:020d}.parquet"
+
+
+def parse_segment(key: str) -> int | None:
+    """The first offset of the segment that a key names, if it names one."""
+    match = _SEGMENT.fullmatch(key.rpartition("/")[2])
+    return int(match[1]) if match else None
+
+
+def low_prefix(topic: str, partition: int) -> str:
+    return f"{partition_prefix(topic, partition)}low/"
+
+
+def low_key(topic: str, partition: int, offset: int) -> str:
+    return f"{low_prefix(topic, partition)}{offset:020d}"
+
+
+def claim_key(topic: str, partition: int) -> str:
+    return f"{partition_prefix(topic, partition)}writer.json"
+
+
+def wal_root(data_dir: Path) -> Path:
+    return data_dir / "wal"
+
+
+def wal_directory(data_dir: Path, topic: str, partition: int) -> Path:
+    return wal_root(data_dir) / topic / f"{partition:05d}"

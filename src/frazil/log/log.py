@@ -1,0 +1,255 @@
+"""The log of one process: opens writers and readers, seals and syncs in the background."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from frazil.config.model import Config
+from frazil.errors import FrazilError, PartitionLocked, PartitionTaken, TopicNotFound
+from frazil.log import layout
+from frazil.log.claims import claim, node_name, owner
+from frazil.log.disk import DirectoryLock
+from frazil.log.opening import open_writer
+from frazil.log.options import WriterOptions
+from frazil.log.reader import PartitionReader, TailSource
+from frazil.log.sealer import Sealer
+from frazil.log.store import ObjectStore, open_store
+from frazil.log.syncer import Syncer
+from frazil.log.tail import SealedTail
+from frazil.log.topics import TopicSchemas, list_partitions, list_topics
+from frazil.log.wal_recovery import wal_files
+from frazil.log.wal_tail import WalTail
+from frazil.log.world import World
+from frazil.log.writer import PartitionWriter
+
+logger = logging.getLogger(__name__)
+
+COMMIT_THREADS = 8
+
+
+class Log:
+    """Thread-safe. Close it, or use it as a context manager."""
+
+    def __init__(self, config: Config, *, store: ObjectStore | None = None, world: World | None = None) -> None:
+        self.config = config
+        self.world = world or World()
+        self.store = store or open_store(config.store, config.data_dir)
+        self._schemas: dict[str, TopicSchemas] = {}
+        self._writers: dict[tuple[str, int], PartitionWriter] = {}
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._executor = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="frazil-commit")
+        self._sealer = Sealer(self.world)
+        self._syncer = Syncer(config.log.sync_interval_ms / 1000)
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def writer(self, topic: str, schema: pa.Schema | None = None, *, partition: int | None = None) -> PartitionWriter:
+        """The writer of a partition: of the given one, or of one that is free for this process.
+
+        A topic that does not exist yet is created with `schema`.
+        """
+        layout.check_topic(topic)
+        with self._opening:
+            if found := self._open_already(topic, partition):
+                return found
+            schemas = self.schemas(topic)
+            if schema is not None:
+                schemas.admit(schema)
+            elif schemas.latest() is None:
+                raise TopicNotFound(f"Topic {topic!r} does not exist, and no schema was given to create it with.")
+            return self._open(topic, partition) if partition is not None else self._open_free(topic)
+
+    def _open_already(self, topic: str, partition: int | None) -> PartitionWriter | None:
+        with self._lock:
+            for (name, number), writer in self._writers.items():
+                if name == topic and partition in (None, number):
+                    return writer
+        return None
+
+    def _open_free(self, topic: str) -> PartitionWriter:
+        """A partition of this node that no other process holds, or a new one."""
+        node = self._node()
+        for partition in self._local_partitions(topic):
+            if (writer := self._try_open(topic, partition)) is not None:
+                return writer
+        known = list_partitions(self.store, topic)
+        for partition in known:
+            if owner(self.store, topic, partition) == node and (writer := self._try_open(topic, partition)):
+                return writer
+        partition = known[-1] + 1 if known else 0
+        while not claim(self.store, topic, partition, node, self.world):
+            partition += 1
+        return self._open(topic, partition)
+
+    def _try_open(self, topic: str, partition: int) -> PartitionWriter | None:
+        try:
+            return self._open(topic, partition)
+        except (PartitionLocked, PartitionTaken) as error:
+            logger.info("partition not free", extra={"topic": topic, "partition": partition, "reason": str(error)})
+            return None
+
+    def _options(self, topic: str) -> WriterOptions:
+        return WriterOptions.of(self.config.log, self.config.topic(topic))
+
+    def _open(self, topic: str, partition: int, options: WriterOptions | None = None) -> PartitionWriter:
+        options = options or self._options(topic)
+        directory = layout.wal_directory(self.config.data_dir, topic, partition)
+        if options.ack == "object" and wal_files(directory):
+            self._retire_wal(topic, partition, directory)
+        if options.ack == "local" and not claim(self.store, topic, partition, self._node(), self.world):
+            raise PartitionTaken(
+                f"{topic}/{partition} belongs to node {owner(self.store, topic, partition)}, not to this one "
+                f"({self._node()})."
+            )
+        writer = open_writer(
+            topic,
+            partition,
+            directory=directory,
+            store=self.store,
+            schemas=self.schemas(topic),
+            options=options,
+            world=self.world,
+            executor=self._executor,
+            on_change=self._sealer.wake,
+        )
+        with self._lock:
+            self._writers[topic, partition] = writer
+        self._sealer.add(writer)
+        if options.ack == "local" and options.sync == "periodic":
+            self._syncer.add(writer)
+        return writer
+
+    def _retire_wal(self, topic: str, partition: int, directory: Path) -> None:
+        """The topic had `ack: local` before: seal what its WAL holds, then do without."""
+        self._adopt(topic, partition)
+        with DirectoryLock(directory):
+            for path in wal_files(directory):
+                path.unlink()
+
+    def _node(self) -> str:
+        return node_name(self.config.data_dir, self.config.node, self.world)
+
+    def _local_partitions(self, topic: str) -> list[int]:
+        folder = layout.wal_root(self.config.data_dir) / topic
+        if not folder.is_dir():
+            return []
+        return sorted(p for p in (layout.parse_partition(child.name) for child in folder.iterdir()) if p is not None)
+
+    def release(self, writer: PartitionWriter) -> None:
+        """Close one writer; what it has not sealed stays in its WAL."""
+        self._sealer.remove(writer)
+        self._syncer.remove(writer)
+        with self._lock:
+            self._writers.pop((writer.topic, writer.partition), None)
+        writer.close()
+
+    @property
+    def writers(self) -> list[PartitionWriter]:
+        with self._lock:
+            return list(self._writers.values())
+
+    def adopt_orphans(self) -> int:
+        """Seal what processes that are gone have left in WALs of this node; how many were found."""
+        found = 0
+        root = layout.wal_root(self.config.data_dir)
+        for folder in sorted(root.glob("*/*")) if root.is_dir() else []:
+            partition = layout.parse_partition(folder.name)
+            topic = folder.parent.name
+            if partition is None or self._open_already(topic, partition) or not _has_records(folder):
+                continue
+            with self._opening:
+                found += self._adopt(topic, partition)
+        return found
+
+    def _adopt(self, topic: str, partition: int) -> bool:
+        options = replace(self._options(topic), ack="local")
+        try:
+            writer = self._open(topic, partition, options)
+        except PartitionLocked:
+            return False
+        try:
+            writer.seal_all()
+        finally:
+            self.release(writer)
+        return True
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def schemas(self, topic: str) -> TopicSchemas:
+        with self._lock:
+            if topic not in self._schemas:
+                self._schemas[topic] = TopicSchemas(self.store, topic)
+            return self._schemas[topic]
+
+    def topics(self) -> list[str]:
+        return list_topics(self.store)
+
+    def partitions(self, topic: str) -> list[int]:
+        return sorted({*list_partitions(self.store, topic), *self._local_partitions(topic)})
+
+    def reader(self, topic: str, partition: int, *, provisional: bool = False) -> PartitionReader:
+        """`provisional` adds rows of `ack: object` that are not sealed, whose offsets may still change."""
+        directory = layout.wal_directory(self.config.data_dir, topic, partition)
+        elsewhere: WalTail | None = None
+
+        def tail() -> TailSource | None:
+            nonlocal elsewhere
+            with self._lock:
+                writer = self._writers.get((topic, partition))
+            if writer is not None:
+                stable = writer.options.ack == "local" or provisional
+                return writer.tail if stable else SealedTail(writer.tail)
+            if wal_files(directory):
+                elsewhere = elsewhere or WalTail(directory)
+                return elsewhere
+            return None
+
+        return PartitionReader(self.store, self.schemas(topic), topic, partition, tail)
+
+    # --- state ---------------------------------------------------------------------------------------------
+
+    def problems(self) -> dict[str, FrazilError]:
+        """Partitions that are stopped or cannot be sealed, and why."""
+        stopped = {f"{w.topic}/{w.partition}": w.stopped for w in self.writers if w.stopped}
+        return {**self._sealer.problems(), **stopped}
+
+    def close(self, *, seal: bool = True) -> None:
+        """Refuse appends, finish those under way, seal what can be sealed, and let go."""
+        for writer in self.writers:
+            writer.refuse()
+        self._syncer.stop()
+        self._sealer.stop()
+        for writer in self.writers:
+            if seal:
+                self._seal_last(writer)
+            self.release(writer)
+        self._executor.shutdown(wait=True)
+
+    def _seal_last(self, writer: PartitionWriter) -> None:
+        try:
+            writer.drain()
+            writer.seal_all()
+        except FrazilError as error:
+            kept = "its WAL keeps them" if writer.options.ack == "local" else "nobody was told they are stored"
+            logger.warning(
+                "records were not sealed before stopping; " + kept,
+                extra={"topic": writer.topic, "partition": writer.partition, "reason": str(error)},
+            )
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _has_records(folder: Path) -> bool:
+    view = WalTail(folder).view()
+    return view is not None and bool(view.entries)

@@ -1,0 +1,69 @@
+"""Opening the writer of a partition: lock, recovery, and the state to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+
+from frazil.log.disk import DirectoryLock
+from frazil.log.index import SegmentIndex
+from frazil.log.options import WriterOptions
+from frazil.log.starting import Start, start_from_store, start_from_wal, start_new_wal
+from frazil.log.store import ObjectStore
+from frazil.log.store.durable import make_folder
+from frazil.log.topics import TopicSchemas
+from frazil.log.wal import Wal
+from frazil.log.world import World
+from frazil.log.writer import PartitionWriter
+
+
+def open_writer(
+    topic: str,
+    partition: int,
+    *,
+    directory: Path,
+    store: ObjectStore,
+    schemas: TopicSchemas,
+    options: WriterOptions,
+    world: World,
+    executor: Executor,
+    on_change: Callable[[PartitionWriter], None] = lambda _: None,
+) -> PartitionWriter:
+    """Take the partition over from whoever wrote it before, here or elsewhere."""
+    make_folder(directory)
+    lock = DirectoryLock(directory)
+    try:
+        index = SegmentIndex(store, topic, partition)
+        index.refresh()
+        where = f"{topic}/{partition}"
+        wal: Wal | None = None
+        if options.ack == "local":
+            prefill = options.max_file_bytes if options.sync == "always" else 0
+            wal = Wal(directory, boot=world.boot_id(), prefill=prefill)
+            start = _start(wal, index, world, options, where)
+        else:
+            start = start_from_store(index, world, options.sources)
+        return PartitionWriter(
+            topic,
+            partition,
+            store=store,
+            schemas=schemas,
+            options=options,
+            world=world,
+            executor=executor,
+            start=start,
+            wal=wal,
+            lock=lock,
+            on_change=on_change,
+        )
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _start(wal: Wal, index: SegmentIndex, world: World, options: WriterOptions, where: str) -> Start:
+    recovered = wal.recover()
+    if recovered is None:
+        return start_new_wal(index, world, options.sources, where)
+    return start_from_wal(recovered, index, world, options.sources, where)

@@ -1,0 +1,40 @@
+"""How one partition's writer behaves: the settings of `log` with what its topic does differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from frazil.config.model import MIB, Ack, LogConfig, SourcesConfig, Sync, TopicConfig
+
+
+@dataclass(frozen=True)
+class WriterOptions:
+    ack: Ack = "local"
+    sync: Sync = "periodic"
+    max_file_bytes: int = 64 * MIB
+    max_append_bytes: int = 32 * MIB
+    max_tail_bytes: int = 256 * MIB
+    append_timeout: float = 10.0
+    seal_seconds: float = 10.0
+    seal_bytes: int = 64 * MIB
+    seal_rows: int = 1_000_000
+    compression_level: int = 1
+    sources: SourcesConfig = field(default_factory=SourcesConfig)
+
+    @classmethod
+    def of(cls, log: LogConfig, topic: TopicConfig) -> WriterOptions:
+        seal = topic.seal or log.seal
+        linger = topic.linger_ms or log.linger_ms
+        return cls(
+            ack=topic.ack,
+            sync=topic.sync or log.sync,
+            max_file_bytes=log.max_file_size_mb * MIB,
+            max_append_bytes=log.max_append_mb * MIB,
+            max_tail_bytes=log.max_tail_mb * MIB,
+            append_timeout=log.append_timeout_seconds,
+            seal_seconds=linger / 1000 if topic.ack == "object" else seal.interval_seconds,
+            seal_bytes=seal.max_mb * MIB,
+            seal_rows=seal.max_rows,
+            compression_level=log.compression_level,
+            sources=log.sources,
+        )

@@ -1,0 +1,206 @@
+"""What fed a partition, and how far: carried inside the log, so that nothing else has to remember it.
+
+Three kinds of feeders:
+- a *source* that can be replayed (a Kafka partition) has an identity and the next position to read;
+- a *producer* numbers its appends, so that one sent again is recognised;
+- a *request* without numbers is recognised by its hash for a while.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from frazil.config.model import SourcesConfig
+from frazil.errors import SequenceTooOld
+
+REMEMBERED_SEQUENCES = 5
+"""Appends of one producer that can be repeated: as many as Kafka's idempotent producer may have in flight."""
+
+_REQUEST = struct.Struct("<QIq")
+
+
+class Source(NamedTuple):
+    """A replayable feeder after an append: `identity` changes when it is deleted and made anew."""
+
+    name: str
+    identity: str
+    next_position: int
+
+
+class Sequence(NamedTuple):
+    producer: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where one append came from."""
+
+    source: Source | None = None
+    sequence: Sequence | None = None
+    request: bytes | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            name: value
+            for name, value in (
+                ("source", self.source),
+                ("sequence", self.sequence),
+                ("request", self.request.hex() if self.request else None),
+            )
+            if value is not None
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Origin:
+        return cls(
+            Source(*data["source"]) if "source" in data else None,
+            Sequence(*data["sequence"]) if "sequence" in data else None,
+            bytes.fromhex(data["request"]) if "request" in data else None,
+        )
+
+
+class Stored(NamedTuple):
+    """One append as it stands in the log."""
+
+    offset: int
+    rows: int
+    origin: Origin
+
+
+class Place(NamedTuple):
+    """Where an append that was seen before is stored."""
+
+    offset: int
+    rows: int
+
+
+@dataclass
+class _Producer:
+    seen_ms: int
+    appends: list[tuple[int, int, int]] = field(default_factory=list)
+    """The newest (number, offset, rows), oldest first."""
+
+
+class Positions:
+    """The live positions of everything that feeds one partition, as of one offset."""
+
+    def __init__(self, limits: SourcesConfig | None = None) -> None:
+        self._limits = limits or SourcesConfig()
+        self._sources: dict[str, tuple[str, int]] = {}
+        self._producers: dict[str, _Producer] = {}
+        self._requests: dict[bytes, tuple[int, int, int]] = {}
+
+    def source(self, name: str) -> Source | None:
+        found = self._sources.get(name)
+        return Source(name, *found) if found else None
+
+    @property
+    def sources(self) -> list[Source]:
+        return [Source(name, *value) for name, value in self._sources.items()]
+
+    def find(self, origin: Origin) -> Place | None:
+        """Where this very append is stored already, if it is."""
+        if origin.sequence and (producer := self._producers.get(origin.sequence.producer)):
+            for number, offset, rows in reversed(producer.appends):
+                if number == origin.sequence.number:
+                    return Place(offset, rows)
+            if origin.sequence.number < producer.appends[-1][0]:
+                raise SequenceTooOld(
+                    f"Producer {origin.sequence.producer!r} repeats sequence {origin.sequence.number}, but only its "
+                    f"newest {REMEMBERED_SEQUENCES} are remembered (from {producer.appends[0][0]} on)."
+                )
+        if origin.request and (request := self._requests.get(origin.request)):
+            return Place(request[0], request[1])
+        return None
+
+    def apply(self, appends: Iterable[Stored], now_ms: int) -> None:
+        for offset, rows, origin in appends:
+            if origin.source:
+                self._sources[origin.source.name] = (origin.source.identity, origin.source.next_position)
+            if origin.sequence:
+                producer = self._producers.pop(origin.sequence.producer, None) or _Producer(now_ms)
+                producer.seen_ms = now_ms
+                producer.appends.append((origin.sequence.number, offset, rows))
+                del producer.appends[:-REMEMBERED_SEQUENCES]
+                self._producers[origin.sequence.producer] = producer
+            if origin.request:
+                self._requests.pop(origin.request, None)
+                self._requests[origin.request] = (offset, rows, now_ms)
+        self._forget(now_ms)
+
+    def _forget(self, now_ms: int) -> None:
+        """Drop what is too old or too much; both maps are ordered by the time they were last touched."""
+        too_old = now_ms - int(self._limits.ttl_seconds * 1000)
+        while self._producers and (
+            len(self._producers) > self._limits.max_producers
+            or next(iter(self._producers.values())).seen_ms < too_old
+        ):
+            del self._producers[next(iter(self._producers))]
+        too_old = now_ms - int(self._limits.request_ttl_seconds * 1000)
+        while self._requests and (
+            len(self._requests) > self._limits.max_requests or next(iter(self._requests.values()))[2] < too_old
+        ):
+            del self._requests[next(iter(self._requests))]
+
+    def copy(self) -> Positions:
+        other = Positions(self._limits)
+        other._sources = dict(self._sources)
+        other._producers = {k: _Producer(v.seen_ms, list(v.appends)) for k, v in self._producers.items()}
+        other._requests = dict(self._requests)
+        return other
+
+    def to_json(self) -> dict[str, Any]:
+        packed = b"".join(
+            bytes([len(digest)]) + digest + _REQUEST.pack(*value) for digest, value in self._requests.items()
+        )
+        return {
+            "sources": self._sources,
+            "producers": {name: [p.seen_ms, p.appends] for name, p in self._producers.items()},
+            "requests": base64.b64encode(packed).decode(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], limits: SourcesConfig | None = None) -> Positions:
+        positions = cls(limits)
+        positions._sources = {name: (value[0], value[1]) for name, value in data["sources"].items()}
+        positions._producers = {
+            name: _Producer(seen, [(a[0], a[1], a[2]) for a in appends])
+            for name, (seen, appends) in data["producers"].items()
+        }
+        packed = base64.b64decode(data["requests"])
+        at = 0
+        while at < len(packed):
+            length = packed[at]
+            start = at + 1 + length
+            positions._requests[packed[at + 1 : start]] = _REQUEST.unpack_from(packed, start)
+            at = start + _REQUEST.size
+        return positions
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Positions) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        few = dict(islice(self._producers.items(), 3))
+        return f"Positions(sources={self._sources}, producers={few}…, requests={len(self._requests)})"
+
+
+def encode_origins(appends: list[Stored]) -> bytes:
+    """The changes one WAL frame carries."""
+    if not appends:
+        return b""
+    return json.dumps([[a.offset, a.rows, a.origin.to_json()] for a in appends], separators=(",", ":")).encode()
+
+
+def decode_origins(data: bytes) -> list[Stored]:
+    if not data:
+        return []
+    return [Stored(offset, rows, Origin.from_json(origin)) for offset, rows, origin in json.loads(data)]

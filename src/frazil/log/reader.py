@@ -1,0 +1,197 @@
+"""Reading a partition: an unbroken run of records, or an error that says what is missing. Never less.
+
+What is sealed comes from segments, the rest from the tail: of the writer in this process, of one in another
+process on this machine, or of nobody (then the sealed end is the end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from frazil.errors import LogCorrupted, OffsetOutOfRange, SegmentMissing
+from frazil.log.entries import Entry
+from frazil.log.epochs import Epochs
+from frazil.log.index import SegmentIndex
+from frazil.log.schema import conform
+from frazil.log.segments import Segment, read_records
+from frazil.log.store import ObjectStore
+from frazil.log.tail import TailView
+from frazil.log.topics import TopicSchemas
+
+BATCH_ROWS = 65_536
+
+
+class TailSource(Protocol):
+    def view(self, start: int = 0) -> TailView | None:
+        """The tail from `start` on; None when there is nothing to join with the segments."""
+
+    def wait(self, offset: int, timeout: float) -> bool:
+        """Block until there is something at `offset`; False when the timeout came first."""
+
+    async def wait_async(self, offset: int, timeout: float) -> bool: ...
+
+
+class Position(NamedTuple):
+    """Where a reader is. The epoch makes a position that did not last recognisable."""
+
+    epoch: str
+    offset: int
+
+
+class Records(NamedTuple):
+    """A run of records; the first one's offset is `offset`, the others follow without gaps."""
+
+    offset: int
+    batch: pa.RecordBatch
+    epoch: str
+
+    @property
+    def end(self) -> int:
+        return self.offset + int(self.batch.num_rows)
+
+    @property
+    def next(self) -> Position:
+        return Position(self.epoch, self.end)
+
+
+class Bounds(NamedTuple):
+    start: int
+    sealed_end: int
+    end: int
+    epochs: Epochs | None
+
+
+class _Plan(NamedTuple):
+    segments: list[Segment]
+    entries: list[Entry]
+    schema: pa.Schema
+    epochs: Epochs
+
+
+class PartitionReader:
+    """Each reader belongs to one thread or task."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        schemas: TopicSchemas,
+        topic: str,
+        partition: int,
+        tail: Callable[[], TailSource | None] = lambda: None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._store = store
+        self._schemas = schemas
+        self._index = SegmentIndex(store, topic, partition)
+        self._tail = tail
+
+    @property
+    def tail(self) -> TailSource | None:
+        return self._tail()
+
+    def bounds(self) -> Bounds:
+        """What can be read now."""
+        view, sealed_end = self._join(0)
+        start = self._index.start if self._index.firsts or view is None else view.start
+        newest = self._index.newest()
+        epochs = view.epochs if view else newest.epochs if newest else None
+        return Bounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
+
+    def read(
+        self, start: int, end: int | None = None, *, epoch: str | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Records]:
+        """Records `[start, end)`; without an end, all there are now.
+
+        With an epoch the position is checked first: `EpochChanged` when it did not last.
+        """
+        view, sealed_end = self._join(start)
+        log_end = max(sealed_end, view.end if view else 0)
+        if end is None:
+            end = log_end
+        if not 0 <= start <= end <= log_end:
+            if epoch is not None and (epochs := self._epochs(view)):
+                epochs.check(epoch, start, self._where)
+            raise OffsetOutOfRange(
+                f"{self._where}: asked for offsets {start} to {end}, but the log ends at {log_end}."
+            )
+        if start == end:
+            return iter(())
+        plan = self._plan(start, end, view, sealed_end)
+        if epoch is not None:
+            plan.epochs.check(epoch, start, self._where)
+        return self._run(plan, start, end, columns)
+
+    def news(self, start: int, epoch: str | None = None) -> Iterator[Records]:
+        """As `read` up to the end, but without asking the store when memory has it all."""
+        source = self._tail()
+        view = source.view(start) if source else None
+        if view is None or start < view.start or start > view.end:
+            return self.read(start, epoch=epoch)
+        if epoch is not None:
+            view.epochs.check(epoch, start, self._where)
+        if start == view.end:
+            return iter(())
+        plan = _Plan([], view.entries, view.entries[-1].schema, view.epochs)
+        return self._run(plan, start, view.end, None)
+
+    @property
+    def _where(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+    def _join(self, start: int) -> tuple[TailView | None, int]:
+        """The tail and the sealed end, in this order: what leaves the tail meanwhile is then in the segments."""
+        source = self._tail()
+        view = source.view(start) if source else None
+        self._index.refresh()
+        sealed_end = self._index.sealed_end()
+        newest = self._index.newest()
+        if view and newest and newest.writer not in view.writers and newest.end > view.start:
+            # Somebody else went on with this partition: what this tail holds is not part of the log.
+            view = None
+        return view, sealed_end
+
+    def _epochs(self, view: TailView | None) -> Epochs | None:
+        newest = self._index.newest()
+        return view.epochs if view else newest.epochs if newest else None
+
+    def _plan(self, start: int, end: int, view: TailView | None, sealed_end: int) -> _Plan:
+        border = min(end, view.start if view else sealed_end)
+        if start < border and start < self._index.start:
+            raise self._index.gone(start)
+        segments = list(self._index.run(start, border)) if start < border else []
+        entries = [e for e in view.entries if e.end > start and e.offset < end] if view else []
+        version = max([s.schema_version for s in segments] + [e.schema_version for e in entries])
+        epochs = self._epochs(view)
+        assert epochs
+        return _Plan(segments, entries, self._schemas.get(version), epochs)
+
+    def _run(self, plan: _Plan, start: int, end: int, columns: Sequence[str] | None) -> Iterator[Records]:
+        schema = plan.schema
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
+        for segment in plan.segments:
+            table = self._segment(segment, columns)
+            offset = max(start, segment.first)
+            rows = table.slice(offset - segment.first, min(end, segment.end) - offset)
+            for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+                yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
+                offset += batch.num_rows
+        for entry in plan.entries:
+            offset = max(start, entry.offset)
+            batch = entry.batch().slice(offset - entry.offset, min(end, entry.end) - offset)
+            if columns is not None:
+                batch = batch.select([name for name in columns if name in batch.schema.names])
+            yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
+
+    def _segment(self, segment: Segment, columns: Sequence[str] | None) -> pa.Table:
+        try:
+            return read_records(self._store, segment, columns)
+        except (SegmentMissing, LogCorrupted):
+            self._index.refresh()
+            if self._index.low > segment.first:
+                raise self._index.gone(segment.first) from None
+            raise

@@ -1,0 +1,123 @@
+"""Putting segments: one at a time, the same bytes again until the outcome is known.
+
+Names hold the first offset only, so two writers collide instead of forking the log.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from frazil.errors import ObjectExists
+from frazil.log import segments
+from frazil.log.entries import Entry
+from frazil.log.epochs import Epochs
+from frazil.log.index import SegmentIndex
+from frazil.log.options import WriterOptions
+from frazil.log.positions import Positions
+from frazil.log.schema import conform
+from frazil.log.segments import Segment
+from frazil.log.starting import Start
+from frazil.log.store import ObjectStore
+from frazil.log.tail import Tail
+from frazil.log.topics import TopicSchemas
+from frazil.log.world import World
+
+
+class Draft(NamedTuple):
+    """A segment that is put or about to be, its outcome not known yet."""
+
+    segment: Segment
+    data: pa.Buffer
+    entries: list[Entry]
+
+
+class Fenced(Exception):
+    """Raised when the segment's name belongs to another writer; says how that was found out."""
+
+
+class Sealing:
+    """Called by one thread at a time."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        store: ObjectStore,
+        index: SegmentIndex,
+        start: Start,
+        schemas: TopicSchemas,
+        options: WriterOptions,
+        world: World,
+    ) -> None:
+        self.draft: Draft | None = None
+        self._topic = topic
+        self._partition = partition
+        self._store = store
+        self._index = index
+        self._schemas = schemas
+        self._options = options
+        self._world = world
+        self._positions = start.sealed_positions
+
+    def prepare(self, entries: list[Entry], writer: str, epochs: Epochs) -> Draft:
+        version = max(entry.schema_version for entry in entries)
+        schema = self._schemas.get(version)
+        segment = Segment(
+            topic=self._topic,
+            partition=self._partition,
+            first=entries[0].offset,
+            end=entries[-1].end,
+            writer=writer,
+            epochs=epochs,
+            chain=entries[-1].chain,
+            schema_version=version,
+            created_ms=self._world.clock.now_ms(),
+            positions=self._advanced(entries).to_json(),
+        )
+        batches = [conform(entry.batch(), schema) for entry in entries]
+        data = segments.encode(segment, batches, schema, self._options.compression_level)
+        self.draft = Draft(segment, data, entries)
+        return self.draft
+
+    def _advanced(self, entries: list[Entry]) -> Positions:
+        positions = self._positions.copy()
+        for entry in entries:
+            positions.apply(entry.appends, entry.time_ms)
+        return positions
+
+    def put(self, draft: Draft, tail: Tail) -> Segment:
+        """Put the draft; the segment that now stands there, which may be one of ours from before a crash."""
+        try:
+            self._store.put_new(draft.segment.key, draft.data)
+            segment = draft.segment
+        except ObjectExists:
+            segment = segments.read_footer(self._store, draft.segment.key)
+            self._check_ours(segment, draft, tail)
+        self._index.refresh()
+        if self._index.low > segment.first:
+            raise Fenced(
+                f"offset {segment.first} was trimmed while this writer slept; the log goes on from {self._index.low}"
+            )
+        # A crash may have left a segment of ours with another end than this draft's: that end counts.
+        sealed = [entry for entry in tail.view().entries if entry.end <= segment.end]
+        self._positions = self._advanced(sealed)
+        self.draft = None
+        return segment
+
+    def _check_ours(self, segment: Segment, draft: Draft, tail: Tail) -> None:
+        ours = segment.writer in tail.writers
+        if self._options.ack == "object":
+            ours = ours and segment.end == draft.segment.end
+        else:
+            ours = ours and tail.chain_at(segment.end) == segment.chain
+        if not ours:
+            raise Fenced(
+                f"writer {segment.writer} put offsets {segment.first} to {segment.end} before this one "
+                f"({draft.segment.writer}) could"
+            )
+
+    def restart(self, start: Start) -> None:
+        self.draft = None
+        self._positions = start.sealed_positions

@@ -1,0 +1,69 @@
+"""Waking threads and coroutines that wait for something to change."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+
+class Signal:
+    """A condition that both threads and coroutines can wait on."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._threads = 0
+        self._futures: list[asyncio.Future[None]] = []
+
+    def notify(self) -> None:
+        """Let everybody who waits look again."""
+        if not self._threads and not self._futures:
+            return
+        with self._condition:
+            self._condition.notify_all()
+            futures, self._futures = self._futures, []
+        for future in futures:
+            resolve(future)
+
+    def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Block until `ready()`; False when the timeout came first."""
+        with self._condition:
+            self._threads += 1
+            try:
+                return self._condition.wait_for(ready, timeout)
+            finally:
+                self._threads -= 1
+
+    async def wait_async(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
+        """As `wait`, without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while True:
+            future: asyncio.Future[None] = loop.create_future()
+            with self._condition:
+                self._futures.append(future)
+            try:
+                if ready():
+                    return True
+                remaining = None if deadline is None else deadline - loop.time()
+                if remaining is not None and remaining <= 0:
+                    return False
+                await asyncio.wait([future], timeout=remaining)
+            finally:
+                with self._condition:
+                    if future in self._futures:
+                        self._futures.remove(future)
+
+
+def resolve(future: asyncio.Future[None]) -> None:
+    """Complete a future from any thread; one whose loop is gone has nobody left to tell."""
+    try:
+        future.get_loop().call_soon_threadsafe(_complete, future)
+    except RuntimeError:
+        if not future.get_loop().is_closed():
+            raise
+
+
+def _complete(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

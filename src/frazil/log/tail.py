@@ -1,0 +1,130 @@
+"""The newest records of a partition, in memory until they are sealed."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from frazil.log.entries import Entry
+from frazil.log.epochs import Epochs
+from frazil.log.signal import Signal
+
+
+class TailView(NamedTuple):
+    """The tail at one moment. What is below `start` is in segments."""
+
+    start: int
+    end: int
+    entries: list[Entry]
+    epochs: Epochs
+    writers: frozenset[str]
+    """Ids this tail's writer has put segments under."""
+
+
+class Tail:
+    """Thread-safe. `changed` fires when more can be read, `freed` when there is more room."""
+
+    def __init__(self, start: int, epochs: Epochs, entries: list[Entry], writers: Iterable[str]) -> None:
+        self.changed = Signal()
+        self.freed = Signal()
+        self.epochs = epochs
+        self.writers = frozenset(writers)
+        self._lock = threading.Lock()
+        self._start = start
+        self._entries = entries
+        self._end = entries[-1].end if entries else start
+        self.nbytes = sum(entry.nbytes for entry in entries)
+
+    @property
+    def start(self) -> int:
+        return self._start
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    @property
+    def oldest_ms(self) -> int | None:
+        entries = self._entries
+        return entries[0].time_ms if entries else None
+
+    def add(self, entry: Entry) -> None:
+        with self._lock:
+            self._entries.append(entry)
+            self.nbytes += entry.nbytes
+            self._end = entry.end
+        self.changed.notify()
+
+    def view(self, start: int = 0) -> TailView:
+        """The entries that hold records from `start` on."""
+        with self._lock:
+            at = max(0, bisect_right(self._entries, start, key=_offset) - 1)
+            return TailView(self._start, self._end, self._entries[at:], self.epochs, self.writers)
+
+    def first(self, max_rows: int, max_bytes: int) -> list[Entry]:
+        """The oldest entries, at least one, as many as fit in one segment."""
+        taken: list[Entry] = []
+        rows = nbytes = 0
+        with self._lock:
+            for entry in self._entries:
+                if taken and (rows + entry.rows > max_rows or nbytes + entry.nbytes > max_bytes):
+                    break
+                taken.append(entry)
+                rows += entry.rows
+                nbytes += entry.nbytes
+        return taken
+
+    def chain_at(self, offset: int) -> int | None:
+        """The chain after the entry that ends at `offset`, if one does."""
+        with self._lock:
+            return next((entry.chain for entry in self._entries if entry.end == offset), None)
+
+    def seal(self, end: int) -> None:
+        """Forget what is sealed."""
+        with self._lock:
+            count = next((i for i, entry in enumerate(self._entries) if entry.end > end), len(self._entries))
+            self.nbytes -= sum(entry.nbytes for entry in self._entries[:count])
+            del self._entries[:count]
+            self._start = end
+        self.freed.notify()
+        self.changed.notify()
+
+    def reset(self, start: int, epochs: Epochs, writer: str) -> None:
+        """Drop everything and go on from `start`."""
+        with self._lock:
+            self._entries = []
+            self._start = self._end = start
+            self.nbytes = 0
+            self.epochs = epochs
+            self.writers = frozenset((writer,))
+        self.freed.notify()
+        self.changed.notify()
+
+    def wait(self, offset: int, timeout: float) -> bool:
+        """Block until there is something at `offset`; False when the timeout came first."""
+        return self.changed.wait(lambda: self._end > offset, timeout)
+
+    async def wait_async(self, offset: int, timeout: float) -> bool:
+        return await self.changed.wait_async(lambda: self._end > offset, timeout)
+
+
+def _offset(entry: Entry) -> int:
+    return entry.offset
+
+
+class SealedTail:
+    """For readers that must not see provisional rows: wakes them when more is sealed, and holds nothing itself."""
+
+    def __init__(self, tail: Tail) -> None:
+        self._tail = tail
+
+    def view(self, start: int = 0) -> TailView | None:
+        return None
+
+    def wait(self, offset: int, timeout: float) -> bool:
+        return self._tail.changed.wait(lambda: self._tail.start > offset, timeout)
+
+    async def wait_async(self, offset: int, timeout: float) -> bool:
+        return await self._tail.changed.wait_async(lambda: self._tail.start > offset, timeout)

@@ -1,0 +1,196 @@
+"""The write-ahead log of one partition: a directory of frame files with one writer.
+
+The newest file is written, older ones wait until their records are sealed. Every opening and every rotation
+starts a new file, complete with its header before it gets its name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+from frazil.errors import LogBroken
+from frazil.log import frames
+from frazil.log.disk import Watermark, io_error, write_all
+from frazil.log.entries import FileHeader, encode_closed
+from frazil.log.spare import SpareFile
+from frazil.log.store.durable import sync_folder
+from frazil.log.wal_recovery import SUFFIX, Recovered, recover
+
+logger = logging.getLogger(__name__)
+
+
+class Wal:
+    """Calls come from one thread at a time, but for `sync` and `drop_below`, which may come from any."""
+
+    def __init__(self, directory: Path, *, boot: str, prefill: int = 0) -> None:
+        """`prefill` is the size of files that are written with zeros ahead of use; 0 for none."""
+        self.directory = directory
+        self._boot = boot
+        self._watermark = Watermark(directory, writable=True)
+        self._spare = SpareFile(directory / "spare", prefill) if prefill else None
+        self._files: list[tuple[Path, int]] = []
+        """Finished files with the offset each ends at, oldest first."""
+        self._fd = -1
+        self._path = directory
+        self._position = 0
+        self._synced = 0
+        self._broken: str | None = None
+        self._sync_lock = threading.Lock()
+        self._files_lock = threading.Lock()
+
+    def recover(self) -> Recovered | None:
+        """Read what is there and cut off a torn end."""
+        recovered = recover(self.directory, self._boot, self._watermark.offset)
+        for leftover in self.directory.glob("*.new"):
+            leftover.unlink()
+        if recovered is None:
+            return None
+        newest = recovered.files[-1]
+        if newest.flaw:
+            logger.warning(
+                "cut off the torn end of a WAL file",
+                extra={"file": str(newest.path), "byte": newest.clean_bytes, "what": newest.flaw},
+            )
+        if newest.path.stat().st_size > newest.clean_bytes:
+            _truncate(newest.path, newest.clean_bytes)
+        self._files = [(file.path, file.end) for file in recovered.files]
+        return recovered
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file being written."""
+        return self._position
+
+    @property
+    def synced(self) -> int:
+        """Bytes of that file known to be on disk."""
+        return self._synced
+
+    @property
+    def broken(self) -> str | None:
+        return self._broken
+
+    def begin(self, header: FileHeader) -> None:
+        """Start a new file at the header's offset. On an error the current one goes on."""
+        with self._sync_lock:
+            self._settle()
+            path = self.directory / f"{header.first_offset:020d}{SUFFIX}"
+            draft = path.with_suffix(".new")
+            fd = -1
+            try:
+                fd = self._open(draft)
+                position = write_all(fd, header.encode().parts, 0)
+                os.fsync(fd)
+                draft.rename(path)
+                sync_folder(self.directory)
+            except OSError as error:
+                if fd >= 0:
+                    os.close(fd)
+                draft.unlink(missing_ok=True)
+                raise io_error(error, "Starting the WAL file", path) from error
+            self._release(header.first_offset)
+            with self._files_lock:
+                self._files = [(p, end) for p, end in self._files if p != path]
+            self._fd, self._path, self._position, self._synced = fd, path, position, position
+
+    def _open(self, draft: Path) -> int:
+        if self._spare and self._spare.take(draft):
+            return os.open(draft, os.O_RDWR)
+        return os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+
+    def _settle(self) -> None:
+        """Leave the current file complete: no prefilled rest, all of it on disk."""
+        if self._broken:
+            raise LogBroken(self._broken)
+        if self._fd < 0:
+            return
+        try:
+            os.ftruncate(self._fd, self._position)
+            os.fsync(self._fd)
+        except OSError as error:
+            raise self._break(error) from error
+        self._synced = self._position
+
+    def _release(self, end: int) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            with self._files_lock:
+                self._files.append((self._path, end))
+
+    def append(self, encoded: frames.Encoded) -> None:
+        """Write one frame; on an error nothing of it stays."""
+        if self._broken:
+            raise LogBroken(self._broken)
+        try:
+            self._position = write_all(self._fd, encoded.parts, self._position)
+        except OSError as error:
+            self._undo()
+            raise io_error(error, "Appending to", self._path) from error
+        if self._spare and self._position > self._spare.size // 2:
+            self._spare.prepare()
+
+    def _undo(self) -> None:
+        try:
+            os.ftruncate(self._fd, self._position)
+        except OSError as error:
+            raise self._break(error) from error
+
+    def sync(self) -> None:
+        """Bring everything written so far to the disk."""
+        with self._sync_lock:
+            if self._broken:
+                raise LogBroken(self._broken)
+            position = self._position
+            if self._fd < 0 or position == self._synced:
+                return
+            try:
+                os.fdatasync(self._fd)
+            except OSError as error:
+                raise self._break(error) from error
+            self._synced = position
+
+    def _break(self, error: OSError) -> LogBroken:
+        """After a failed sync nobody knows which bytes are on disk; only reading them again tells."""
+        self._broken = (
+            f"{self._path}: the disk failed ({error.strerror}), so the newest records may or may not be stored. "
+            f"Restart to read them back."
+        )
+        return LogBroken(self._broken)
+
+    def publish(self, offset: int) -> None:
+        """Let readers in other processes go up to this offset."""
+        self._watermark.offset = offset
+
+    def drop_below(self, offset: int) -> None:
+        """Delete finished files all of whose records are below `offset`, oldest first."""
+        with self._files_lock:
+            done = [path for path, end in self._files if end <= offset]
+            self._files = self._files[len(done) :]
+        for path in done:
+            path.unlink(missing_ok=True)
+            sync_folder(self.directory)
+
+    def close(self, end: int | None) -> None:
+        """Stop writing. With an `end`, say that nothing is missing up to there."""
+        try:
+            if end is not None and self._fd >= 0 and not self._broken:
+                self.append(encode_closed(end))
+                self._settle()
+        finally:
+            self._release(end or 0)
+            if self._spare:
+                self._spare.discard()
+            self._watermark.close()
+
+
+def _truncate(path: Path, size: int) -> None:
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(fd, size)
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,141 @@
+"""The tail of a partition that another process on this machine writes, read from its WAL files.
+
+Only what is below the writer's watermark is taken: whole frames, as durable as the writer has promised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from frazil.log import frames
+from frazil.log.disk import Watermark
+from frazil.log.entries import Entry, FileHeader, Kind, decode_records, decode_schema
+from frazil.log.tail import TailView
+from frazil.log.wal_recovery import wal_files
+
+POLL_SECONDS = (0.002, 0.02)
+"""How long to look away: at first, and when nothing has come for a while. Looking costs a read of memory."""
+
+
+@dataclass
+class _File:
+    """One WAL file, read so far."""
+
+    inode: int
+    header: FileHeader | None = None
+    schemas: dict[int, pa.Schema] = field(default_factory=dict)
+    chain: int = 0
+    position: int = 0
+    entries: list[Entry] = field(default_factory=list)
+
+
+class WalTail:
+    """Not thread-safe: each reader has its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._watermark: Watermark | None = None
+        self._files: dict[Path, _File] = {}
+
+    def end(self) -> int:
+        """The offset up to which the writer lets others read."""
+        if self._watermark is None:
+            try:
+                self._watermark = Watermark(self._directory, writable=False)
+            except FileNotFoundError:
+                return 0
+        return self._watermark.offset
+
+    def view(self, start: int = 0) -> TailView | None:
+        """The tail up to the watermark as it is now; None when there are no WAL files."""
+        end = self.end()
+        while not self._catch_up(end):
+            pass
+        files = [file for _, file in sorted(self._files.items())]
+        headers = [file.header for file in files if file.header]
+        if not headers:
+            return None
+        oldest, newest = headers[0], headers[-1]
+        entries = [entry for file in files for entry in file.entries if entry.end > start]
+        last = max((file.entries[-1].end for file in files if file.entries), default=newest.first_offset)
+        return TailView(
+            oldest.first_offset, last, entries, newest.epochs, frozenset((newest.writer, *newest.former_writers))
+        )
+
+    def _catch_up(self, end: int) -> bool:
+        """Read what is new; False when files changed meanwhile and it must be done again."""
+        present = wal_files(self._directory)
+        self._files = {path: file for path, file in self._files.items() if path in present}
+        for path in present:
+            try:
+                fd = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                return False
+            try:
+                self._read(path, fd, end)
+            finally:
+                os.close(fd)
+        return True
+
+    def _read(self, path: Path, fd: int, end: int) -> None:
+        status = os.fstat(fd)
+        known = self._files.get(path)
+        if known is None or known.inode != status.st_ino:
+            known = self._files[path] = _File(status.st_ino)
+        if status.st_size <= known.position:
+            return
+        data = pa.py_buffer(os.pread(fd, status.st_size - known.position, known.position))
+        view = memoryview(data)
+        taken = 0
+        for frame in frames.scan(view):
+            if isinstance(frame, frames.Outcome) or not self._take(known, data, view, frame, end, path):
+                break
+            taken = frame.end
+        known.position += taken
+
+    def _take(
+        self, file: _File, data: pa.Buffer, view: memoryview, frame: frames.Frame, end: int, path: Path
+    ) -> bool:
+        frames.check_version(frame, str(path))
+        if frame.kind == Kind.HEADER:
+            header = FileHeader.decode(frame.body(view))
+            file.header, file.schemas, file.chain = header, dict(header.schemas), header.chain
+        elif frame.kind == Kind.SCHEMA:
+            version, schema = decode_schema(frame.body(view))
+            file.schemas[version] = schema
+        elif frame.kind == Kind.RECORDS:
+            entry, _ = decode_records(data, view, frame, file.schemas, file.chain)
+            if entry.end > end:
+                return False
+            file.entries.append(entry)
+            file.chain = entry.chain
+        return True
+
+    def wait(self, offset: int, timeout: float) -> bool:
+        """Block until there is something at `offset`; False when the timeout came first."""
+        started = time.monotonic()
+        while self.end() <= offset:
+            waited = time.monotonic() - started
+            if waited >= timeout:
+                return False
+            time.sleep(_pause(waited))
+        return True
+
+    async def wait_async(self, offset: int, timeout: float) -> bool:
+        started = time.monotonic()
+        while self.end() <= offset:
+            waited = time.monotonic() - started
+            if waited >= timeout:
+                return False
+            await asyncio.sleep(_pause(waited))
+        return True
+
+
+def _pause(waited: float) -> float:
+    return POLL_SECONDS[waited > 1]

@@ -1,0 +1,370 @@
+"""The one writer of a partition: appends, and seals what was appended.
+
+With a WAL (`ack: local`) an append is acknowledged once its frame is written as the sync mode says. Without one
+(`ack: object`) it is acknowledged once its segment is in the store; until then its rows are provisional.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from frazil.errors import (
+    EmptyBuffer,
+    FrazilError,
+    LogFull,
+    PartitionFenced,
+    PartitionTaken,
+    RecordTooLarge,
+    ShutdownError,
+    WriteFailed,
+)
+from frazil.log import schema as schemas_of
+from frazil.log.commit import Committer
+from frazil.log.disk import DirectoryLock
+from frazil.log.group import Ack, Append, Group, GroupQueue
+from frazil.log.index import SegmentIndex
+from frazil.log.options import WriterOptions
+from frazil.log.positions import Origin, Positions
+from frazil.log.sealing import Draft, Fenced, Sealing
+from frazil.log.segments import Segment
+from frazil.log.starting import Start, start_from_store
+from frazil.log.store import ObjectStore
+from frazil.log.tail import Tail, TailView
+from frazil.log.topics import SchemaVersion, TopicSchemas
+from frazil.log.wal import Wal
+from frazil.log.world import World
+
+logger = logging.getLogger(__name__)
+
+MAX_GROUP_BYTES = 8 * 1024 * 1024
+"""Larger groups would make those who wait for them wait longer, without saving anything."""
+SMALL = 64 * 1024
+"""Up to here the cheap upper bound of a batch's size is good enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An append on its way."""
+
+    group: Group
+    index: int
+
+    def done(self) -> bool:
+        return self.group.done
+
+    def result(self, timeout: float | None = None) -> Ack:
+        if not self.group.done and not self.group.event().wait(timeout):
+            raise TimeoutError("The append is not acknowledged yet; it may still be.")
+        return self.group.outcome(self.index)
+
+
+class PartitionWriter:
+    """Thread-safe; both threads and coroutines may append."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        store: ObjectStore,
+        schemas: TopicSchemas,
+        options: WriterOptions,
+        world: World,
+        executor: Executor,
+        start: Start,
+        wal: Wal | None,
+        lock: DirectoryLock,
+        on_change: Callable[[PartitionWriter], None] = lambda _: None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.options = options
+        self._schemas = schemas
+        self._world = world
+        self._executor = executor
+        self._on_change = on_change
+        self._lock = lock
+        self._index = SegmentIndex(store, topic, partition)
+        self._tail = Tail(start.sealed_end, start.epochs, start.entries, (start.writer, *start.former_writers))
+        self._committer = Committer(start, schemas, self._tail, wal, options, world)
+        self._sealing = Sealing(topic, partition, store, self._index, start, schemas, options, world)
+        self._queue = GroupQueue(MAX_GROUP_BYTES)
+        self._unsealed: deque[Group] = deque()
+        """Committed groups that are acknowledged only when sealed."""
+        self._seal_lock = threading.Lock()
+        self._refusing: ShutdownError | None = None
+        self._schema_seen: tuple[pa.Schema, SchemaVersion] | None = None
+
+    # --- appending -----------------------------------------------------------------------------------------
+
+    def append(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
+        """Store a batch, all of it or nothing, and wait until it is acknowledged."""
+        version, batch, nbytes = self._admit(batch)
+        self._await_room(nbytes)
+        with self._queue.lock:
+            group, index = self._enqueue(version, Append(batch, origin), nbytes)
+            leading = self._queue.lead()
+            waiting = group.event() if not leading or self.options.ack == "object" else None
+        if leading:
+            self._lead(until=group)
+        if waiting:
+            waiting.wait()
+        return group.outcome(index)
+
+    async def append_async(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
+        """As `append`, without blocking the event loop."""
+        version, batch, nbytes = self._admit(batch)
+        if not self._has_room(nbytes):
+            await self._await_room_async(nbytes)
+        with self._queue.lock:
+            group, index = self._enqueue(version, Append(batch, origin), nbytes)
+            leading = self._queue.lead()
+            inline = leading and self.options.sync != "always" and nbytes <= SMALL
+            future = None if inline and self.options.ack == "local" else group.future()
+        if inline:
+            self._lead(until=group)
+        elif leading:
+            self._executor.submit(self._lead)
+        if future is not None:
+            await future
+        return group.outcome(index)
+
+    def submit(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Pending:
+        """Store a batch without waiting for the acknowledgement; only for room."""
+        version, batch, nbytes = self._admit(batch)
+        self._await_room(nbytes)
+        with self._queue.lock:
+            group, index = self._enqueue(version, Append(batch, origin), nbytes)
+            group.event()
+            leading = self._queue.lead()
+        if leading and self.options.sync == "always" and self.options.ack == "local":
+            self._executor.submit(self._lead)
+        elif leading:
+            self._lead(until=group)
+        return Pending(group, index)
+
+    def _admit(self, batch: pa.RecordBatch) -> tuple[SchemaVersion, pa.RecordBatch, int]:
+        """Check a batch, widen the topic if it must be, and make the batch fit."""
+        if batch.num_rows == 0:
+            raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
+        nbytes = batch.get_total_buffer_size()
+        if nbytes > SMALL:
+            nbytes = batch.nbytes
+        if nbytes > self.options.max_append_bytes:
+            raise RecordTooLarge(
+                f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "
+                f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
+            )
+        seen = self._schema_seen
+        if seen and seen[0].equals(batch.schema):
+            version = seen[1]
+        else:
+            version = self._schemas.admit(batch.schema)
+            self._schema_seen = (batch.schema, version)
+        return version, schemas_of.conform(batch, version.schema), nbytes
+
+    def _enqueue(self, version: SchemaVersion, append: Append, nbytes: int) -> tuple[Group, int]:
+        if stopped := self.stopped:
+            raise stopped
+        return self._queue.add(version, append, nbytes)
+
+    def _has_room(self, nbytes: int) -> bool:
+        used = self._tail.nbytes + self._queue.nbytes
+        return self.stopped is not None or not used or used + nbytes <= self.options.max_tail_bytes
+
+    def _await_room(self, nbytes: int) -> None:
+        if not self._has_room(nbytes):
+            self._on_change(self)
+            if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
+                raise self._full()
+
+    async def _await_room_async(self, nbytes: int) -> None:
+        self._on_change(self)
+        if not await self._tail.freed.wait_async(lambda: self._has_room(nbytes), self.options.append_timeout):
+            raise self._full()
+
+    def _full(self) -> LogFull:
+        return LogFull(
+            f"{self.topic}/{self.partition}: {self._tail.nbytes:,} bytes wait to be sealed and there was no room for "
+            f"{self.options.append_timeout:g} s (`log.max_tail_mb`, `log.append_timeout_seconds`). The object store "
+            f"is slow or down, or more comes in than it takes. Try again."
+        )
+
+    def _lead(self, until: Group | None = None) -> None:
+        """Write groups until there are none; a caller that waits for its own group leaves the rest to a thread."""
+        while group := self._queue.next():
+            self._commit(group)
+            if group is until and self._queue.nbytes:
+                self._executor.submit(self._lead)
+                return
+
+    def _commit(self, group: Group) -> None:
+        was_empty = self._tail.oldest_ms is None
+        try:
+            self._committer.commit(group)
+        except FrazilError as error:
+            group.fail(error)
+            return
+        except Exception as error:  # those who wait must hear of it, whatever it is
+            logger.exception("a group of appends failed", extra={"topic": self.topic, "partition": self.partition})
+            group.fail(WriteFailed(f"{self.topic}/{self.partition}: {error}"))
+            return
+        if self.options.ack == "object" and group.acked_at > self._tail.start:
+            self._unsealed.append(group)
+        else:
+            group.finish()
+        if was_empty or self.seal_due():
+            self._on_change(self)
+
+    # --- sealing -------------------------------------------------------------------------------------------
+
+    def seal_due(self) -> bool:
+        """By size, count or time, whichever comes first."""
+        wait = self.seal_in()
+        return wait is not None and wait <= 0
+
+    def seal_in(self) -> float | None:
+        """Seconds until something is due; None when there is nothing to seal."""
+        oldest = self._tail.oldest_ms
+        if oldest is None or isinstance(self._committer.stopped, PartitionTaken):
+            return None
+        rows = self._tail.end - self._tail.start
+        if self._tail.nbytes >= self.options.seal_bytes or rows >= self.options.seal_rows:
+            return 0.0
+        return self.options.seal_seconds - (self._world.clock.now_ms() - oldest) / 1000
+
+    def seal(self) -> Segment | None:
+        """Make the oldest unsealed records a segment; None when there are none.
+
+        A retryable error leaves everything as it is: call again.
+        """
+        with self._seal_lock:
+            if isinstance(self._committer.stopped, PartitionTaken):
+                raise self._committer.stopped
+            draft = self._sealing.draft or self._cut()
+            if draft is None:
+                return None
+            try:
+                segment = self._sealing.put(draft, self._tail)
+            except Fenced as fenced:
+                raise self._fence(str(fenced)) from None
+            self._settle(segment)
+            return segment
+
+    def seal_all(self) -> None:
+        while self.seal():
+            pass
+
+    def _cut(self) -> Draft | None:
+        with self._committer.lock:
+            entries = self._tail.first(self.options.seal_rows, self.options.seal_bytes)
+            if not entries:
+                return None
+            self._committer.secure(entries[-1].end)
+            writer, epochs = self._committer.writer, self._tail.epochs
+        return self._sealing.prepare(entries, writer, epochs)
+
+    def _settle(self, segment: Segment) -> None:
+        self._tail.seal(segment.end)
+        self._committer.drop_below(segment.end)
+        while self._unsealed and self._unsealed[0].acked_at <= segment.end:
+            self._unsealed.popleft().finish()
+
+    def _fence(self, why: str) -> FrazilError:
+        """Another writer came first. What a WAL holds is kept for `repair`; what only memory holds is dropped."""
+        where = f"{self.topic}/{self.partition}"
+        error: FrazilError
+        if self.options.ack == "local":
+            error = PartitionTaken(
+                f"{where}: {why}. Another writer owns this partition, so it stops here; records that are only in its "
+                f"WAL are kept, and `frazil log repair` appends them to a new partition."
+            )
+        else:
+            error = PartitionFenced(f"{where}: {why}. Unacknowledged records were dropped; send them again.")
+        with self._committer.lock:
+            if self.options.ack == "object":
+                self._restart()
+            self._committer.stopped = error
+        while self._unsealed:
+            self._unsealed.popleft().fail(error)
+        self._tail.freed.notify()
+        return error
+
+    def _restart(self) -> None:
+        self._index.refresh()
+        start = start_from_store(self._index, self._world, self.options.sources)
+        self._sealing.restart(start)
+        self._committer.restart(start)
+        self._tail.reset(start.sealed_end, start.epochs, start.writer)
+
+    def resume(self) -> Positions:
+        """Take appends again after `PartitionFenced`; what feeds the partition goes on from these positions."""
+        with self._committer.lock:
+            if isinstance(self._committer.stopped, PartitionFenced):
+                self._committer.stopped = None
+        return self.positions
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def positions(self) -> Positions:
+        """How far each feeder is, as of the newest record."""
+        return self._committer.snapshot()
+
+    @property
+    def stopped(self) -> FrazilError | None:
+        """Why appends are refused."""
+        return self._committer.stopped or self._refusing
+
+    @property
+    def tail(self) -> Tail:
+        return self._tail
+
+    @property
+    def next_offset(self) -> int:
+        return self._tail.end
+
+    @property
+    def sealed_end(self) -> int:
+        return self._tail.start
+
+    def view(self, start: int = 0) -> TailView:
+        return self._tail.view(start)
+
+    # --- stopping ------------------------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        self._committer.sync()
+
+    def refuse(self) -> None:
+        """Take no more appends; those under way are finished."""
+        with self._queue.lock:
+            self._refusing = ShutdownError(f"{self.topic}/{self.partition} is shutting down.")
+        self._tail.freed.notify()
+
+    def close(self) -> None:
+        """Finish what was appended and let go. What is not sealed stays in the WAL."""
+        self.refuse()
+        self.drain()
+        try:
+            self._committer.close()
+        finally:
+            self._lock.release()
+        while self._unsealed:
+            self._unsealed.popleft().fail(ShutdownError(f"{self.topic}/{self.partition} was closed before sealing."))
+
+    def drain(self) -> None:
+        """Commit what is queued."""
+        while True:
+            with self._queue.lock:
+                if self._queue.lead():
+                    break
+            self._world.clock.sleep(0.001)
+        self._lead()
