@@ -1,0 +1,119 @@
+"""Small helpers for tests of the log."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from frazil.log import layout
+from frazil.log.opening import open_writer
+from frazil.log.options import WriterOptions
+from frazil.log.reader import PartitionReader, Records, TailSource
+from frazil.log.store import ObjectStore
+from frazil.log.topics import TopicSchemas
+from frazil.log.wal_recovery import wal_files
+from frazil.log.world import World
+from frazil.log.writer import PartitionWriter
+
+TOPIC = "orders"
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
+EXECUTOR = ThreadPoolExecutor(4, thread_name_prefix="test-commit")
+
+
+class ManualClock:
+    """Time that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.ms += max(1, int(seconds * 1000))
+
+    def advance(self, seconds: float) -> None:
+        self.ms += int(seconds * 1000)
+
+
+class Machine:
+    """A machine whose restarts a test decides."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.clock = ManualClock()
+        self.boot = "first boot"
+        self.world = World(self.clock, random.Random(seed), lambda: self.boot)
+
+    def reboot(self) -> None:
+        self.boot = f"after {self.boot}"
+
+
+def rows(start: int, count: int) -> pa.RecordBatch:
+    ids = list(range(start, start + count))
+    return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=SCHEMA)
+
+
+def wal_of(folder: Path, partition: int = 0) -> Path:
+    return layout.wal_directory(folder, TOPIC, partition)
+
+
+def newest_wal(folder: Path) -> Path:
+    return wal_files(wal_of(folder))[-1]
+
+
+def writer(
+    store: ObjectStore,
+    folder: Path,
+    machine: Machine | None = None,
+    *,
+    partition: int = 0,
+    options: WriterOptions | None = None,
+    **changes: object,
+) -> PartitionWriter:
+    """A writer without any background work, so that a test decides when to seal."""
+    schemas = TopicSchemas(store, TOPIC)
+    schemas.admit(SCHEMA)
+    return open_writer(
+        TOPIC,
+        partition,
+        directory=wal_of(folder, partition),
+        store=store,
+        schemas=schemas,
+        options=replace(options or WriterOptions(), **changes),  # type: ignore[arg-type]
+        world=(machine or Machine()).world,
+        executor=EXECUTOR,
+    )
+
+
+def crash(abandoned: PartitionWriter) -> None:
+    """Let go of a writer as a killed process does: nothing is finished, nothing is said."""
+    abandoned._lock.release()
+    wal = abandoned._committer._wal
+    if wal:
+        wal._release(0)
+
+
+def reader(
+    store: ObjectStore, tail: TailSource | PartitionWriter | None = None, partition: int = 0
+) -> PartitionReader:
+    source = tail.tail if isinstance(tail, PartitionWriter) else tail
+    return PartitionReader(store, TopicSchemas(store, TOPIC), TOPIC, partition, lambda: source)
+
+
+def ids(records: Iterable[Records]) -> list[int]:
+    """The ids of all records, after a check that their offsets follow each other."""
+    found: list[int] = []
+    expected: int | None = None
+    for run in records:
+        assert expected in (None, run.offset)
+        expected = run.end
+        found += run.batch.column("id").to_pylist()
+    return found

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.config.model import SourcesConfig
+from frazil.errors import SequenceTooOld
+from frazil.log.positions import Origin, Place, Positions, Sequence, Source, Stored, decode_origins, encode_origins
+
+names = st.text(min_size=1, max_size=8)
+origins = st.builds(
+    Origin,
+    source=st.none() | st.builds(Source, names, names, st.integers(0, 2**62)),
+    sequence=st.none() | st.builds(Sequence, names, st.integers(0, 2**62)),
+    request=st.none() | st.binary(min_size=8, max_size=32),
+)
+stored = st.lists(st.builds(Stored, st.integers(0, 2**62), st.integers(1, 2**31), origins), max_size=20)
+
+
+@given(stored)
+def test_origins_survive_a_frame(appends: list[Stored]) -> None:
+    assert decode_origins(encode_origins(appends)) == appends
+
+
+@given(stored)
+def test_positions_survive_a_segment_and_a_copy(appends: list[Stored]) -> None:
+    positions = Positions()
+    positions.apply(appends, now_ms=5)
+    again = Positions.from_json(json.loads(json.dumps(positions.to_json())))
+    assert again == positions == positions.copy()
+
+
+def sequence(number: int, producer: str = "p") -> Origin:
+    return Origin(sequence=Sequence(producer, number))
+
+
+def test_a_repeated_sequence_is_found_at_its_first_place() -> None:
+    positions = Positions()
+    for number in range(3):
+        positions.apply([Stored(number * 10, 10, sequence(number))], now_ms=0)
+    assert positions.find(sequence(1)) == Place(10, 10)
+    assert positions.find(sequence(3)) is None
+    assert positions.find(sequence(1, "another")) is None
+
+
+def test_a_sequence_from_long_ago_is_an_error_not_a_guess() -> None:
+    positions = Positions()
+    for number in range(10):
+        positions.apply([Stored(number, 1, sequence(number))], now_ms=0)
+    with pytest.raises(SequenceTooOld, match="sequence 2"):
+        positions.find(sequence(2))
+
+
+def test_silent_producers_and_old_requests_are_forgotten() -> None:
+    positions = Positions(SourcesConfig(ttl_seconds=100, request_ttl_seconds=10, max_producers=2, max_requests=2))
+    positions.apply([Stored(0, 1, sequence(1, "a")), Stored(1, 1, Origin(request=b"r" * 16))], now_ms=0)
+    positions.apply([Stored(2, 1, sequence(1, "b"))], now_ms=11_000)
+    assert positions.find(Origin(request=b"r" * 16)) is None
+    assert positions.find(sequence(1, "a"))
+    positions.apply([Stored(3, 1, sequence(1, "c"))], now_ms=12_000)
+    assert positions.find(sequence(1, "a")) is None, "the oldest makes room"
+    positions.apply([Stored(4, 1, Origin())], now_ms=200_000)
+    assert positions.find(sequence(1, "c")) is None, "too long ago"
+
+
+def test_sources_keep_their_newest_position() -> None:
+    positions = Positions()
+    positions.apply([Stored(0, 1, Origin(source=Source("kafka:a:0", "id1", 5)))], 0)
+    positions.apply([Stored(1, 1, Origin(source=Source("kafka:a:0", "id1", 9)))], 0)
+    assert positions.source("kafka:a:0") == Source("kafka:a:0", "id1", 9)
+    assert positions.source("kafka:b:0") is None

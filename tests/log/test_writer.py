@@ -1,0 +1,400 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import (
+    EmptyBuffer,
+    LogFull,
+    PartitionFenced,
+    PartitionTaken,
+    RecordTooLarge,
+    SchemaMismatch,
+    SequenceTooOld,
+    ShutdownError,
+)
+from frazil.log import layout
+from frazil.log.positions import Origin, Positions, Sequence, Source
+from frazil.log.segments import read_footer
+from frazil.log.store import ObjectStore
+from frazil.log.store.local import LocalStore
+from frazil.log.wal_recovery import wal_files
+from tests.log.support import TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
+
+
+def test_offsets_are_dense_from_zero(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path)
+    acks = [w.append(rows(i, n)) for i, n in enumerate([3, 1, 5])]
+    assert [(a.offset, a.rows, a.durability) for a in acks] == [(0, 3, "local"), (3, 1, "local"), (4, 5, "local")]
+    w.close()
+
+
+@pytest.mark.parametrize("sync", ["always", "periodic", "none"])
+def test_threads_and_tasks_append_together(local_store: LocalStore, tmp_path: Path, sync: str) -> None:
+    w = writer(local_store, tmp_path, sync=sync)
+    offsets: list[int] = []
+
+    def from_thread(name: int) -> None:
+        offsets.extend(w.append(rows(name * 1000 + i, 1)).offset for i in range(50))
+
+    async def from_task(name: int) -> None:
+        for i in range(50):
+            offsets.append((await w.append_async(rows(name * 1000 + i, 1))).offset)
+
+    async def tasks() -> None:
+        await asyncio.gather(*(from_task(n) for n in range(8, 16)))
+
+    threads = [threading.Thread(target=from_thread, args=(n,)) for n in range(8)]
+    threads.append(threading.Thread(target=lambda: asyncio.run(tasks())))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(offsets) == list(range(800))
+    found = ids(reader(local_store, w).read(0))
+    assert sorted(found) == sorted(n * 1000 + i for n in range(16) for i in range(50))
+    for n in range(16):
+        own = [i for i in found if i // 1000 == n]
+        assert own == sorted(own), "the order of one appender holds"
+    w.close()
+
+
+def test_submitted_appends_are_acknowledged_later(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path, sync="always")
+    pending = [w.submit(rows(i, 1)) for i in range(100)]
+    assert [p.result(timeout=10).offset for p in pending] == list(range(100))
+    w.close()
+
+
+class TestDuplicates:
+    def test_a_repeated_sequence_gets_its_first_offset(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path)
+        first = w.append(rows(0, 4), Origin(sequence=Sequence("p", 1)))
+        w.append(rows(4, 2))
+        again = w.append(rows(0, 4), Origin(sequence=Sequence("p", 1)))
+        assert (again.offset, again.rows, again.duplicate) == (first.offset, 4, True)
+        assert w.next_offset == 6
+        w.close()
+
+    @pytest.mark.parametrize("sealed", [False, True])
+    @pytest.mark.parametrize("clean", [False, True])
+    def test_is_recognised_after_a_restart(
+        self, local_store: LocalStore, tmp_path: Path, *, sealed: bool, clean: bool
+    ) -> None:
+        w = writer(local_store, tmp_path)
+        w.append(rows(0, 3), Origin(sequence=Sequence("p", 7), request=b"h" * 16))
+        if sealed:
+            w.seal()
+        w.close() if clean else crash(w)
+        again = writer(local_store, tmp_path)
+        assert again.append(rows(0, 3), Origin(sequence=Sequence("p", 7))).duplicate
+        assert again.append(rows(0, 3), Origin(request=b"h" * 16)).duplicate
+        assert again.next_offset == 3
+        again.close()
+
+    def test_twice_in_one_group_is_stored_once(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, sync="always")
+
+        async def both() -> list[tuple[int, bool]]:
+            origin = Origin(request=b"same bytes here!")
+            acks = await asyncio.gather(*(w.append_async(rows(0, 2), origin) for _ in range(5)))
+            return sorted((a.offset, a.duplicate) for a in acks)
+
+        assert asyncio.run(both()) == [(0, False)] + [(0, True)] * 4
+        assert w.next_offset == 2
+        w.close()
+
+    def test_one_bad_sequence_does_not_fail_its_group(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path)
+        for n in range(8):
+            w.append(rows(n, 1), Origin(sequence=Sequence("p", n)))
+        with pytest.raises(SequenceTooOld):
+            w.append(rows(0, 1), Origin(sequence=Sequence("p", 0)))
+        assert w.append(rows(8, 1)).offset == 8
+        w.close()
+
+
+class TestLimits:
+    def test_an_append_over_the_limit_is_refused(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, max_append_bytes=1000)
+        with pytest.raises(RecordTooLarge, match="over the limit of 1,000"):
+            w.append(rows(0, 1000))
+        assert w.append(rows(0, 3)).offset == 0
+        w.close()
+
+    def test_a_slice_of_a_large_batch_counts_by_its_own_size(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, max_append_bytes=10_000)
+        assert w.append(rows(0, 100_000).slice(500, 3)).rows == 3
+        assert w.tail.nbytes < 10_000, "and keeps nothing of the rest alive"
+        w.close()
+
+    def test_no_rows_is_an_error(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path)
+        with pytest.raises(EmptyBuffer):
+            w.append(rows(0, 0))
+        w.close()
+
+    def test_a_full_tail_makes_appends_wait_and_then_fail(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, max_tail_bytes=5000, append_timeout=0.05)
+        while w.tail.nbytes < 4500:
+            w.append(rows(w.next_offset, 10))
+        with pytest.raises(LogFull, match="no room"):
+            w.append(rows(0, 100))
+        with pytest.raises(LogFull, match="no room"):
+            asyncio.run(w.append_async(rows(0, 100)))
+        before = w.next_offset
+        w.seal()
+        assert w.append(rows(0, 1)).offset == before
+        w.close()
+
+    @pytest.mark.parametrize("waits_in", ["thread", "task"])
+    def test_room_lets_a_waiting_append_go_on(self, local_store: LocalStore, tmp_path: Path, waits_in: str) -> None:
+        w = writer(local_store, tmp_path, max_tail_bytes=5000, append_timeout=30)
+        count = 0
+        while w.tail.nbytes < 4500:
+            w.append(rows(count, 10))
+            count += 10
+        offsets: list[int] = []
+
+        def append() -> None:
+            batch = rows(count, 100)
+            ack = w.append(batch) if waits_in == "thread" else asyncio.run(w.append_async(batch))
+            offsets.append(ack.offset)
+
+        waiting = threading.Thread(target=append)
+        waiting.start()
+        waiting.join(0.1)
+        assert not offsets
+        w.seal()
+        waiting.join(10)
+        assert offsets == [count]
+        w.close()
+
+
+class TestSchema:
+    def test_new_columns_and_wider_numbers_flow_through(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path)
+        w.append(rows(0, 2))
+        wider = pa.record_batch({"id": pa.array([2], pa.int64()), "extra": pa.array([1.5])})
+        with pytest.raises(SchemaMismatch):
+            w.append(wider)
+        required = pa.field("id", pa.int64(), nullable=False)
+        w.append(wider.cast(pa.schema([required, ("extra", pa.float64())])))
+        expected = [
+            {"id": 0, "text": "row 0", "extra": None},
+            {"id": 1, "text": "row 1", "extra": None},
+            {"id": 2, "text": None, "extra": 1.5},
+        ]
+        for step in (lambda: None, w.seal):
+            step()
+            assert [r for run in reader(local_store, w).read(0) for r in run.batch.to_pylist()][-1] == expected[-1]
+            assert [r for run in reader(local_store, w).read(0) for r in run.batch.to_pylist()] == expected
+        crash(w)
+
+    def test_survives_a_crash_before_sealing(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path)
+        w.append(rows(0, 1))
+        schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int32())])
+        w.append(pa.record_batch([pa.array([1], pa.int64()), pa.array([5], pa.int32())], schema=schema))
+        crash(w)
+        again = writer(local_store, tmp_path)
+        again.seal()
+        read = [r for run in reader(local_store).read(0) for r in run.batch.to_pylist()]
+        assert read == [{"id": 0, "text": "row 0", "n": None}, {"id": 1, "text": None, "n": 5}]
+        again.close()
+
+
+class TestSealing:
+    def test_is_due_by_count_size_or_time(self, local_store: LocalStore, tmp_path: Path) -> None:
+        machine = Machine()
+        w = writer(local_store, tmp_path, machine, seal_rows=10, seal_seconds=60)
+        assert w.seal_in() is None
+        w.append(rows(0, 9))
+        assert not w.seal_due()
+        w.append(rows(9, 1))
+        assert w.seal_due()
+        w.seal()
+        w.append(rows(10, 1))
+        assert not w.seal_due()
+        machine.clock.advance(60)
+        assert w.seal_due()
+        w.close()
+
+    def test_deletes_the_wal_files_it_replaces(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, max_file_bytes=1)
+        for i in range(5):
+            w.append(rows(i, 1))
+        assert len(wal_files(wal_of(tmp_path))) == 5
+        w.seal()
+        assert [p.stem for p in wal_files(wal_of(tmp_path))] == [f"{5:020d}"]
+        w.close()
+
+    def test_cuts_a_long_tail_into_several_segments(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, seal_rows=10)
+        for i in range(7):
+            w.append(rows(i * 4, 4))
+        w.seal_all()
+        firsts = [layout.parse_segment(i.key) for i in local_store.list(layout.partition_prefix(TOPIC, 0))]
+        assert [f for f in firsts if f is not None] == [0, 8, 16, 24]
+        assert ids(reader(local_store).read(0)) == list(range(28))
+        w.close()
+
+    def test_a_segment_carries_writer_epoch_and_positions(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path)
+        w.append(rows(0, 3), Origin(source=Source("kafka:a:0", "id", 3)))
+        w.seal()
+        segment = read_footer(local_store, layout.segment_key(TOPIC, 0, 0))
+        assert (segment.first, segment.end) == (0, 3)
+        assert segment.epochs == w.tail.epochs
+        assert Positions.from_json(segment.positions).sources == [Source("kafka:a:0", "id", 3)]
+        w.close()
+
+    def test_a_crash_between_put_and_wal_deletion_repeats_nothing(
+        self, local_store: LocalStore, tmp_path: Path
+    ) -> None:
+        w = writer(local_store, tmp_path)
+        w.append(rows(0, 10))
+        draft = w._cut()
+        assert draft is not None
+        local_store.put_new(draft.segment.key, draft.data)
+        crash(w)
+        again = writer(local_store, tmp_path)
+        assert again.sealed_end == 10
+        again.append(rows(10, 1))
+        again.seal()
+        assert ids(reader(local_store).read(0)) == list(range(11))
+        again.close()
+
+    def test_a_reseal_that_finds_its_own_shorter_segment_goes_on_from_its_end(
+        self, local_store: LocalStore, tmp_path: Path
+    ) -> None:
+        """The put arrives after the restart has looked, and after more was appended."""
+        w = writer(local_store, tmp_path)
+        w.append(rows(0, 10))
+        late = w._cut()
+        assert late is not None
+        crash(w)
+        again = writer(local_store, tmp_path)
+        again.append(rows(10, 10), Origin(sequence=Sequence("p", 1)))
+        local_store.put_new(late.segment.key, late.data)
+        first = again.seal()
+        assert first is not None
+        assert (first.first, first.end) == (0, 10)
+        second = again.seal()
+        assert second is not None
+        assert (second.first, second.end) == (10, 20)
+        assert ids(reader(local_store).read(0)) == list(range(20))
+        assert again.append(rows(10, 10), Origin(sequence=Sequence("p", 1))).offset == 10
+        again.close()
+
+
+class TestOtherWriters:
+    def test_with_a_wal_the_loser_stops_and_keeps_its_records(self, any_store: ObjectStore, tmp_path: Path) -> None:
+        here, there = writer(any_store, tmp_path / "here"), writer(any_store, tmp_path / "there", Machine(1))
+        here.append(rows(0, 5))
+        there.append(rows(100, 7))
+        assert there.seal()
+        with pytest.raises(PartitionTaken, match="frazil log repair"):
+            here.seal()
+        with pytest.raises(PartitionTaken):
+            here.append(rows(5, 1))
+        assert here.seal_in() is None
+        crash(here)
+        with pytest.raises(PartitionTaken):
+            writer(any_store, tmp_path / "here")
+        assert wal_files(wal_of(tmp_path / "here"))
+        assert ids(reader(any_store).read(0)) == list(range(100, 107))
+        there.close()
+
+    def test_two_copies_of_one_wal_directory_are_told_apart(self, local_store: LocalStore, tmp_path: Path) -> None:
+        first = writer(local_store, tmp_path / "a")
+        first.append(rows(0, 5))
+        crash(first)
+        shutil.copytree(tmp_path / "a" / "wal", tmp_path / "b" / "wal")
+        one, other = writer(local_store, tmp_path / "a"), writer(local_store, tmp_path / "b")
+        one.append(rows(5, 5))
+        other.append(rows(50, 5))
+        one.seal()
+        with pytest.raises(PartitionTaken):
+            other.seal()
+        one.close()
+        other.close()
+
+    def test_without_a_wal_the_loser_drops_and_goes_on(self, any_store: ObjectStore, tmp_path: Path) -> None:
+        here = writer(any_store, tmp_path / "here", ack="object")
+        there = writer(any_store, tmp_path / "there", Machine(1), ack="object")
+        lost = here.submit(rows(0, 5), Origin(source=Source("k", "id", 5)))
+        won = there.submit(rows(100, 7), Origin(source=Source("k", "id", 7)))
+        there.seal()
+        assert won.result(1).offset == 0
+        with pytest.raises(PartitionFenced):
+            here.seal()
+        with pytest.raises(PartitionFenced):
+            lost.result(1)
+        with pytest.raises(PartitionFenced):
+            here.append(rows(5, 1))
+        positions = here.resume()
+        assert positions.source("k") == Source("k", "id", 7)
+        again = here.submit(rows(107, 1))
+        here.seal()
+        assert again.result(1).offset == 7
+        assert ids(reader(any_store).read(0)) == list(range(100, 108))
+        here.close()
+        there.close()
+
+
+class TestObjectAck:
+    def test_is_acknowledged_when_sealed_and_not_before(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, ack="object")
+        pending = [w.submit(rows(i * 2, 2)) for i in range(3)]
+        assert not any(p.done() for p in pending)
+        w.seal()
+        assert [p.result(0).offset for p in pending] == [0, 2, 4]
+        assert pending[0].result().durability == "object"
+        assert not wal_files(wal_of(tmp_path))
+        w.close()
+
+    def test_a_repeat_of_what_is_not_sealed_waits_as_well(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, ack="object")
+        origin = Origin(sequence=Sequence("p", 1))
+        first, repeat = w.submit(rows(0, 1), origin), w.submit(rows(0, 1), origin)
+        assert not repeat.done()
+        w.seal()
+        assert first.result(0).offset == repeat.result(0).offset == 0
+        assert w.submit(rows(0, 1), origin).result(0).duplicate, "sealed already: known at once"
+        w.close()
+
+    def test_what_was_not_sealed_is_not_there_after_a_restart(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, ack="object")
+        w.submit(rows(0, 3), Origin(source=Source("k", "id", 3)))
+        w.seal()
+        w.submit(rows(3, 3), Origin(source=Source("k", "id", 6)))
+        crash(w)
+        again = writer(local_store, tmp_path, Machine(2), ack="object")
+        assert again.next_offset == 3
+        assert again.positions.source("k") == Source("k", "id", 3)
+        assert again.tail.epochs == w.tail.epochs, "nobody was told of it: no new epoch"
+        again.close()
+
+    def test_closing_fails_those_who_wait(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, ack="object")
+        pending = w.submit(rows(0, 1))
+        w.close()
+        with pytest.raises(ShutdownError):
+            pending.result(1)
+
+
+def test_a_closed_writer_refuses(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path)
+    w.append(rows(0, 1))
+    w.close()
+    with pytest.raises(ShutdownError):
+        w.append(rows(1, 1))
+    again = writer(local_store, tmp_path)
+    assert again.next_offset == 1
+    again.close()

