@@ -1,0 +1,76 @@
+"""The real `frazil` command, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+FRAZIL = Path(sys.executable).with_name("frazil")
+TIMEOUT_SECONDS = 60
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """This process's environment without settings of Frazil, and with Python's usual buffering of stdout."""
+    clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("FRAZIL_")}
+    clean.pop("PYTHONUNBUFFERED", None)
+    return {**clean, **settings}
+
+
+def frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [FRAZIL, *arguments],
+        cwd=folder,
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+@dataclass
+class Served:
+    process: subprocess.Popen[str]
+    banner: str
+    url: str
+
+    def end(self, signal: int) -> tuple[int, str]:
+        """Send a signal; the exit code and what was said on stderr."""
+        self.process.send_signal(signal)
+        _, errors = self.process.communicate(timeout=TIMEOUT_SECONDS)
+        return self.process.returncode, errors
+
+
+@contextmanager
+def serving(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """`frazil serve` on a free port, once it has said that it is ready."""
+    process = subprocess.Popen(
+        [FRAZIL, "serve"],
+        cwd=folder,
+        env=environment(FRAZIL__SERVER__PORT="0", **(settings or {})),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("Ctrl-C"):
+                break
+        banner = "".join(lines)
+        found = re.search(r"operations +(http://\S+)", banner)
+        if found is None:
+            _, errors = process.communicate(timeout=TIMEOUT_SECONDS)
+            raise AssertionError(f"frazil serve did not start:\n{banner}{errors}")
+        yield Served(process, banner, found[1])
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.config.keys import Group, KeyPath, Leaf, dotted, tree, variable
+from frazil.config.load import LoadedConfig, load_config
+from frazil.config.model import Config
+from frazil.errors import ConfigError
+from tests.config.samples import LEAVES, NAMES, invalid_text, named, nested, valid_text, value_at
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file for all examples of a property."""
+    return tmp_path_factory.mktemp("config") / "given.yaml"
+
+
+def load(text: str, **environ: str) -> LoadedConfig:
+    path = Path("frazil.yaml")
+    path.write_text(text, "utf-8")
+    return load_config(environ=environ)
+
+
+def problems(text: str, **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(text, **environ)
+    assert caught.value.exit_code == 1
+    lines = str(caught.value).splitlines()
+    return lines if len(lines) == 1 else [line.strip() for line in lines[1:]]
+
+
+def test_without_a_file_everything_has_its_default() -> None:
+    loaded = load_config(environ={})
+    assert loaded.config == Config()
+    assert loaded.path is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "---\n", "log:\n", "log: {seal: }\ntopics:\nstore: {options: }\n", "\ufeff"]
+)
+def test_nothing_given_means_the_defaults(text: str) -> None:
+    assert load(text).config == Config()
+
+
+@pytest.mark.parametrize(
+    ("path", "leaf"), LEAVES, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
+)
+@given(data=st.data())
+def test_every_documented_key_can_be_set_by_file_and_by_environment(
+    path: KeyPath, leaf: Leaf, data: st.DataObject, scratch: Path
+) -> None:
+    key = named(path, data.draw(NAMES))
+    text = data.draw(valid_text(leaf))
+    scratch.write_text(yaml.safe_dump(nested(key, text)), "utf-8")
+    by_file = load_config(scratch, environ={})
+    by_environment = load_config(environ={variable(key): text})
+    assert by_file.config == by_environment.config
+    value = value_at(by_file.config, key)
+    assert str(value) == text or float(str(value)) == float(text)
+    assert by_environment.origins[key] == variable(key)
+
+
+@given(data=st.data())
+def test_the_environment_wins_over_the_file(data: st.DataObject, scratch: Path) -> None:
+    path, leaf = data.draw(st.sampled_from(LEAVES))
+    key = named(path, "orders")
+    in_file, in_environment = data.draw(valid_text(leaf)), data.draw(valid_text(leaf))
+    name = data.draw(st.sampled_from([str.upper, str.lower, str.title]))(variable(key))
+    scratch.write_text(yaml.safe_dump(nested(key, in_file)), "utf-8")
+    both = load_config(scratch, environ={name: in_environment})
+    assert both.config == load_config(environ={variable(key): in_environment}).config
+
+
+@given(data=st.data())
+def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Path) -> None:
+    known = [("log",), ("log", "seal"), ("store",), ("topics", "orders"), ("server",), ("logging",), ()]
+    section = data.draw(st.sampled_from(known))
+    node: Leaf | Group | None = tree()
+    for part in section:
+        assert isinstance(node, Group)
+        node = node.child(part)
+    assert isinstance(node, Group)
+    key = data.draw(NAMES.filter(lambda name: name not in node.children))
+    blank_lines = data.draw(st.integers(0, 5))
+    scratch.write_text("\n" * blank_lines + yaml.safe_dump(nested((*section, key), "x")), "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(scratch, environ={})
+    message = str(caught.value)
+    assert message.startswith(f"{dotted((*section, key))}: unknown key; ")
+    assert message.endswith(f"({scratch}, line {blank_lines + len(section) + 1})")
+
+
+@pytest.mark.parametrize(
+    ("path", "leaf"), LEAVES, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
+)
+def test_a_wrong_value_is_reported_with_what_is_allowed(path: KeyPath, leaf: Leaf) -> None:
+    key = named(path, "orders")
+    wrong = invalid_text(leaf)
+    if wrong is None:
+        assert problems(yaml.safe_dump(nested((*key, "below"), "x")))[0].startswith(f"{dotted(key)}: ")
+        return
+    (problem,) = problems("", **{variable(key): wrong})
+    assert problem == f"{dotted(key)}: {wrong!r} is not allowed; allowed: {leaf.allowed} ({variable(key)})"
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    text = "log:\n  sync: sometimes\n  sinc: always\nserver:\n  port: 70000\n  port: 1\nsync: always\n"
+    assert problems(text, FRAZIL__LOG__SINK="x", FRAZIL__NODE="a b") == [
+        "server.port: given twice, first in line 5 (frazil.yaml, line 6)",
+        "log.sink: unknown key; did you mean log.sync? (FRAZIL__LOG__SINK)",
+        "node: 'a b' is not allowed; allowed: text that matches ^[A-Za-z0-9._-]{1,100}$ (FRAZIL__NODE)",
+        "log.sync: 'sometimes' is not allowed; allowed: always, periodic, none (frazil.yaml, line 2)",
+        "log.sinc: unknown key; did you mean log.sync? (frazil.yaml, line 3)",
+        "server.port: '70000' is not allowed; allowed: whole number from 0 to 65535 (frazil.yaml, line 5)",
+        "sync: unknown key; did you mean log.sync? (frazil.yaml, line 7)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("log: 5", "log: '5' is not a section; its keys: sync, "),
+        ("topics: [a]", "topics: a list is not a section; its keys: names of your choice"),
+        ("server: {port: }", "server.port: nothing is not allowed; allowed: whole number"),
+        ("store: {secret_access_key: [hunter2]}", "store.secret_access_key: ******** is not allowed"),
+        ("log: {sync: !!python/name:os.system x}", "log.sync: the tag tag:yaml.org,2002:python/name:os.system"),
+        ("? [a]\n: b\n", "top level: a key must be text (frazil.yaml, line 1)"),
+        ("zzz: 1", "zzz: unknown key; known keys here: data_dir, node, log,"),
+        ("- a", "frazil.yaml: must be a mapping of keys to values, not a list"),
+        ("just text", "frazil.yaml: must be a mapping of keys to values, not 'just text'"),
+        ("log:\n  sync: [a\n", "frazil.yaml, line 3, column 1: not valid YAML: expected ',' or ']'"),
+        ("log:\n\tsync: a", "frazil.yaml, line 2, column 1: not valid YAML: found character '\\t'"),
+        ("log: *nobody", "frazil.yaml, line 1, column 6: not valid YAML: found undefined alias 'nobody'"),
+        ("a: 1\n---\nb: 2", "frazil.yaml, line 2, column 1: not valid YAML: but found another document"),
+        ("log: \x07", "frazil.yaml, line 1, column 6: not valid YAML: the character U+0007"),
+        ("a: &a [*a]", "frazil.yaml: nested too deeply"),
+        ("[" * 5000, "frazil.yaml: nested too deeply"),
+    ],
+)
+def test_a_bad_file_is_explained(text: str, problem: str) -> None:
+    assert problems(text)[0].startswith(problem)
+
+
+def test_aliases_that_multiply_are_refused() -> None:
+    levels = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12)]
+    assert problems("\n".join(["l0: &l0 [x]", *levels])) == ["frazil.yaml: more than 100000 values"]
+
+
+def test_an_alias_repeats_a_section() -> None:
+    topics = load("topics:\n  a: &same {ack: object}\n  b: *same\n").config.topics
+    assert topics["a"] == topics["b"]
+
+
+def test_a_file_that_cannot_be_read_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere.yaml: there is no such configuration file"):
+        load_config(tmp_path / "nowhere.yaml", {})
+    with pytest.raises(ConfigError, match="this is a folder"):
+        load_config(tmp_path, {})
+    (tmp_path / "latin.yaml").write_bytes(b"node: a\nnode: \xe9")
+    with pytest.raises(ConfigError, match=r"latin.yaml, line 2: not UTF-8 text \(byte 14\)"):
+        load_config(tmp_path / "latin.yaml", {})
+
+
+def test_the_type_decides_what_a_plain_scalar_means() -> None:
+    store = load("store: {access_key_id: 0123, secret_access_key: no, options: {allow_http: true}}").config.store
+    assert store.access_key_id == "0123"
+    assert store.secret_access_key is not None
+    assert store.secret_access_key.get_secret_value() == "no"
+    assert store.options == {"allow_http": "true"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "name"),
+    [
+        ("Orders", "FRAZIL__TOPICS__ORDERS__ACK"),
+        ("orders.eu-1", "FRAZIL__TOPICS__ORDERS_EU_1__ACK"),
+        ("orders.eu-1", "FRAZIL__TOPICS__orders.eu-1__ACK"),
+        ("a__b", "FRAZIL__TOPICS__A__B__ACK"),
+    ],
+)
+def test_a_variable_finds_the_topic_of_the_file(topic: str, name: str) -> None:
+    topics = load(f"topics: {{{topic}: {{linger_ms: 5}}}}", **{name: "object"}).config.topics
+    assert list(topics) == [topic]
+    assert (topics[topic].ack, topics[topic].linger_ms) == ("object", 5)
+
+
+def test_a_variable_that_fits_two_topics_is_refused() -> None:
+    assert problems("topics: {a.b: , a-b: }", FRAZIL__TOPICS__A_B__ACK="object") == [
+        "topics: the name fits a.b and a-b; set this key in the file (FRAZIL__TOPICS__A_B__ACK)"
+    ]
+
+
+def test_a_variable_can_add_a_topic_in_lower_case() -> None:
+    loaded = load("topics: {a: }", FRAZIL__TOPICS__ORDERS__ACK="object", FRAZIL__TOPICS__ORDERS__SEAL__MAX_MB="1")
+    assert loaded.config.topics["orders"].ack == "object"
+    assert list(loaded.config.topics) == ["a", "orders"]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("FRAZIL__LOG", "log: is a section; set a key of it, such as FRAZIL__LOG__SYNC"),
+        ("FRAZIL__", "unknown key; known keys here: data_dir"),
+        ("FRAZIL__LOG__SYNC__NOW", "log.sync: has no keys below it, such as now"),
+        ("FRAZIL__SERVER__HOST_FILE", "server.host_file: unknown key; did you mean server.host?"),
+        ("FRAZIL__TOPICS__A", "topics.a: is a section"),
+    ],
+)
+def test_a_variable_that_names_no_setting_is_refused(name: str, problem: str) -> None:
+    (found,) = problems("", **{name: "x"})
+    assert problem in found
+    assert found.endswith(f"({name})")
+
+
+def test_other_variables_and_empty_ones_are_left_alone() -> None:
+    assert load("", FRAZIL_TEST_SEED="1", FRAZIL__LOG__SYNC="", PATH="/bin").config == Config()
+
+
+def test_a_setting_given_by_two_variables_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    assert problems(
+        "", FRAZIL__STORE__SESSION_TOKEN="x", FRAZIL__STORE__SESSION_TOKEN_FILE=str(tmp_path / "secret")
+    ) == ["store.session_token: given twice (FRAZIL__STORE__SESSION_TOKEN and FRAZIL__STORE__SESSION_TOKEN_FILE)"]
+
+
+def test_a_secret_can_come_from_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("  first\n")
+    (tmp_path / "two").write_text("second\n")
+    text = "store:\n  secret_access_key_file: one\n"
+    by_file = load(text)
+    by_environment = load(text, FRAZIL__STORE__SECRET_ACCESS_KEY_FILE=str(tmp_path / "two"))
+    path = ("store", "secret_access_key")
+    assert value_at(by_file.config, path) == "first"
+    assert by_file.origins[path] == "frazil.yaml, line 2"
+    assert value_at(by_environment.config, path) == "second"
+    assert value_at(load(text, FRAZIL__STORE__SECRET_ACCESS_KEY="third").config, path) == "third"
+
+
+def test_a_secret_file_that_is_of_no_use_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    assert problems("store: {secret_access_key: a, secret_access_key_file: b}") == [
+        "store.secret_access_key_file: secret_access_key is given too; keep one of them (frazil.yaml, line 1)"
+    ]
+    assert "its file 'empty' is empty" in problems("store: {session_token_file: empty}")[0]
+    assert "cannot read its file 'bytes'" in problems("store: {session_token_file: bytes}")[0]
+    assert "a list is not a path" in problems("store: {session_token_file: [a]}")[0]
+    (problem,) = problems("", FRAZIL__STORE__SESSION_TOKEN_FILE="gone")
+    assert problem.startswith("store.session_token: cannot read its file 'gone': No such file or directory")
+    assert problem.endswith("(FRAZIL__STORE__SESSION_TOKEN_FILE)")
+
+
+def test_no_message_tells_a_secret() -> None:
+    told = problems(
+        "store: {secret_acess_key: hunter2, secret_access_key: {a: hunter2}}", FRAZIL__STORE__TOKEN="hunter2"
+    )
+    assert len(told) == 3
+    assert "hunter2" not in "".join(told)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil.config.keys import dotted, variable
+from frazil.config.reference import main, render
+from tests.config.samples import LEAVES
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+def test_the_page_in_docs_is_fresh() -> None:
+    assert main(["--check", str(PAGE)]) == 0
+
+
+def test_every_setting_is_documented_with_its_variable_and_meaning() -> None:
+    rows = [line.strip("| ").split(" | ") for line in render().splitlines() if line.startswith("| `")]
+    documented = {row[0].strip("`"): row for row in rows}
+    assert list(documented) != []
+    for path, leaf in LEAVES:
+        row = documented.pop(dotted(path))
+        assert f"`{variable(path)}`" in row[3]
+        assert all(cell.strip() for cell in row)
+        assert not leaf.secret or "_FILE`" in row[3]
+    assert documented == {}
+
+
+def test_a_stale_page_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    assert main(["--check", str(page)]) == 1
+    assert main([str(page)]) == 0
+    assert main(["--check", str(page)]) == 0
+    page.write_text("old")
+    assert main(["--check", str(page)]) == 1
+    assert "run `make docs`" in capsys.readouterr().err

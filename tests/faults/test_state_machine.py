@@ -1,0 +1,238 @@
+"""Random lives of a partition against a plain list: nothing acknowledged is lost, repeated or reordered.
+
+The store fails before and after doing what it is asked, and lets puts arrive late; the process dies at any step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from frazil.errors import FrazilError, PartitionFenced, StorageUnavailable
+from frazil.log.positions import Origin, Sequence
+from frazil.log.store.local import LocalStore
+from frazil.log.trim import trim
+from frazil.log.writer import PartitionWriter, Pending
+from tests.faults.faulty_store import NO_FAULTS, Faults, FaultyStore
+from tests.log.support import TOPIC, Machine, crash, ids, newest_wal, reader, rows, writer
+
+FAULTS = Faults(before=0.1, after=0.1, delayed=0.1)
+
+
+class PartitionLife(RuleBasedStateMachine):
+    """`ack: local`; the subclass does without a WAL."""
+
+    ack = "local"
+
+    @initialize(seed=st.integers(0, 2**32), sync=st.sampled_from(["always", "periodic", "none"]))
+    def begin(self, seed: int, sync: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="frazil-life-"))
+        self.machine = Machine(seed)
+        self.inner = LocalStore(self.folder / "store")
+        self.store = FaultyStore(self.inner, random.Random(seed), sleep=lambda _: None)
+        self.sync = sync
+        self.expected: dict[int, int] = {}
+        """Offset to id, of what was acknowledged."""
+        self.unknown: set[int] = set()
+        """Ids that were sent, but of which nobody was told whether they are stored."""
+        self.waiting: list[tuple[Pending, int, int, int]] = []
+        self.next_id = 0
+        self.sequence = 0
+        self.w: PartitionWriter | None = None
+        self.open()
+
+    def open(self) -> None:
+        self.store.faults = NO_FAULTS
+        self.w = writer(
+            self.store,
+            self.folder,
+            self.machine,
+            ack=self.ack,
+            sync=self.sync,
+            seal_rows=25,
+            max_file_bytes=3000,
+        )
+        self.store.faults = FAULTS
+
+    @rule(count=st.integers(1, 12))
+    @precondition(lambda self: self.w)
+    def append(self, count: int) -> None:
+        self.sequence += 1
+        self._send(self.next_id, count, self.sequence)
+        self.next_id += count
+
+    @rule(back=st.integers(0, 3))
+    @precondition(lambda self: self.w and self.waiting)
+    def append_again(self, back: int) -> None:
+        """As a client does that lost the acknowledgement: of the newest, so that it is still remembered."""
+        _, first, count, sequence = self.waiting[-1 - min(back, len(self.waiting) - 1)]
+        if self.sequence - sequence < 4:
+            self._send(first, count, sequence)
+
+    def _send(self, first: int, count: int, sequence: int) -> None:
+        assert self.w
+        self.unknown |= set(range(first, first + count))
+        try:
+            pending = self.w.submit(rows(first, count), Origin(sequence=Sequence("p", sequence)))
+        except PartitionFenced:
+            self.w.resume()
+            return
+        self.waiting.append((pending, first, count, sequence))
+        self._collect()
+
+    def _collect(self) -> None:
+        """Note what was acknowledged meanwhile."""
+        for pending, first, count, _ in self.waiting:
+            if not pending.done():
+                continue
+            try:
+                ack = pending.result(0)
+            except FrazilError:
+                continue
+            assert ack.rows == count
+            for i in range(count):
+                assert self.expected.setdefault(ack.offset + i, first + i) == first + i
+            self.unknown -= set(range(first, first + count))
+
+    @rule()
+    @precondition(lambda self: self.w)
+    def seal(self) -> None:
+        assert self.w
+        try:
+            self.w.seal()
+        except StorageUnavailable:
+            pass
+        except PartitionFenced:
+            self.w.resume()
+        self._collect()
+
+    @rule()
+    def late_puts_arrive(self) -> None:
+        self.store.release_delayed()
+
+    @rule(torn=st.binary(max_size=40))
+    @precondition(lambda self: self.w)
+    def die(self, torn: bytes) -> None:
+        """At any moment; perhaps in the middle of writing a frame."""
+        assert self.w
+        self._settle()
+        crash(self.w)
+        self.w = None
+        self.waiting.clear()
+        if self.ack == "local":
+            with newest_wal(self.folder).open("ab") as file:
+                file.write(torn)
+
+    @rule()
+    @precondition(lambda self: self.w)
+    def stop(self) -> None:
+        assert self.w
+        self._settle()
+        self.w.close()
+        self._collect()
+        self.w = None
+        self.waiting.clear()
+
+    def _settle(self) -> None:
+        """In `always` mode a thread commits; what it has not done when the process dies is simply not done."""
+        if self.ack == "local":
+            for pending, *_ in self.waiting:
+                pending.group.event().wait(10)
+            self._collect()
+
+    @rule()
+    @precondition(lambda self: self.w is None)
+    def restart(self) -> None:
+        self.open()
+
+    @rule()
+    @precondition(lambda self: self.w is None)
+    def reboot_and_restart(self) -> None:
+        self.machine.reboot()
+        self.open()
+
+    @rule(keep=st.integers(0, 60), wait=st.booleans())
+    def trim_log(self, keep: int, wait: bool) -> None:
+        needed = max(0, max(self.expected, default=0) - keep)
+        with contextlib.suppress(StorageUnavailable):
+            trim(self.store, TOPIC, 0, needed_from=needed, grace_seconds=10, now_ms=self.machine.clock.now_ms())
+        if wait:
+            self.machine.clock.advance(11)
+
+    @invariant()
+    def everything_acknowledged_is_there_once(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        self._collect()
+        faults, self.store.faults = self.store.faults, NO_FAULTS
+        try:
+            self._check()
+        finally:
+            self.store.faults = faults
+
+    def _check(self) -> None:
+        tail = self.w if self.w and self.ack == "local" else None
+        r = reader(self.inner, tail)
+        bounds = r.bounds()
+        found = dict(enumerate(ids(r.read(bounds.start)), bounds.start))
+        readable = [o for o in self.expected if o >= bounds.start and (self.w or o < bounds.sealed_end)]
+        assert {o: found[o] for o in readable} == {o: self.expected[o] for o in readable}
+        if self.w or self.ack == "object":
+            assert all(o < bounds.end for o in self.expected), "nothing acknowledged is beyond the end"
+        assert len(set(found.values())) == len(found), "nothing twice"
+        unexpected = set(found.values()) - set(self.expected.values())
+        assert unexpected <= self.unknown, "nothing that nobody sent"
+        if self.ack == "local":
+            assert list(found.values()) == sorted(found.values()), "in the order they were sent"
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self._finish()
+            shutil.rmtree(self.folder)
+
+    def _finish(self) -> None:
+        """After all faults: everything is sealed and read from the store alone."""
+        self.store.release_delayed()
+        if self.w is None:
+            self.open()
+        assert self.w
+        self.store.faults = NO_FAULTS
+        for _ in range(100):
+            try:
+                self.w.drain()
+                self.w.seal_all()
+                break
+            except PartitionFenced:
+                self.w.resume()
+        self._collect()
+        r = reader(self.inner)
+        start = r.bounds().start
+        found = dict(enumerate(ids(r.read(start)), start))
+        assert {o: i for o, i in self.expected.items() if o >= start}.items() <= found.items()
+        self.w.close()
+
+
+class PartitionLifeWithoutWal(PartitionLife):
+    ack = "object"
+
+
+def _case(machine: type[RuleBasedStateMachine], examples: int, steps: int) -> Any:
+    class Case(machine.TestCase):  # type: ignore[name-defined,misc]
+        settings = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+
+    return Case
+
+
+TestWithWal = _case(PartitionLife, 30, 40)
+TestWithoutWal = _case(PartitionLifeWithoutWal, 30, 40)
+TestWithWalLong = pytest.mark.soak(_case(PartitionLife, 600, 80))
+TestWithoutWalLong = pytest.mark.soak(_case(PartitionLifeWithoutWal, 600, 80))
