@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.config.model import Config, LogConfig, TopicConfig
+from frazil.config.model import Config, TopicConfig
 from frazil.errors import EpochChanged, LogCorrupted, OffsetOutOfRange, SegmentMissing, SegmentsGone
 from frazil.log import layout
 from frazil.log.follow import follow, follow_async
@@ -269,7 +269,7 @@ class TestFollowing:
 
 
 def writing_process(folder: Path, pipe: Connection, sync: str) -> None:
-    config = Config.model_validate({"data_dir": folder, "log": LogConfig(sync=sync)})  # type: ignore[arg-type]
+    config = Config.model_validate({"data_dir": folder, "log": {"sync": sync}})
     with Log(config) as log:
         w = log.writer(TOPIC, SCHEMA)
         while (command := pipe.recv()) is not None:

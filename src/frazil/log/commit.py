@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import pyarrow as pa
 
-from frazil.errors import FrazilError, SequenceTooOld
+from frazil.errors import DiskFull, FrazilError, SequenceTooOld
 from frazil.log.entries import Entry, FileHeader, encode_records, encode_schema, extend_chain
 from frazil.log.group import Ack, Append, Group
 from frazil.log.options import WriterOptions
@@ -142,7 +143,9 @@ class Committer:
         """Before a segment up to `end` is put: the WAL has it on disk, and its files end there if they can."""
         if self._wal:
             if end == self._next > self._file_start:
-                self._begin_file(self._wal)
+                # Sealing is what frees a full disk: it must not need room for a new file.
+                with suppress(DiskFull):
+                    self._begin_file(self._wal)
             self._wal.sync()
 
     def drop_below(self, offset: int) -> None:

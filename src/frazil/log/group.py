@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from frazil.errors import FrazilError
 from frazil.log.positions import Origin
+from frazil.log.schema import SchemaVersion
 from frazil.log.signal import resolve
-from frazil.log.topics import SchemaVersion
 
 
 class Ack(NamedTuple):

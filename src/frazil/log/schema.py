@@ -7,6 +7,7 @@ A column may be absent from a batch when it is nullable. Anything else is `Schem
 from __future__ import annotations
 
 import base64
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,13 @@ _SYNONYMS: dict[pa.DataType, pa.DataType] = {
     pa.binary_view(): pa.binary(),
 }
 """Types that differ in memory layout only; a topic stores one of them."""
+
+
+class SchemaVersion(NamedTuple):
+    """A topic's schema at one point of its history."""
+
+    version: int
+    schema: pa.Schema
 
 
 def plain(schema: pa.Schema) -> pa.Schema:
@@ -117,20 +125,32 @@ def _merge_item(old: pa.Field, new: pa.Field, name: str, problems: list[str]) ->
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly this schema: columns in its order, missing ones null, narrow ones widened."""
     if batch.schema.equals(schema):
-        return _without_forbidden_nulls(batch)
+        return batch
     present = set(batch.schema.names)
     columns = [
         batch.column(field.name).cast(field.type) if field.name in present else pa.nulls(len(batch), field.type)
         for field in schema
     ]
-    return _without_forbidden_nulls(pa.RecordBatch.from_arrays(columns, schema=schema))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _without_forbidden_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if not field.nullable and column.null_count:
-            raise SchemaMismatch(f"Column {field.name!r} is required but has {column.null_count} nulls.")
-    return batch
+class Fit:
+    """How batches of one schema become batches of a topic's, with everything found out that can be beforehand."""
+
+    def __init__(self, given: pa.Schema, version: SchemaVersion) -> None:
+        self.given = given
+        self.version = version
+        self._exact = given.equals(version.schema)
+        self._required = [i for i, field in enumerate(version.schema) if not field.nullable]
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._exact:
+            batch = conform(batch, self.version.schema)
+        for i in self._required:
+            if nulls := batch.column(i).null_count:
+                name = self.version.schema.field(i).name
+                raise SchemaMismatch(f"Column {name!r} is required but has {nulls} nulls.")
+        return batch
 
 
 def to_text(schema: pa.Schema) -> str:

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from frazil.errors import ObjectExists, TopicNotFound
 from frazil.log import layout
-from frazil.log.schema import evolve, from_text, plain, to_text
+from frazil.log.schema import SchemaVersion, evolve, from_text, plain, to_text
 from frazil.log.store import ObjectStore
-
-
-class SchemaVersion(NamedTuple):
-    version: int
-    schema: pa.Schema
 
 
 class TopicSchemas:

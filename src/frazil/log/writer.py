@@ -25,19 +25,19 @@ from frazil.errors import (
     ShutdownError,
     WriteFailed,
 )
-from frazil.log import schema as schemas_of
 from frazil.log.commit import Committer
 from frazil.log.disk import DirectoryLock
 from frazil.log.group import Ack, Append, Group, GroupQueue
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Positions
+from frazil.log.schema import Fit, SchemaVersion
 from frazil.log.sealing import Draft, Fenced, Sealing
 from frazil.log.segments import Segment
 from frazil.log.starting import Start, start_from_store
 from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail, TailView
-from frazil.log.topics import SchemaVersion, TopicSchemas
+from frazil.log.topics import TopicSchemas
 from frazil.log.wal import Wal
 from frazil.log.world import World
 
@@ -100,7 +100,8 @@ class PartitionWriter:
         """Committed groups that are acknowledged only when sealed."""
         self._seal_lock = threading.Lock()
         self._refusing: ShutdownError | None = None
-        self._schema_seen: tuple[pa.Schema, SchemaVersion] | None = None
+        self._fit: Fit | None = None
+        """How batches of the schema that came last are made to fit."""
 
     # --- appending -----------------------------------------------------------------------------------------
 
@@ -152,23 +153,20 @@ class PartitionWriter:
 
     def _admit(self, batch: pa.RecordBatch) -> tuple[SchemaVersion, pa.RecordBatch, int]:
         """Check a batch, widen the topic if it must be, and make the batch fit."""
-        if batch.num_rows == 0:
-            raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
         nbytes = batch.get_total_buffer_size()
         if nbytes > SMALL:
             nbytes = batch.nbytes
-        if nbytes > self.options.max_append_bytes:
-            raise RecordTooLarge(
-                f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "
-                f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
-            )
-        seen = self._schema_seen
-        if seen and seen[0].equals(batch.schema):
-            version = seen[1]
-        else:
-            version = self._schemas.admit(batch.schema)
-            self._schema_seen = (batch.schema, version)
-        return version, schemas_of.conform(batch, version.schema), nbytes
+            if nbytes > self.options.max_append_bytes:
+                raise RecordTooLarge(
+                    f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "
+                    f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
+                )
+        if batch.num_rows == 0:
+            raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
+        fit = self._fit
+        if fit is None or not batch.schema.equals(fit.given):
+            fit = self._fit = Fit(batch.schema, self._schemas.admit(batch.schema))
+        return fit.version, fit.apply(batch), nbytes
 
     def _enqueue(self, version: SchemaVersion, append: Append, nbytes: int) -> tuple[Group, int]:
         if stopped := self.stopped:

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import DiskFull
+from frazil.log.store.local import LocalStore
+from tests.log.support import crash, ids, newest_wal, reader, rows, writer
+
+
+@pytest.mark.parametrize("sync", ["always", "periodic"])
+def test_a_disk_that_is_really_full(tmp_path: Path, sync: str) -> None:
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.faults.full_disk"]
+    done = subprocess.run([*command, str(tmp_path), sync], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Writes stop in the middle, as on a full disk, wherever a file would grow past this size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 3, 8, 50, 500])
+def test_a_frame_that_stops_in_the_middle_leaves_nothing(local_store: LocalStore, tmp_path: Path, room: int) -> None:
+    w = writer(local_store, tmp_path)
+    w.append(rows(0, 10))
+    size = newest_wal(tmp_path).stat().st_size
+    with largest_file(size + room), pytest.raises(DiskFull):
+        w.append(rows(10, 1000))
+    assert newest_wal(tmp_path).stat().st_size == size
+    assert w.append(rows(10, 10)).offset == 10
+    crash(w)
+    again = writer(local_store, tmp_path)
+    assert ids(reader(local_store, again).read(0)) == list(range(20))
+    again.close()
+
+
+def test_no_room_for_a_new_file_is_an_error_that_passes(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path, max_file_bytes=1)
+    w.append(rows(0, 10))
+    with largest_file(100), pytest.raises(DiskFull):
+        w.append(rows(10, 10))
+    assert w.append(rows(10, 10)).offset == 10
+    crash(w)
+    again = writer(local_store, tmp_path)
+    assert ids(reader(local_store, again).read(0)) == list(range(20))
+    again.close()
