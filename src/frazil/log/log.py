@@ -20,6 +20,8 @@ from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, TailSource
 from frazil.log.sealer import Sealer
 from frazil.log.store import ObjectStore, open_store
+from frazil.log.store.local import LocalStore
+from frazil.log.store.probe import check_create_only
 from frazil.log.syncer import Syncer
 from frazil.log.tail import SealedTail
 from frazil.log.topics import TopicSchemas, list_partitions, list_topics
@@ -42,6 +44,7 @@ class Log:
         self.store = store or open_store(config.store, config.data_dir)
         self._schemas: dict[str, TopicSchemas] = {}
         self._writers: dict[tuple[str, int], PartitionWriter] = {}
+        self._store_checked = False
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._executor = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="frazil-commit")
@@ -98,7 +101,14 @@ class Log:
     def _options(self, topic: str) -> WriterOptions:
         return WriterOptions.of(self.config.log, self.config.topic(topic))
 
+    def _check_store(self) -> None:
+        """Once, before the first writer; a local folder needs no check."""
+        if not self._store_checked and not isinstance(self.store, LocalStore):
+            check_create_only(self.store, self.world.new_id())
+        self._store_checked = True
+
     def _open(self, topic: str, partition: int, options: WriterOptions | None = None) -> PartitionWriter:
+        self._check_store()
         options = options or self._options(topic)
         directory = layout.wal_directory(self.config.data_dir, topic, partition)
         if options.ack == "object" and wal_files(directory):

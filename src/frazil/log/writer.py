@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -35,6 +36,7 @@ from frazil.log.schema import Fit, SchemaVersion
 from frazil.log.sealing import Draft, Fenced, Sealing
 from frazil.log.segments import Segment
 from frazil.log.starting import Start, start_from_store
+from frazil.log.stats import WriterStats
 from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail, TailView
 from frazil.log.topics import TopicSchemas
@@ -86,6 +88,7 @@ class PartitionWriter:
         self.topic = topic
         self.partition = partition
         self.options = options
+        self.stats = WriterStats()
         self._schemas = schemas
         self._world = world
         self._executor = executor
@@ -156,11 +159,11 @@ class PartitionWriter:
         nbytes = batch.get_total_buffer_size()
         if nbytes > SMALL:
             nbytes = batch.nbytes
-            if nbytes > self.options.max_append_bytes:
-                raise RecordTooLarge(
-                    f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "
-                    f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
-                )
+        if nbytes > self.options.max_append_bytes:
+            raise RecordTooLarge(
+                f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "
+                f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
+            )
         if batch.num_rows == 0:
             raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
         fit = self._fit
@@ -179,16 +182,21 @@ class PartitionWriter:
 
     def _await_room(self, nbytes: int) -> None:
         if not self._has_room(nbytes):
-            self._on_change(self)
+            self._make_room()
             if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
                 raise self._full()
 
     async def _await_room_async(self, nbytes: int) -> None:
-        self._on_change(self)
+        self._make_room()
         if not await self._tail.freed.wait_async(lambda: self._has_room(nbytes), self.options.append_timeout):
             raise self._full()
 
+    def _make_room(self) -> None:
+        self.stats.waits_for_room += 1
+        self._on_change(self)
+
     def _full(self) -> LogFull:
+        self.stats.refused_full += 1
         return LogFull(
             f"{self.topic}/{self.partition}: {self._tail.nbytes:,} bytes wait to be sealed and there was no room for "
             f"{self.options.append_timeout:g} s (`log.max_tail_mb`, `log.append_timeout_seconds`). The object store "
@@ -214,12 +222,25 @@ class PartitionWriter:
             logger.exception("a group of appends failed", extra={"topic": self.topic, "partition": self.partition})
             group.fail(WriteFailed(f"{self.topic}/{self.partition}: {error}"))
             return
+        self._count(group)
         if self.options.ack == "object" and group.acked_at > self._tail.start:
             self._unsealed.append(group)
         else:
             group.finish()
         if was_empty or self.seal_due():
             self._on_change(self)
+
+    def _count(self, group: Group) -> None:
+        stats = self.stats
+        stats.commits += 1
+        stats.appends += len(group.appends)
+        stats.bytes += group.nbytes
+        for outcome in group.outcomes:
+            if isinstance(outcome, Ack):
+                if outcome.duplicate:
+                    stats.duplicates += 1
+                else:
+                    stats.records += outcome.rows
 
     # --- sealing -------------------------------------------------------------------------------------------
 
@@ -246,6 +267,7 @@ class PartitionWriter:
         with self._seal_lock:
             if isinstance(self._committer.stopped, PartitionTaken):
                 raise self._committer.stopped
+            started = time.perf_counter()
             draft = self._sealing.draft or self._cut()
             if draft is None:
                 return None
@@ -253,7 +275,14 @@ class PartitionWriter:
                 segment = self._sealing.put(draft, self._tail)
             except Fenced as fenced:
                 raise self._fence(str(fenced)) from None
+            except FrazilError:
+                self.stats.seal_failures += 1
+                raise
             self._settle(segment)
+            self.stats.segments += 1
+            self.stats.sealed_records += segment.end - segment.first
+            self.stats.sealed_bytes += draft.data.size
+            self.stats.seal_seconds += time.perf_counter() - started
             return segment
 
     def seal_all(self) -> None:

@@ -1,0 +1,140 @@
+"""The log as a part of a running Frazil: recovery at the start, health and metrics meanwhile, sealing at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from frazil.config.model import Config
+from frazil.errors import FrazilError, LogBroken, PartitionTaken
+from frazil.log.log import Log
+from frazil.log.writer import PartitionWriter
+from frazil.ops.health import HEALTHY, Health
+
+logger = logging.getLogger(__name__)
+
+ADOPT_SECONDS = 10.0
+"""How often WALs are looked for whose process is gone."""
+
+
+class LogPart:
+    name = "log"
+
+    def __init__(self, config: Config, metrics: CollectorRegistry) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._log: Log | None = None
+        self._adopting: asyncio.Task[None] | None = None
+        self._problem: FrazilError | None = None
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            raise FrazilError("The log is not started.")
+        return self._log
+
+    async def start(self) -> None:
+        self._log = await asyncio.to_thread(Log, self._config)
+        try:
+            await self._adopt()
+        except BaseException:
+            await asyncio.to_thread(self._log.close)
+            raise
+        self._metrics.register(LogCollector(self._log))
+        self._adopting = asyncio.create_task(self._keep_adopting())
+
+    async def _adopt(self) -> None:
+        """Seal what others left; a store that is away is no reason not to start."""
+        try:
+            found = await asyncio.to_thread(self.log.adopt_orphans)
+            self._problem = None
+        except FrazilError as error:
+            if not error.retryable:
+                raise
+            logger.warning("cannot seal what is left in WALs yet", extra={"reason": str(error)})
+            self._problem = error
+        else:
+            if found:
+                logger.info("sealed what other processes left", extra={"partitions": found})
+
+    async def _keep_adopting(self) -> None:
+        while True:
+            await asyncio.sleep(ADOPT_SECONDS)
+            try:
+                await self._adopt()
+            except FrazilError as error:
+                logger.error("cannot read a WAL", extra={"reason": str(error)})
+                self._problem = error
+
+    async def stop(self) -> None:
+        if self._adopting:
+            self._adopting.cancel()
+            await asyncio.gather(self._adopting, return_exceptions=True)
+        await asyncio.to_thread(self.log.close)
+
+    def health(self) -> Health:
+        problems = dict(self.log.problems())
+        if self._problem:
+            problems["recovery"] = self._problem
+        if not problems:
+            return HEALTHY
+        lost = any(isinstance(error, PartitionTaken | LogBroken) for error in problems.values())
+        reason = "; ".join(f"{where}: {error}" for where, error in sorted(problems.items()))
+        return Health("unhealthy" if lost else "degraded", reason)
+
+
+class LogCollector(Collector):
+    """Reads the writers' own counts when metrics are asked for."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def collect(self) -> Iterator[Metric]:
+        writers = self._log.writers
+        for name, help_text, attribute in _COUNTERS:
+            counter = CounterMetricFamily(f"frazil_log_{name}", help_text, labels=("topic", "partition"))
+            for writer in writers:
+                counter.add_metric(_labels(writer), getattr(writer.stats, attribute))
+            yield counter
+        now = self._log.world.clock.now_ms()
+        for name, help_text, value in (
+            ("tail_bytes", "Bytes that are not sealed yet.", lambda w: w.tail.nbytes),
+            ("tail_records", "Records that are not sealed yet.", lambda w: w.next_offset - w.sealed_end),
+            ("next_offset", "Offset of the next record.", lambda w: w.next_offset),
+            ("sealed_offset", "Offset up to which records are sealed.", lambda w: w.sealed_end),
+            ("oldest_unsealed_seconds", "Age of the oldest unsealed record.", lambda w: _age(w, now)),
+        ):
+            gauge = GaugeMetricFamily(f"frazil_log_{name}", help_text, labels=("topic", "partition"))
+            for writer in writers:
+                gauge.add_metric(_labels(writer), value(writer))
+            yield gauge
+
+
+_COUNTERS = (
+    ("appends", "Appends acknowledged or about to be.", "appends"),
+    ("records", "Records appended.", "records"),
+    ("bytes", "Bytes appended.", "bytes"),
+    ("commits", "Groups of appends that shared one write.", "commits"),
+    ("duplicates", "Appends that were stored already.", "duplicates"),
+    ("backpressure", "Appends that had to wait for room.", "waits_for_room"),
+    ("refused", "Appends refused because the tail stayed full.", "refused_full"),
+    ("segments_sealed", "Segments put.", "segments"),
+    ("sealed_records", "Records sealed.", "sealed_records"),
+    ("sealed_bytes", "Bytes of the segments put.", "sealed_bytes"),
+    ("seal_seconds", "Time spent sealing.", "seal_seconds"),
+    ("seal_failures", "Attempts to seal that failed.", "seal_failures"),
+)
+
+
+def _labels(writer: PartitionWriter) -> list[str]:
+    return [writer.topic, str(writer.partition)]
+
+
+def _age(writer: PartitionWriter, now_ms: int) -> float:
+    oldest = writer.tail.oldest_ms
+    return 0.0 if oldest is None else max(0.0, (now_ms - oldest) / 1000)
