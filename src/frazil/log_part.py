@@ -49,14 +49,15 @@ class LogPart:
         self._adopting = asyncio.create_task(self._keep_adopting())
 
     async def _adopt(self) -> None:
-        """Seal what others left; a store that is away is no reason not to start."""
+        """Ask the store for an answer and seal what others left; a store that is away is no reason not to start."""
         try:
+            await asyncio.to_thread(self.log.topics)
             found = await asyncio.to_thread(self.log.adopt_orphans)
             self._problem = None
         except FrazilError as error:
             if not error.retryable:
                 raise
-            logger.warning("cannot seal what is left in WALs yet", extra={"reason": str(error)})
+            logger.warning("the store does not answer", extra={"reason": str(error)})
             self._problem = error
         else:
             if found:
@@ -68,7 +69,7 @@ class LogPart:
             try:
                 await self._adopt()
             except FrazilError as error:
-                logger.error("cannot read a WAL", extra={"reason": str(error)})
+                logger.error("cannot seal what is left in WALs", extra={"reason": str(error)})
                 self._problem = error
 
     async def stop(self) -> None:
@@ -80,7 +81,7 @@ class LogPart:
     def health(self) -> Health:
         problems = dict(self.log.problems())
         if self._problem:
-            problems["recovery"] = self._problem
+            problems["store"] = self._problem
         if not problems:
             return HEALTHY
         lost = any(isinstance(error, PartitionTaken | LogBroken) for error in problems.values())
