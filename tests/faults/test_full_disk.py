@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import resource
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.errors import DiskFull
+from frazil.errors import DiskFull, LogBroken
 from frazil.log.store.local import LocalStore
 from tests.log.support import crash, ids, newest_wal, reader, rows, writer
 
@@ -56,4 +57,31 @@ def test_no_room_for_a_new_file_is_an_error_that_passes(local_store: LocalStore,
     crash(w)
     again = writer(local_store, tmp_path)
     assert ids(reader(local_store, again).read(0)) == list(range(20))
+    again.close()
+
+
+def fail(_: int) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("sync", ["always", "periodic"])
+def test_after_a_failed_sync_nothing_is_acknowledged_until_the_files_are_read_again(
+    local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: str
+) -> None:
+    w = writer(local_store, tmp_path, sync=sync)
+    w.append(rows(0, 10))
+    with monkeypatch.context() as failing_disk:
+        failing_disk.setattr(
+            "os.fdatasync", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "Input/output error"))
+        )
+        with pytest.raises(LogBroken, match="Restart to read them back"):
+            w.append(rows(10, 10)) if sync == "always" else w.sync()
+    with pytest.raises(LogBroken):
+        w.append(rows(20, 10))
+    assert isinstance(w.stopped, LogBroken)
+    crash(w)
+    again = writer(local_store, tmp_path, sync=sync)
+    found = ids(reader(local_store, again).read(0))
+    assert found[:10] == list(range(10))
+    assert found in (list(range(10)), list(range(20))), "what was not acknowledged is there or not, but whole"
     again.close()

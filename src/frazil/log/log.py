@@ -213,6 +213,8 @@ class Log:
             nonlocal elsewhere
             with self._lock:
                 writer = self._writers.get((topic, partition))
+            if writer is not None and isinstance(writer.stopped, PartitionTaken):
+                return None
             if writer is not None:
                 stable = writer.options.ack == "local" or provisional
                 return writer.tail if stable else SealedTail(writer.tail)

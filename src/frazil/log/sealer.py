@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from frazil.backoff import Backoff
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, PartitionFenced
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 
@@ -80,6 +80,8 @@ class Sealer:
         error: FrazilError | None = None
         try:
             charge.writer.seal()
+        except PartitionFenced as fenced:
+            logger.info("another writer came first", extra={**_names(charge), "reason": str(fenced)})
         except FrazilError as caught:
             error = caught
         except Exception as caught:

@@ -11,6 +11,8 @@ import os
 import threading
 from pathlib import Path
 
+from frazil.log.store.durable import sync_file
+
 logger = logging.getLogger(__name__)
 
 _CHUNK = bytes(1 << 20)
@@ -39,7 +41,7 @@ class SpareFile:
             try:
                 for start in range(0, self.size, len(_CHUNK)):
                     os.pwrite(fd, _CHUNK, start)
-                os.fsync(fd)
+                sync_file(fd)
             finally:
                 os.close(fd)
             self._ready = True

@@ -16,7 +16,7 @@ from frazil.log import frames
 from frazil.log.disk import Watermark, io_error, write_all
 from frazil.log.entries import FileHeader, encode_closed
 from frazil.log.spare import SpareFile
-from frazil.log.store.durable import sync_folder
+from frazil.log.store.durable import sync_data, sync_file, sync_folder
 from frazil.log.wal_recovery import SUFFIX, Recovered, recover
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Wal:
             try:
                 fd = self._open(draft)
                 position = write_all(fd, header.encode().parts, 0)
-                os.fsync(fd)
+                sync_file(fd)
                 draft.rename(path)
                 sync_folder(self.directory)
             except OSError as error:
@@ -109,7 +109,7 @@ class Wal:
             return
         try:
             os.ftruncate(self._fd, self._position)
-            os.fsync(self._fd)
+            sync_file(self._fd)
         except OSError as error:
             raise self._break(error) from error
         self._synced = self._position
@@ -148,7 +148,7 @@ class Wal:
             if self._fd < 0 or position == self._synced:
                 return
             try:
-                os.fdatasync(self._fd)
+                sync_data(self._fd)
             except OSError as error:
                 raise self._break(error) from error
             self._synced = position
@@ -191,6 +191,6 @@ def _truncate(path: Path, size: int) -> None:
     fd = os.open(path, os.O_RDWR)
     try:
         os.ftruncate(fd, size)
-        os.fsync(fd)
+        sync_file(fd)
     finally:
         os.close(fd)

@@ -130,7 +130,7 @@ class PartitionWriter:
         with self._queue.lock:
             group, index = self._enqueue(version, Append(batch, origin), nbytes)
             leading = self._queue.lead()
-            inline = leading and self.options.sync != "always" and nbytes <= SMALL
+            inline = leading and nbytes <= SMALL and self._committer.is_quick(nbytes)
             future = None if inline and self.options.ack == "local" else group.future()
         if inline:
             self._lead(until=group)
@@ -227,7 +227,7 @@ class PartitionWriter:
             self._unsealed.append(group)
         else:
             group.finish()
-        if was_empty or self.seal_due():
+        if was_empty or (not self._seal_lock.locked() and self.seal_due()):
             self._on_change(self)
 
     def _count(self, group: Group) -> None:

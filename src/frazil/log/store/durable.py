@@ -12,10 +12,16 @@ if sys.platform == "darwin":
     def sync_file(descriptor: int) -> None:
         """On macOS `fsync` stops at the disk's own cache; this does not."""
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+
+    sync_data = sync_file
 else:
 
     def sync_file(descriptor: int) -> None:
         os.fsync(descriptor)
+
+    def sync_data(descriptor: int) -> None:
+        """As `sync_file`, without what is not needed to read the data back."""
+        os.fdatasync(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -1,0 +1,161 @@
+"""What there is of a topic, on this machine and in the store, as plain data. Reads only, also beside a writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.errors import FrazilError
+from frazil.log import layout
+from frazil.log.claims import owner
+from frazil.log.epochs import Epochs
+from frazil.log.index import SegmentIndex
+from frazil.log.log import Log
+from frazil.log.survey import FileSurvey, WalSurvey, is_written, survey
+
+
+@dataclass(frozen=True)
+class SegmentShown:
+    key: str
+    first_offset: int
+    end_offset: int | None
+    """None when the segment cannot be read."""
+    bytes: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class WalFileShown:
+    file: str
+    first_offset: int | None
+    end_offset: int | None
+    bytes: int
+    frames: list[dict[str, Any]]
+    state: str
+    """`clean`, `torn at byte …`, `damaged at byte …`, or why a newer version is needed."""
+
+
+@dataclass(frozen=True)
+class PartitionShown:
+    topic: str
+    partition: int
+    owner: str | None
+    written_now: bool
+    epoch: str | None
+    epochs: list[tuple[str, int]]
+    low_mark: int
+    first_offset: int
+    sealed_end: int | None
+    next_offset: int | None
+    segments: list[SegmentShown]
+    wal_files: list[WalFileShown]
+    positions: dict[str, int]
+    schema_versions: list[int] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int | None:
+        return None if self.next_offset is None else self.next_offset - self.first_offset
+
+    @property
+    def segment_bytes(self) -> int:
+        return sum(segment.bytes for segment in self.segments)
+
+    @property
+    def wal_bytes(self) -> int:
+        return sum(file.bytes for file in self.wal_files)
+
+
+def show_partition(log: Log, topic: str, partition: int) -> PartitionShown:
+    """The WAL first, then the segments: what leaves one meanwhile is in the other."""
+    directory = layout.wal_directory(log.config.data_dir, topic, partition)
+    written = directory.is_dir() and is_written(directory)
+    wal = survey(directory, lambda version: _schema(log, topic, version))
+    index = SegmentIndex(log.store, topic, partition)
+    index.refresh()
+    segments = [_segment(index, topic, partition, first) for first in index.firsts]
+    sealed_end = segments[-1].end_offset if segments else index.low
+    epochs = _epochs(wal, index)
+    ends = [end for end in (sealed_end, _wal_end(wal)) if end is not None]
+    start = index.start if index.firsts else wal.headers[0].first_offset if wal.headers else index.low
+    return PartitionShown(
+        topic=topic,
+        partition=partition,
+        owner=owner(log.store, topic, partition),
+        written_now=written,
+        epoch=epochs.current if epochs else None,
+        epochs=list(epochs.history) if epochs else [],
+        low_mark=index.low,
+        first_offset=start,
+        sealed_end=sealed_end,
+        next_offset=max(ends) if ends else None,
+        segments=segments,
+        wal_files=[_file(file, newest=file is wal.files[-1], written=written) for file in wal.files],
+        positions=_positions(wal, index),
+        schema_versions=sorted({found.entry.schema_version for found in wal.records}),
+    )
+
+
+def _schema(log: Log, topic: str, version: int) -> Any:
+    try:
+        return log.schemas(topic).get(version)
+    except KeyError:
+        return None
+
+
+def _segment(index: SegmentIndex, topic: str, partition: int, first: int) -> SegmentShown:
+    key = layout.segment_key(topic, partition, first)
+    try:
+        return SegmentShown(key, first, index.footer(first).end, index.size(first))
+    except FrazilError as error:
+        return SegmentShown(key, first, None, index.size(first), str(error))
+
+
+def _wal_end(wal: WalSurvey) -> int | None:
+    """As far as readers may go: a frame above the watermark is still being acknowledged."""
+    ends = [file.end for file in wal.files if file.end is not None]
+    if not ends:
+        return None
+    return min(max(ends), wal.acknowledged) if wal.acknowledged else max(ends)
+
+
+def _epochs(wal: WalSurvey, index: SegmentIndex) -> Epochs | None:
+    if wal.headers:
+        return wal.headers[-1].epochs
+    newest = _newest(index)
+    return newest.epochs if newest else None
+
+
+def _newest(index: SegmentIndex) -> Any:
+    try:
+        return index.newest()
+    except FrazilError:
+        return None
+
+
+def _positions(wal: WalSurvey, index: SegmentIndex) -> dict[str, int]:
+    """How many feeders of each kind are remembered, by the newest full account of them."""
+    newest = _newest(index)
+    known = wal.headers[-1].positions if wal.headers else newest.positions if newest else None
+    if known is None:
+        return {"sources": 0, "producers": 0}
+    return {"sources": len(known["sources"]), "producers": len(known["producers"])}
+
+
+def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileShown:
+    state = "clean"
+    if file.newer:
+        state = file.newer
+    elif file.damages:
+        state = f"damaged at byte {file.damages[0].start}"
+    elif file.torn and newest and written:
+        state = "being written"
+    elif file.torn:
+        state = f"{'torn' if newest else 'damaged'} at byte {file.torn.start}"
+    return WalFileShown(
+        file=str(file.path),
+        first_offset=file.header.first_offset if file.header else None,
+        end_offset=file.end,
+        bytes=file.size,
+        frames=[line._asdict() for line in file.frames],
+        state=state,
+    )
