@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import httpx
@@ -78,6 +79,17 @@ def test_parts_start_in_order_and_stop_in_reverse() -> None:
     run(scenario())
 
 
+@pytest.fixture
+def restored_signals() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    signal.set_wakeup_fd(-1)
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("restored_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_parts_and_is_returned(number: signal.Signals) -> None:
     async def scenario() -> None:
@@ -88,10 +100,7 @@ def test_a_signal_stops_the_parts_and_is_returned(number: signal.Signals) -> Non
         assert await running.task is number
         assert events == ["start a", "stop a"]
 
-    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
     run(scenario())
-    for each, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
-        signal.signal(each, handler)
 
 
 def test_a_part_that_cannot_start_stops_those_before_it() -> None:
@@ -158,7 +167,7 @@ def test_a_part_that_fails_to_stop_does_not_keep_others_from_it() -> None:
 
 
 STUCK = """
-import asyncio, time
+import asyncio, signal, time
 from frazil.ops.health import HEALTHY, HealthRegistry
 from frazil.ops.http import create_app
 from frazil.ops.metrics import create_registry
@@ -169,6 +178,8 @@ class Stuck:
     name = "stuck"
     async def start(self): pass
     async def stop(self):
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        signal.raise_signal(signal.SIGUSR1)
         print("stopping", flush=True)
         time.sleep(1000)
     def health(self): return HEALTHY
