@@ -201,10 +201,10 @@ def test_a_store_that_overwrites_is_found_out(local_store: LocalStore, s3_store:
 def test_settings_of_a_topic_override_those_of_the_log(tmp_path: Path) -> None:
     settings = Config(
         data_dir=tmp_path,
-        log=LogConfig(sync="none"),
+        log=LogConfig(sync="none", seal=SealConfig(max_mb=3)),
         topics={TOPIC: TopicConfig(sync="always", seal=SealConfig(max_rows=7))},
     )
     with Log(settings) as log:
         options = log.writer(TOPIC, SCHEMA).options
-        assert (options.sync, options.seal_rows) == ("always", 7)
+        assert (options.sync, options.seal_rows, options.seal_bytes) == ("always", 7, 3 * 1024 * 1024)
         assert log.writer("another", SCHEMA).options.sync == "none"

@@ -14,7 +14,7 @@ Sync = Literal["always", "periodic", "none"]
 Ack = Literal["local", "object"]
 
 Positive = Annotated[int, Field(gt=0)]
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MIB = 1024 * 1024
 

@@ -23,7 +23,9 @@ class WriterOptions:
 
     @classmethod
     def of(cls, log: LogConfig, topic: TopicConfig) -> WriterOptions:
-        seal = topic.seal or log.seal
+        seal = log.seal
+        if topic.seal:
+            seal = seal.model_copy(update=topic.seal.model_dump(exclude_unset=True))
         linger = topic.linger_ms or log.linger_ms
         return cls(
             ack=topic.ack,

@@ -1,0 +1,23 @@
+"""The list of commands. They are imported only when they run, so that `frazil --help` stays quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    name: str
+    target: str
+    """`module:name` of a function, or of a cyclopts `App` of the same name for a group of commands."""
+    help: str
+
+
+COMMANDS = (
+    Command("serve", "frazil.cli.serve:serve", "Run Frazil on this machine."),
+    Command("load", "frazil.cli.load:load", "Append files to a topic."),
+    Command("topics", "frazil.cli.topics:app", "See what topics there are."),
+    Command("log", "frazil.cli.log:app", "Look into the log, check it, repair it."),
+    Command("status", "frazil.cli.status:status", "Ask a running Frazil how it is."),
+    Command("config", "frazil.cli.config:app", "Check and show the configuration."),
+)

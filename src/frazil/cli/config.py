@@ -1,0 +1,34 @@
+"""`frazil config check` and `frazil config show`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from frazil.cli.context import GivenContext
+from frazil.cli.output import print_json
+from frazil.config.show import as_data, as_yaml
+
+app = App(name="config")
+
+
+@app.command
+def check(*, context: GivenContext) -> None:
+    """Say whether the configuration is right, and all that is wrong with it."""
+    loaded = context.load()
+    print(f"{loaded.path or 'the configuration (no file, defaults and environment)'} is right")
+
+
+@app.command
+def show(
+    *,
+    output: Annotated[Literal["yaml", "json"], Parameter(help="How to print it.")] = "yaml",
+    context: GivenContext,
+) -> None:
+    """Print the configuration in force, secrets hidden."""
+    loaded = context.load()
+    if output == "json":
+        print_json(as_data(loaded))
+    else:
+        print(as_yaml(loaded), end="")

@@ -1,0 +1,31 @@
+"""How commands print: tables for people, JSON on request."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+Format = Literal["human", "json"]
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table as wide as the terminal; in a pipe, as wide as its content, so that nothing is cut off."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout, width=None if terminal else 10_000, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print(line if terminal else line.rstrip())

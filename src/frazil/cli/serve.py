@@ -1,0 +1,45 @@
+"""`frazil serve`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from frazil import __version__
+from frazil.cli.commands import COMMANDS
+from frazil.cli.context import GivenContext
+from frazil.config.model import Config
+from frazil.errors import Interrupted
+from frazil.ops.logging import setup_logging
+from frazil.serve import serve as run
+
+_NEXT_STEPS = (
+    ("load", "frazil load TOPIC FILE…", "append a file's records to a topic"),
+    ("topics", "frazil topics list", "see what is there"),
+)
+
+
+def serve(*, context: GivenContext) -> None:
+    """Run Frazil on this machine until SIGTERM or Ctrl-C."""
+    config = context.load().config
+    setup_logging(config.logging)
+    ended_by = asyncio.run(run(config, announce=lambda url: print(banner(config, url), flush=True)))
+    if ended_by is not None:
+        raise Interrupted(f"stopped by {ended_by.name}")
+
+
+def banner(config: Config, url: str) -> str:
+    """What listens where, and what to try next: only commands that exist."""
+    known = {command.name for command in COMMANDS}
+    steps = [(line, why) for name, line, why in _NEXT_STEPS if name in known]
+    steps.append((f"curl {url}/health", "ask how it is"))
+    width = max(len(line) for line, _ in steps)
+    return "\n".join(
+        [
+            f"Frazil {__version__} is ready.",
+            f"  operations  {url}",
+            f"  data        {config.data_dir.resolve()}",
+            "Try next:",
+            *(f"  {line:<{width}}  {why}" for line, why in steps),
+            "Ctrl-C stops it.",
+        ]
+    )

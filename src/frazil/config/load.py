@@ -1,0 +1,95 @@
+"""Settings from a YAML file and the environment; whatever is wrong with them is reported in one go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from frazil.config.environment import apply_environment
+from frazil.config.keys import Group, KeyPath, Leaf, dotted, find, suggestion, tree
+from frazil.config.model import Config
+from frazil.config.secrets import HIDDEN, resolve_secret_files
+from frazil.config.yamlfile import Document, Origins, Values, described, read_document
+from frazil.errors import ConfigError
+
+DEFAULT_FILE = Path("frazil.yaml")
+
+
+@dataclass(frozen=True)
+class LoadedConfig:
+    config: Config
+    path: Path | None
+    """The file that was read, if any."""
+    origins: Mapping[KeyPath, str]
+    """Where each key that was given came from: a line of the file or an environment variable."""
+
+
+def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> LoadedConfig:
+    """Read `path`, else `frazil.yaml` if there is one, else take the defaults; then apply the environment."""
+    if path is None and DEFAULT_FILE.exists():
+        path = DEFAULT_FILE
+    document = read_document(path) if path is not None else Document()
+    resolve_secret_files(document)
+    apply_environment(document, environ)
+    _open_empty_sections(tree(), document.values)
+    config = _validate(document)
+    if config is None or document.problems:
+        raise ConfigError(_report(document.problems))
+    return LoadedConfig(config, path, document.origins)
+
+
+def _open_empty_sections(group: Group, values: Values) -> None:
+    """`log:` with nothing below it means the section's defaults."""
+    for key, value in values.items():
+        child = group.child(key)
+        if not isinstance(child, Group):
+            continue
+        if value is None and not child.optional:
+            value = values[key] = {}
+        if isinstance(value, dict):
+            _open_empty_sections(child, value)
+
+
+def _validate(document: Document) -> Config | None:
+    try:
+        return Config.model_validate(document.values)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False)
+        document.problems.extend(_explain(detail, document.origins) for detail in details)
+        return None
+
+
+def _explain(detail: ErrorDetails, origins: Origins) -> str:
+    path = tuple(str(part) for part in detail["loc"])
+    node = find(path)
+    given = described(detail["input"])
+    match node:
+        case None:
+            text = f"unknown key; {suggestion(path)}"
+        case Leaf():
+            given = HIDDEN if node.secret else given
+            text = f"{given} is not allowed; allowed: {node.allowed}"
+        case Group(children=children) if detail["type"] in ("model_type", "dict_type"):
+            text = f"{given} is not a section; its keys: {', '.join(children) or 'names of your choice'}"
+        case Group():
+            text = detail["msg"]
+    return f"{dotted(path)}: {text}{_where(path, origins)}"
+
+
+def _where(path: KeyPath, origins: Origins) -> str:
+    while path:
+        if path in origins:
+            return f" ({origins[path]})"
+        path = path[:-1]
+    return ""
+
+
+def _report(problems: list[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    return f"{len(problems)} problems in the configuration:\n" + "\n".join(f"  {problem}" for problem in problems)

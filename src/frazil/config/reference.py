@@ -1,0 +1,95 @@
+"""Writes `docs/configuration.md` from the types of the settings.
+
+`python -m frazil.config.reference docs/configuration.md` writes it; with `--check` it only compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from frazil.config.keys import FILE_SUFFIX, Group, KeyPath, Leaf, dotted, placeholder, tree, variable
+
+_HEAD = """\
+# Configuration
+
+*This page is generated from the types of the settings (`make docs`).*
+
+Frazil reads one YAML file: the one given with `--config`, else `frazil.yaml` in the working directory, else none:
+every key has a default. Relative paths start at the working directory. `frazil config check` says what is wrong with
+a configuration, `frazil config show` prints the one in force and where each value came from.
+
+Every key can also be set by an environment variable, which wins over the file: `FRAZIL__` and the key's path, joined
+by two underscores, in any case (`FRAZIL__LOG__SYNC=always` is `log.sync: always`). An empty variable counts as not
+set. In place of `<topic>` stands the topic's name: one that the file mentions is matched without regard to case, with
+`_` for every character that is no letter or digit; any other is taken in lower case.
+
+A secret can be kept in a file of its own: add `_file` to its key (`_FILE` to its variable) and give the path.
+
+An unknown key, an unknown `FRAZIL__…` variable or a wrong value is an error: nothing is ignored.
+"""
+
+
+def render() -> str:
+    return _HEAD + "".join(_sections(tree(), ()))
+
+
+def _sections(group: Group, path: KeyPath) -> Iterator[str]:
+    rows = {(*path, key): child for key, child in group.children.items() if isinstance(child, Leaf)}
+    if isinstance(group.each, Leaf):
+        rows[(*path, placeholder(path))] = group.each
+    if rows:
+        title = f"`{dotted(path)}`" if path else "Top level"
+        yield f"\n## {title}\n\n{group.description}\n\n"
+        yield "| key | allowed | default | environment variable | meaning |\n|---|---|---|---|---|\n"
+        for row, leaf in rows.items():
+            yield _row(row, leaf, leaf.description or group.description)
+    for key, child in group.children.items():
+        if isinstance(child, Group):
+            yield from _sections(child, (*path, key))
+    if isinstance(group.each, Group):
+        yield from _sections(group.each, (*path, placeholder(path)))
+
+
+def _row(path: KeyPath, leaf: Leaf, meaning: str) -> str:
+    names = f"`{variable(path)}`"
+    if leaf.secret:
+        names += f", `{variable((*path[:-1], path[-1] + FILE_SUFFIX))}`"
+    cells = (f"`{dotted(path)}`", _allowed(leaf), _default(leaf), names, meaning)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _allowed(leaf: Leaf) -> str:
+    if leaf.choices:
+        return ", ".join(f"`{choice}`" for choice in leaf.choices)
+    text, found, pattern = leaf.kind.partition(" matches ")
+    return f"{text} matches `{pattern}`" if found else leaf.kind
+
+
+def _default(leaf: Leaf) -> str:
+    if leaf.default is None:
+        return "not set"
+    return f"`{leaf.default}`" if isinstance(leaf.default, str) else f"`{json.dumps(leaf.default)}`"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m frazil.config.reference", description=__doc__)
+    parser.add_argument("path", type=Path, help="the page to write")
+    parser.add_argument("--check", action="store_true", help="only compare; fail when the page is stale")
+    options = parser.parse_args(arguments)
+    page: Path = options.path
+    text = render()
+    if not options.check:
+        page.write_text(text, "utf-8")
+        return 0
+    if page.exists() and page.read_text("utf-8") == text:
+        return 0
+    sys.stderr.write(f"{page} does not match the types of the settings; run `make docs` and commit the result.\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

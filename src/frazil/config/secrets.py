@@ -1,0 +1,52 @@
+"""Secrets that are kept in files of their own: `secret_access_key_file: /run/secrets/key`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from frazil.config.keys import Group, KeyPath, dotted, tree
+from frazil.config.yamlfile import Document, Values, described
+
+HIDDEN = "********"
+
+
+def resolve_secret_files(document: Document) -> None:
+    """Replace every `…_file` key of the document by the secret that its file holds."""
+    _resolve(tree(), document.values, (), document)
+
+
+def read_secret(path: KeyPath, file: str, origin: str, problems: list[str]) -> str | None:
+    """The content of a secret's file; None, and a problem, when it cannot be used."""
+    try:
+        secret = Path(file).read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        problems.append(f"{dotted(path)}: cannot read its file {file!r}: {reason} ({origin})")
+        return None
+    if not secret:
+        problems.append(f"{dotted(path)}: its file {file!r} is empty ({origin})")
+        return None
+    return secret
+
+
+def _resolve(group: Group, values: Values, path: KeyPath, document: Document) -> None:
+    for key in list(values):
+        below = (*path, key)
+        value = values[key]
+        child = group.child(key)
+        if isinstance(child, Group) and isinstance(value, dict):
+            _resolve(child, value, below, document)
+            continue
+        secret = group.secret_behind(key)
+        if secret is None:
+            continue
+        origin = document.origins[below]
+        del values[key]
+        if not isinstance(value, str):
+            if value is not None:
+                document.problems.append(f"{dotted(below)}: {described(value)} is not a path ({origin})")
+        elif values.get(secret) is not None:
+            document.problems.append(f"{dotted(below)}: {secret} is given too; keep one of them ({origin})")
+        else:
+            values[secret] = read_secret((*path, secret), value, origin, document.problems)
+            document.origins[*path, secret] = origin

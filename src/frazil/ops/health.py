@@ -1,0 +1,114 @@
+"""Health by component: each says how it is and why, the worst decides; and whether the process is ready for work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from frazil import __version__
+
+Status = Literal["healthy", "degraded", "unhealthy"]
+
+_SEVERITY: dict[Status, int] = {"healthy": 0, "degraded": 1, "unhealthy": 2}
+
+
+@dataclass(frozen=True)
+class Health:
+    status: Status = "healthy"
+    reason: str = ""
+
+
+HEALTHY = Health()
+
+Check = Callable[[], Health]
+
+
+@dataclass(frozen=True)
+class HealthReport:
+    components: Mapping[str, Health]
+    uptime_seconds: float
+
+    @property
+    def status(self) -> Status:
+        return max(
+            (health.status for health in self.components.values()), key=_SEVERITY.__getitem__, default="healthy"
+        )
+
+    @property
+    def reason(self) -> str:
+        """Why the status is not better, naming the components that decide it."""
+        if self.status == "healthy":
+            return ""
+        worst = {name: health.reason for name, health in self.components.items() if health.status == self.status}
+        return "; ".join(f"{name} is {self.status}: {reason or 'no reason given'}" for name, reason in worst.items())
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "components": {
+                name: {"status": health.status, "reason": health.reason} for name, health in self.components.items()
+            },
+            "version": __version__,
+            "uptime_seconds": round(self.uptime_seconds, 3),
+        }
+
+
+class _Phase(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"
+
+
+class HealthRegistry:
+    """Thread-safe. A component is registered with a check, or its health is set whenever it changes.
+
+    Checks run when health is asked for, on the server's event loop: they look at what is known and wait for nothing.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self._lock = threading.Lock()
+        self._checks: dict[str, Check] = {}
+        self._phase = _Phase.STARTING
+
+    def register(self, name: str, check: Check) -> None:
+        with self._lock:
+            self._checks[name] = check
+
+    def set(self, name: str, status: Status, reason: str = "") -> None:
+        health = Health(status, reason)
+        self.register(name, lambda: health)
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            self._checks.pop(name, None)
+
+    def report(self) -> HealthReport:
+        with self._lock:
+            checks = dict(self._checks)
+        return HealthReport({name: _run(check) for name, check in checks.items()}, self._clock() - self._started)
+
+    def mark_ready(self) -> None:
+        self._phase = _Phase.RUNNING
+
+    def mark_draining(self) -> None:
+        self._phase = _Phase.DRAINING
+
+    def not_ready(self) -> str | None:
+        """Why no work should be sent here, or None."""
+        if self._phase is not _Phase.RUNNING:
+            return str(self._phase)
+        report = self.report()
+        return report.reason if report.status == "unhealthy" else None
+
+
+def _run(check: Check) -> Health:
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001 - a check that fails is what this is here to report
+        return Health("unhealthy", f"its check failed: {type(error).__name__}: {error}")
