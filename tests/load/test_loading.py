@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from frazil.config.model import Config, LogConfig
 from frazil.errors import RecordTooLarge, SchemaMismatch, SerializationError
-from frazil.load.inputs import find_input
+from frazil.load.inputs import Input, find_input
 from frazil.load.loading import Loaded, Loader
+from frazil.load.progress import Unwatched
 from frazil.log.log import Log
 from frazil.log.schema import plain
 from frazil.log.store import ObjectStore
@@ -75,6 +76,18 @@ def opened(folder: Path, store: ObjectStore | None = None, **settings: int) -> I
 
 def load(log: Log, topic: str, *files: Path, **options: Any) -> Loaded:
     return Loader(log, topic, [find_input(str(file), None) for file in files], **options).run()
+
+
+class Then(Unwatched):
+    """Does something after each append."""
+
+    def __init__(self, do: Callable[[int], None]) -> None:
+        self._do = do
+        self._appends = 0
+
+    def loading(self, source: Input, read: int, rows: int) -> None:
+        self._appends += 1
+        self._do(self._appends)
 
 
 def content(log: Log, topic: str) -> pa.Table:
@@ -240,16 +253,10 @@ def test_a_store_that_goes_down_leaves_the_records_in_the_wal(tmp_path: Path) ->
     first, second = (write_lines(tmp_path / f"{name}.jsonl", [{"v": i} for i in range(9)]) for name in "ab")
     with opened(tmp_path, store) as log:
         load(log, "t", first)
-        loader = Loader(log, "t", [find_input(str(second), None)])
-        writer = log.writer("t")
-        writer.seal_all()
-        schema = loader._schema()
-        store.down = True
-        loader._load(schema)
-        loader._settle(0)
-        loader._seal()
-        assert (loader.done.rows, loader.done.sealed_end) == (9, 9)
-        assert loader.done.not_sealed_because
+        log.writer("t").seal_all()
+        done = load(log, "t", second, watcher=Then(lambda _: setattr(store, "down", True)))
+        assert (done.rows, done.sealed_end) == (9, 9)
+        assert done.not_sealed_because
         store.down = False
     with opened(tmp_path) as log:
         assert content(log, "t")["v"].to_pylist() == [*range(9), *range(9)]
@@ -288,23 +295,16 @@ def test_a_load_cut_off_anywhere_goes_on(
     class Stop(Exception):
         pass
 
-    for appends in (1, 3, 7, 1000):
+    for most in (1, 3, 7, 1000):
+
+        def stop(appends: int, most: int = most) -> None:
+            if appends == most:
+                raise Stop
+
         log = Log(Config.model_validate({"data_dir": tmp_path / "data", "topics": topics}))
-        loader = Loader(log, "t", [find_input(str(path), None)], remember=True)
-        pieces = loader._pieces
-
-        def few(*args: Any, pieces: Any = pieces, appends: int = appends) -> Any:
-            for number, piece in enumerate(pieces(*args)):
-                if number == appends:
-                    raise Stop
-                yield piece
-
-        loader._pieces = few  # type: ignore[method-assign]
-        try:
-            loader.run()
-        except Stop:
-            pass
+        with suppress(Stop):
+            load(log, "t", path, remember=True, watcher=Then(stop))
         log.close(seal=False)
-        monkeypatch.setattr("frazil.load.jsonblocks.BLOCK_BYTES", 100 + 37 * appends)
+        monkeypatch.setattr("frazil.load.jsonblocks.BLOCK_BYTES", 100 + 37 * most)
     with opened(tmp_path) as log:
         assert sorted(content(log, "t")["v"].to_pylist()) == list(range(200))

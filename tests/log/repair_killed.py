@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from frazil.errors import LogCorrupted
 from tests.log.wal_cases import (
     APPENDS,
     ROWS,
@@ -60,6 +61,16 @@ def harm(folder: Path, case: str) -> list[int]:
     return ALL[SEALED * ROWS :]
 
 
+def opens_whole_or_not_at_all(folder: Path, expected: list[int]) -> None:
+    """A writer that comes before the repair is run again."""
+    try:
+        with opened(folder) as log:
+            log.writer("orders", partition=0)
+    except LogCorrupted:
+        return
+    assert stored(folder) == expected
+
+
 def locations(folder: Path) -> list[int]:
     """The records in all partitions together; a new one may have been claimed twice, but filled once."""
     found: list[int] = []
@@ -78,6 +89,8 @@ def main(sound: Path, work: Path, case: str) -> int:
         expected = harm(folder, case)
         originals = {path.name: path.read_bytes() for path in wal_directory(folder).glob("*.wal")}
         died = killed_at(folder, step)
+        if case == "damaged":
+            opens_whole_or_not_at_all(folder, expected)
         repaired(folder)
         assert repaired(folder)[0].action == "nothing", f"step {step}"
         assert locations(folder) == expected, f"step {step}: {locations(folder)}"

@@ -16,7 +16,7 @@ from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, Records, TailSource
 from frazil.log.store import ObjectStore
 from frazil.log.topics import TopicSchemas
-from frazil.log.wal_recovery import wal_files
+from frazil.log.wal_recovery import scan_file, wal_files
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 
@@ -69,6 +69,13 @@ def newest_wal(folder: Path) -> Path:
     return wal_files(wal_of(folder))[-1]
 
 
+def cut_zeros(path: Path) -> Path:
+    """WAL files have their full size from the start; take away what is not written yet."""
+    with path.open("r+b") as file:
+        file.truncate(scan_file(path).clean_bytes)
+    return path
+
+
 def writer(
     store: ObjectStore,
     folder: Path,
@@ -95,6 +102,8 @@ def writer(
 
 def crash(abandoned: PartitionWriter) -> None:
     """Let go of a writer as a killed process does: nothing is finished, nothing is said."""
+    abandoned._dropping.result()
+    abandoned._syncing.result()
     abandoned._lock.release()
     wal = abandoned._committer._wal
     if wal:

@@ -139,7 +139,7 @@ def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("")
     with pytest.raises(StorageError, match="Check the folder"):
-        LocalStore(tmp_path / "store")
+        LocalStore(tmp_path / "store").put_new("a", b"1")
 
 
 def test_an_object_is_no_folder(local_store: LocalStore) -> None:
@@ -149,7 +149,7 @@ def test_an_object_is_no_folder(local_store: LocalStore) -> None:
 
 
 def test_unfinished_puts_are_not_shown_and_old_ones_removed(tmp_path: Path) -> None:
-    LocalStore(tmp_path)
+    LocalStore(tmp_path).put_new("a", b"1")
     new, old = tmp_path / STAGING / "new", tmp_path / STAGING / "old"
     for path in (new, old):
         path.write_bytes(b"half")
@@ -157,7 +157,7 @@ def test_unfinished_puts_are_not_shown_and_old_ones_removed(tmp_path: Path) -> N
     os.utime(old, (hours_ago, hours_ago))
     store = LocalStore(tmp_path)
     assert (new.exists(), old.exists()) == (True, False)
-    assert list(store.list("")) == []
+    assert [info.key for info in store.list("")] == ["a"]
     assert store.list_folders("") == []
     with pytest.raises(StorageError, match="kept for unfinished"):
         store.get(f"{STAGING}/new")

@@ -16,7 +16,7 @@ from frazil.log.store.local import LocalStore
 from frazil.log.store.probe import check_create_only
 from frazil.log.trim import trim
 from frazil.log.wal_recovery import wal_files
-from tests.log.support import SCHEMA, TOPIC, crash, ids, newest_wal, rows, wal_of
+from tests.log.support import SCHEMA, TOPIC, crash, cut_zeros, ids, newest_wal, rows, wal_of
 
 
 def config(folder: Path, **topic: object) -> Config:
@@ -92,11 +92,18 @@ class TestLostDisk:
             assert read_all(log, 0) == list(range(10))
 
 
-def test_what_a_dead_process_left_is_sealed_by_the_next(local_store: LocalStore, tmp_path: Path) -> None:
-    dead = Log(config(tmp_path), store=local_store)
+def leave_behind(store: LocalStore, folder: Path, *batches: pa.RecordBatch) -> None:
+    """A WAL with these batches whose process is gone."""
+    dead = Log(config(folder), store=store)
     w = dead.writer(TOPIC, SCHEMA)
-    w.append(rows(0, 10))
+    for batch in batches:
+        w.append(batch)
+    dead._sealer.stop()
     crash(w)
+
+
+def test_what_a_dead_process_left_is_sealed_by_the_next(local_store: LocalStore, tmp_path: Path) -> None:
+    leave_behind(local_store, tmp_path, rows(0, 10))
     with Log(config(tmp_path), store=local_store) as log:
         assert read_all(log) == list(range(10)), "it can be read before, too"
         assert log.adopt_orphans() == 1
@@ -112,12 +119,8 @@ def test_orphans_of_a_running_process_are_left_alone(local_store: LocalStore, tm
 
 
 def test_a_damaged_wal_stops_the_start(local_store: LocalStore, tmp_path: Path) -> None:
-    dead = Log(config(tmp_path), store=local_store)
-    w = dead.writer(TOPIC, SCHEMA)
-    w.append(rows(0, 10))
-    w.append(rows(10, 10))
-    crash(w)
-    data = bytearray(newest_wal(tmp_path).read_bytes())
+    leave_behind(local_store, tmp_path, rows(0, 10), rows(10, 10))
+    data = bytearray(cut_zeros(newest_wal(tmp_path)).read_bytes())
     data[-400] ^= 1
     newest_wal(tmp_path).write_bytes(data)
     with Log(config(tmp_path), store=local_store) as log, pytest.raises(LogCorrupted):

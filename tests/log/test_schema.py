@@ -62,6 +62,13 @@ def test_nested_types_grow_the_same_way() -> None:
     ]
 
 
+def test_a_column_of_nulls_takes_the_first_type_that_comes() -> None:
+    nothing, text = pa.schema([("a", pa.null())]), pa.schema([("a", pa.string())])
+    assert evolve(nothing, text, "t").field("a").type == pa.string()
+    assert evolve(text, nothing, "t") is text
+    assert conform(pa.record_batch([pa.nulls(2)], schema=nothing), text).to_pylist() == [{"a": None}] * 2
+
+
 def test_layouts_that_mean_the_same_are_one_type() -> None:
     schema = plain(
         pa.schema([("d", pa.dictionary(pa.int8(), pa.string())), ("v", pa.string_view()), ("b", pa.large_binary())])

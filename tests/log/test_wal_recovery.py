@@ -14,7 +14,7 @@ from frazil.log import frames
 from frazil.log.disk import Watermark
 from frazil.log.store.local import LocalStore
 from frazil.log.wal_recovery import scan_file, wal_files
-from tests.log.support import Machine, crash, ids, newest_wal, reader, rows, wal_of, writer
+from tests.log.support import Machine, crash, cut_zeros, ids, newest_wal, reader, rows, wal_of, writer
 
 
 def frame_starts(path: Path) -> list[int]:
@@ -34,7 +34,7 @@ def abandoned(store: LocalStore, folder: Path, appends: int = 3) -> Path:
     for i in range(appends):
         first.append(rows(i * 10, 10))
     crash(first)
-    return newest_wal(folder)
+    return cut_zeros(newest_wal(folder))
 
 
 def forget_watermark(folder: Path, offset: int) -> None:
@@ -51,12 +51,14 @@ def test_a_killed_writer_goes_on_where_it_was(local_store: LocalStore, tmp_path:
     again.close()
 
 
+@pytest.mark.parametrize("zeros", [0, 1000])
 def test_a_torn_end_is_cut_off_and_said(
-    local_store: LocalStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    local_store: LocalStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, zeros: int
 ) -> None:
     path = abandoned(local_store, tmp_path)
     with path.open("ab") as file:
         file.write(path.read_bytes()[frame_starts(path)[-1] :][:50])
+        file.write(bytes(zeros))
     with caplog.at_level(logging.WARNING):
         again = writer(local_store, tmp_path)
     assert "torn end" in caplog.text

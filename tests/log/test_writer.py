@@ -71,6 +71,20 @@ def test_submitted_appends_are_acknowledged_later(local_store: LocalStore, tmp_p
     w.close()
 
 
+def test_cancelling_one_append_leaves_the_others_of_its_group_alone(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path, sync="always")
+
+    async def run() -> list[object]:
+        tasks = [asyncio.create_task(w.append_async(rows(i, 1))) for i in range(4)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    outcomes = asyncio.run(run())
+    assert [type(o).__name__ for o in outcomes] == ["Ack", "CancelledError", "Ack", "Ack"]
+    w.close()
+
+
 class TestDuplicates:
     def test_a_repeated_sequence_gets_its_first_offset(self, local_store: LocalStore, tmp_path: Path) -> None:
         w = writer(local_store, tmp_path)
@@ -231,8 +245,8 @@ class TestSealing:
             w.append(rows(i, 1))
         assert len(wal_files(wal_of(tmp_path))) == 5
         w.seal()
-        assert [p.stem for p in wal_files(wal_of(tmp_path))] == [f"{5:020d}"]
         w.close()
+        assert [p.stem for p in wal_files(wal_of(tmp_path))] == [f"{5:020d}"]
 
     def test_cuts_a_long_tail_into_several_segments(self, local_store: LocalStore, tmp_path: Path) -> None:
         w = writer(local_store, tmp_path, seal_rows=10)
@@ -259,7 +273,7 @@ class TestSealing:
     ) -> None:
         w = writer(local_store, tmp_path)
         w.append(rows(0, 10))
-        draft = w._cut()
+        draft = w._prepare()
         assert draft is not None
         local_store.put_new(draft.segment.key, draft.data)
         crash(w)
@@ -276,7 +290,7 @@ class TestSealing:
         """The put arrives after the restart has looked, and after more was appended."""
         w = writer(local_store, tmp_path)
         w.append(rows(0, 10))
-        late = w._cut()
+        late = w._prepare()
         assert late is not None
         crash(w)
         again = writer(local_store, tmp_path)

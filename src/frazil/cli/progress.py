@@ -44,7 +44,10 @@ class LoadWatcher:
         self._progress.update(self._task, completed=sum(self._read.values()), rows=rows)
 
     def note(self, text: str) -> None:
-        print(f"frazil: {text}", file=sys.stderr)
+        if self._progress:
+            self._progress.console.print(f"frazil: {text}", markup=False, highlight=False)
+        else:
+            print(f"frazil: {text}", file=sys.stderr)
 
     def uninterrupted(self) -> AbstractContextManager[None]:
         return self._interrupts.held()

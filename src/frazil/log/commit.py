@@ -8,11 +8,12 @@ from contextlib import suppress
 import pyarrow as pa
 
 from frazil.errors import DiskFull, FrazilError, LogBroken, SequenceTooOld
-from frazil.log.entries import Entry, FileHeader, encode_records, encode_schema, extend_chain
+from frazil.log.entries import Entry, FileHeader, encode_records, encode_schema, extend_chain, payload_start
 from frazil.log.group import Ack, Append, Group
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Place, Positions, Stored
 from frazil.log.starting import Start
+from frazil.log.stats import WriterStats
 from frazil.log.tail import Tail
 from frazil.log.topics import TopicSchemas
 from frazil.log.wal import Wal
@@ -26,6 +27,7 @@ class Committer:
         self, start: Start, schemas: TopicSchemas, tail: Tail, wal: Wal | None, options: WriterOptions, world: World
     ) -> None:
         self.lock = threading.Lock()
+        self.stats = WriterStats()
         self.stopped: FrazilError | None = None
         """Why nothing is committed any more."""
         self._schemas = schemas
@@ -36,7 +38,7 @@ class Committer:
         self.writer = start.writer
         self._former_writers = start.former_writers
         self._chain = start.chain
-        self._next = start.next_offset
+        self._next = self._opened_at = start.next_offset
         self._positions = start.sealed_positions.copy()
         for entry in start.entries:
             self._positions.apply(entry.appends, entry.time_ms)
@@ -61,13 +63,18 @@ class Committer:
                 raise self.stopped
             fresh, outcomes = self._without_duplicates(group.appends)
             if fresh:
-                try:
-                    self._store(group, fresh)
-                except LogBroken as error:
-                    self.stopped = error
-                    raise
+                self._store(self._entry(group, fresh))
             group.outcomes = outcomes
-            group.acked_at = max((o.offset + o.rows for o in outcomes if isinstance(o, Ack)), default=0)
+            group.acked_at = self._next if fresh else _last_end(outcomes)
+            self._count(group, len(fresh))
+
+    def _count(self, group: Group, fresh: int) -> None:
+        stats = self.stats
+        stats.commits += 1
+        stats.appends += len(group.appends)
+        stats.duplicates += len(group.appends) - fresh
+        stats.bytes += group.nbytes
+        stats.records = self._next - self._opened_at
 
     def _without_duplicates(self, appends: list[Append]) -> tuple[list[Append], list[Ack | FrazilError]]:
         """The appends that are not stored yet, and what each is going to be answered."""
@@ -93,7 +100,7 @@ class Committer:
             offset += rows
         return fresh, outcomes
 
-    def _store(self, group: Group, appends: list[Append]) -> None:
+    def _entry(self, group: Group, appends: list[Append]) -> Entry:
         stored: list[Stored] = []
         offset = self._next
         for append in appends:
@@ -102,24 +109,29 @@ class Committer:
             offset += append.batch.num_rows
         batch = appends[0].batch if len(appends) == 1 else pa.concat_batches([a.batch for a in appends])
         version, schema = group.schema
-        entry = Entry(
-            self._next,
-            offset - self._next,
-            version,
-            schema,
-            self._world.clock.now_ms(),
-            stored,
-            batch.serialize(),
-            self._chain,
-        )
-        if self._wal:
-            entry = self._write(self._wal, entry)
-        self._positions.apply(stored, entry.time_ms)
-        self._chain = entry.chain
-        self._next = entry.end
-        if self._wal:
-            self._wal.publish(self._next)
-        self._tail.add(entry)
+        now = self._world.clock.now_ms()
+        rows = offset - self._next
+        return Entry(self._next, rows, version, schema, now, stored, batch.serialize(), self._chain)
+
+    def _store(self, entry: Entry) -> None:
+        try:
+            if self._wal:
+                entry = self._write(self._wal, entry)
+            self._positions.apply(entry.appends, entry.time_ms)
+            self._chain = entry.chain
+            self._next = entry.end
+            if self._wal:
+                self._wal.publish(self._next)
+            self._tail.add(entry)
+        except LogBroken as error:
+            self.stopped = error
+            raise
+        except FrazilError:
+            raise
+        except BaseException:
+            # Cut off anywhere, by Ctrl-C say: what is on disk and what is in memory may differ.
+            self.stopped = LogBroken("The log was interrupted in the middle of a write. Open it again.")
+            raise
 
     def _write(self, wal: Wal, entry: Entry) -> Entry:
         if wal.size >= self._options.max_file_bytes:
@@ -128,10 +140,13 @@ class Committer:
             wal.append(encode_schema(entry.schema_version, entry.schema))
             self._file_schemas.add(entry.schema_version)
         encoded = encode_records(entry, wal.synced)
-        wal.append(encoded)
+        start = wal.append(encoded)
         if self._options.sync == "always":
             wal.sync()
-        return entry._replace(chain=extend_chain(self._chain, encoded.crc))
+        chain = extend_chain(self._chain, encoded.crc)
+        # The page cache has these bytes now: a second copy would cost memory, and the time to get it.
+        mapped = wal.mapped(start + payload_start(encoded, entry), entry.nbytes)
+        return entry._replace(chain=chain, payload=mapped or entry.payload)
 
     def _begin_file(self, wal: Wal) -> None:
         latest = self._schemas.known()
@@ -152,14 +167,18 @@ class Committer:
         self._file_schemas = {latest.version}
         self._file_start = self._next
 
-    def secure(self, end: int) -> None:
-        """Before a segment up to `end` is put: the WAL has it on disk, and its files end there if they can."""
-        if self._wal:
-            if end == self._next > self._file_start:
+    def rotate(self) -> None:
+        """End the current file, so that it can go once its records are sealed."""
+        with self.lock:
+            if self._wal and self._next > self._file_start:
                 # Sealing is what frees a full disk: it must not need room for a new file.
                 with suppress(DiskFull):
                     self._begin_file(self._wal)
-            self._wal.sync()
+
+    @property
+    def unsynced(self) -> int:
+        """Bytes written since the last sync."""
+        return self._wal.size - self._wal.synced if self._wal else 0
 
     def drop_below(self, offset: int) -> None:
         if self._wal:
@@ -181,11 +200,16 @@ class Committer:
         """Go on from another writer's segment, under a new id."""
         self.writer = start.writer
         self._chain = start.chain
+        self._opened_at += start.next_offset - self._next
         self._next = start.next_offset
         self._positions = start.sealed_positions.copy()
 
     def close(self) -> None:
         with self.lock:
             if self._wal:
-                self._wal.close(self._next)
+                self._wal.close(None if isinstance(self.stopped, LogBroken) else self._next)
                 self._wal = None
+
+
+def _last_end(outcomes: list[Ack | FrazilError]) -> int:
+    return max((o.offset + o.rows for o in outcomes if isinstance(o, Ack)), default=0)

@@ -121,6 +121,11 @@ def encode_records(entry: Entry, synced_to: int) -> frames.Encoded:
     return frames.encode(Kind.RECORDS, [head, origins, memoryview(entry.payload)])
 
 
+def payload_start(encoded: frames.Encoded, entry: Entry) -> int:
+    """Where the payload stands inside its frame: the last part but the checksum, with its padding."""
+    return encoded.size - entry.nbytes - len(encoded.parts[-1])
+
+
 def decode_records(
     data: pa.Buffer, view: memoryview, frame: frames.Frame, schemas: dict[int, pa.Schema], chain: int
 ) -> tuple[Entry, int]:

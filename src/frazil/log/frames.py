@@ -89,6 +89,14 @@ def read_frame(data: memoryview, start: int) -> Frame | Outcome:
     return Frame(start, end, kind, version, crc)
 
 
+def size_at(data: memoryview, start: int) -> int | None:
+    """How many bytes the frame at `start` has, if its length can be read and is not the end; 0 if it can't be."""
+    if start + 4 > len(data):
+        return 0
+    (length,) = _U32.unpack_from(data, start)
+    return length + 8 if length else None
+
+
 def scan(data: memoryview, start: int = 0) -> Iterator[Frame | Outcome]:
     """Every clean frame from `start` on; the last item is the outcome that ended the scan."""
     while isinstance(frame := read_frame(data, start), Frame):

@@ -54,12 +54,8 @@ class Group:
         return self._event
 
     def future(self) -> asyncio.Future[None]:
-        """One future per event loop, shared by all who wait in it."""
-        loop = asyncio.get_running_loop()
-        for future in self._futures:
-            if future.get_loop() is loop:
-                return future
-        future = loop.create_future()
+        """One for each append: whoever is cancelled cancels only its own."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._futures.append(future)
         return future
 
@@ -67,8 +63,7 @@ class Group:
         self.done = True
         if self._event:
             self._event.set()
-        for future in self._futures:
-            resolve(future)
+        resolve(self._futures)
 
     def fail(self, error: FrazilError) -> None:
         self.outcomes = [error] * len(self.appends)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
-from frazil.errors import FrazilError
+import pyarrow as pa
+
 from frazil.log import layout
 from frazil.log.claims import owner
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
-from frazil.log.survey import FileSurvey, WalSurvey, is_written, survey
+from frazil.log.survey import UNREADABLE, FileSurvey, FindSchema, WalSurvey, is_written, survey
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,17 @@ class PartitionShown:
         return sum(file.bytes for file in self.wal_files)
 
 
-def show_partition(log: Log, topic: str, partition: int) -> PartitionShown:
-    """The WAL first, then the segments: what leaves one meanwhile is in the other."""
+def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool = False) -> PartitionShown:
+    """The WAL first, then the segments: what leaves one meanwhile is in the other.
+
+    Unless `every_footer` is read, each segment but the newest is taken to end where the next one starts.
+    """
     directory = layout.wal_directory(log.config.data_dir, topic, partition)
     written = directory.is_dir() and is_written(directory)
-    wal = survey(directory, lambda version: _schema(log, topic, version))
+    wal = survey(directory, find_schema(log, topic))
     index = SegmentIndex(log.store, topic, partition)
     index.refresh()
-    segments = [_segment(index, topic, partition, first) for first in index.firsts]
+    segments = _segments(index, topic, partition, every_footer)
     sealed_end = segments[-1].end_offset if segments else index.low
     epochs = _epochs(wal, index)
     ends = [end for end in (sealed_end, _wal_end(wal)) if end is not None]
@@ -95,19 +100,31 @@ def show_partition(log: Log, topic: str, partition: int) -> PartitionShown:
     )
 
 
-def _schema(log: Log, topic: str, version: int) -> Any:
-    try:
-        return log.schemas(topic).get(version)
-    except KeyError:
-        return None
+def find_schema(log: Log, topic: str) -> FindSchema:
+    """Versions of a topic's schema, None for one that does not exist."""
+
+    def find(version: int) -> pa.Schema | None:
+        try:
+            return log.schemas(topic).get(version)
+        except KeyError:
+            return None
+
+    return find
 
 
-def _segment(index: SegmentIndex, topic: str, partition: int, first: int) -> SegmentShown:
-    key = layout.segment_key(topic, partition, first)
-    try:
-        return SegmentShown(key, first, index.footer(first).end, index.size(first))
-    except FrazilError as error:
-        return SegmentShown(key, first, None, index.size(first), str(error))
+def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: bool) -> list[SegmentShown]:
+    shown = []
+    firsts = index.firsts
+    for first, following in zip_longest(firsts, firsts[1:]):
+        key = layout.segment_key(topic, partition, first)
+        end, error = following, None
+        if every_footer or following is None:
+            try:
+                end = index.footer(first).end
+            except UNREADABLE as caught:
+                end, error = None, str(caught)
+        shown.append(SegmentShown(key, first, end, index.size(first), error))
+    return shown
 
 
 def _wal_end(wal: WalSurvey) -> int | None:
@@ -128,7 +145,7 @@ def _epochs(wal: WalSurvey, index: SegmentIndex) -> Epochs | None:
 def _newest(index: SegmentIndex) -> Any:
     try:
         return index.newest()
-    except FrazilError:
+    except UNREADABLE:
         return None
 
 

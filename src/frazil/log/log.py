@@ -87,9 +87,11 @@ class Log:
             if owner(self.store, topic, partition) == node and (writer := self._try_open(topic, partition)):
                 return writer
         partition = known[-1] + 1 if known else 0
-        while not claim(self.store, topic, partition, node, self.world):
+        while True:
+            claimed = claim(self.store, topic, partition, node, self.world)
+            if claimed and (writer := self._try_open(topic, partition)):
+                return writer
             partition += 1
-        return self._open(topic, partition)
 
     def _try_open(self, topic: str, partition: int) -> PartitionWriter | None:
         try:

@@ -39,8 +39,12 @@ def open_writer(
         where = f"{topic}/{partition}"
         wal: Wal | None = None
         if options.ack == "local":
-            prefill = options.max_file_bytes if options.sync == "always" else 0
-            wal = Wal(directory, boot=world.boot_id(), prefill=prefill)
+            wal = Wal(
+                directory,
+                boot=world.boot_id(),
+                file_size=options.max_file_bytes,
+                prefill=options.sync == "always",
+            )
             start = _start(wal, index, world, options, where)
         else:
             start = start_from_store(index, world, options.sources)

@@ -167,11 +167,14 @@ class Repair:
         return taken if ours and newest.writer not in ours and not at_border else None
 
     def _sealed_by_us(self, wal: WalSurvey) -> int:
-        """The offset up to which the WAL's records are in segments of its own."""
+        """The offset up to which the WAL's records are in segments of its own. What is not certain is not counted."""
         ours = {name for header in wal.headers for name in (header.writer, *header.former_writers)}
+        end = max((found.entry.end for found in wal.records), default=0)
         for first in reversed(self._index.firsts):
             segment = self._index.footer(first)
-            if segment.writer in ours and chain_at(wal, segment.end) in (None, segment.chain):
+            chain = chain_at(wal, segment.end)
+            unknown = chain is None and wal.damages and segment.end <= end
+            if segment.writer in ours and (chain == segment.chain or unknown):
                 return segment.end
         return 0
 

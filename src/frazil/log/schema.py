@@ -1,6 +1,7 @@
 """The schema of a topic, how it may grow, and how batches are made to fit it.
 
-Allowed: new nullable columns, and widening (int→long, float→double), also inside structs, lists and maps.
+Allowed: new nullable columns, a type for a column that had only nulls, and widening (int→long, float→double);
+also inside structs, lists and maps.
 A column may be absent from a batch when it is nullable. Anything else is `SchemaMismatch`.
 """
 
@@ -103,6 +104,8 @@ def _merge_fields(current: list[pa.Field], wanted: list[pa.Field], path: str, pr
 def _merge_types(old: pa.DataType, new: pa.DataType, name: str, problems: list[str]) -> pa.DataType:
     if old.equals(new) or types.is_null(new):
         return old
+    if types.is_null(old):
+        return new
     for family in (_INTEGERS, _FLOATS):
         if old in family and new in family:
             return family[max(family.index(old), family.index(new))]

@@ -7,7 +7,8 @@ What a segment says of itself (its end, who wrote it, what fed it) stands in the
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,8 @@ from frazil.log.store import ObjectStore
 VERSION = 1
 FOOTER_GUESS = 64 * 1024
 """Bytes fetched for a footer at first; a larger one costs a second request."""
+SMALL_BATCH = 1000
+"""Batches that are smaller on average are joined first: Parquet is written column by column, batch by batch."""
 _KEY = b"frazil"
 
 
@@ -63,7 +66,7 @@ class Segment:
 def encode(segment: Segment, batches: Sequence[pa.RecordBatch], schema: pa.Schema, level: int) -> pa.Buffer:
     """The segment as Parquet bytes; all batches have this schema."""
     table = pa.Table.from_batches(batches, schema)
-    if len(batches) > 1:
+    if table.num_rows < len(batches) * SMALL_BATCH:
         table = table.combine_chunks()
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema, compression="zstd", compression_level=level, write_page_index=True) as writer:
@@ -74,36 +77,43 @@ def encode(segment: Segment, batches: Sequence[pa.RecordBatch], schema: pa.Schem
 
 def read_footer(store: ObjectStore, key: str) -> Segment:
     """What a segment says of itself."""
-    try:
+    with _damage_told(store, key):
         data, size = store.get_tail(key, FOOTER_GUESS)
         needed = int.from_bytes(bytes(data)[-8:-4], "little") + 8
         if data.size < needed <= size:
             data, _ = store.get_tail(key, needed)
-        return _parse(pq.read_metadata(pa.BufferReader(data)), key, store)
-    except ObjectNotFound as error:
-        raise SegmentMissing(f"Segment {key} is not in {store.url}.") from error
-    except pa.ArrowInvalid as error:
-        raise _unreadable(store, key, error) from error
+        segment = _parse(pq.read_metadata(pa.BufferReader(data)), key, store)
+    if segment.key != key:
+        raise _unreadable(store, key, f"it says that it is {segment.key}")
+    return segment
 
 
 def read_records(store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None) -> pa.Table:
-    try:
+    with _damage_told(store, segment.key):
         data = store.get(segment.key)
-        table = pq.read_table(pa.BufferReader(data), columns=_present(data, columns), use_threads=True)
-    except ObjectNotFound as error:
-        raise SegmentMissing(f"Segment {segment.key} is not in {store.url}.") from error
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _unreadable(store, segment.key, error) from error
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        table = file.read(columns=_present(file, columns))
     if table.num_rows != segment.end - segment.first:
         raise _unreadable(store, segment.key, f"{table.num_rows} rows, not {segment.end - segment.first}")
     return table
 
 
-def _present(data: pa.Buffer, columns: Sequence[str] | None) -> list[str] | None:
+@contextmanager
+def _damage_told(store: ObjectStore, key: str) -> Iterator[None]:
+    """Flipped bits in a Parquet file come out as almost any error."""
+    try:
+        yield
+    except ObjectNotFound as error:
+        raise SegmentMissing(f"Segment {key} is not in {store.url}.") from error
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(store, key, error) from error
+
+
+def _present(file: pq.ParquetFile, columns: Sequence[str] | None) -> list[str] | None:
     """Columns younger than the segment are not in it."""
     if columns is None:
         return None
-    names = set(pq.read_schema(pa.BufferReader(data)).names)
+    names = set(file.schema_arrow.names)
     return [name for name in columns if name in names]
 
 

@@ -22,8 +22,7 @@ class Signal:
         with self._condition:
             self._condition.notify_all()
             futures, self._futures = self._futures, []
-        for future in futures:
-            resolve(future)
+        resolve(futures)
 
     def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
         """Block until `ready()`; False when the timeout came first."""
@@ -55,15 +54,17 @@ class Signal:
                         self._futures.remove(future)
 
 
-def resolve(future: asyncio.Future[None]) -> None:
-    """Complete a future from any thread; one whose loop is gone has nobody left to tell."""
-    try:
-        future.get_loop().call_soon_threadsafe(_complete, future)
-    except RuntimeError:
-        if not future.get_loop().is_closed():
-            raise
+def resolve(futures: list[asyncio.Future[None]]) -> None:
+    """Complete futures from any thread, waking each event loop once; a closed loop has nobody left to tell."""
+    for loop in {future.get_loop() for future in futures}:
+        try:
+            loop.call_soon_threadsafe(_complete, [future for future in futures if future.get_loop() is loop])
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
 
 
-def _complete(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+def _complete(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

@@ -15,11 +15,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from frazil.errors import LogVersionUnsupported
+from frazil.errors import FrazilError, LogVersionUnsupported
 from frazil.log import frames
 from frazil.log.disk import Watermark
 from frazil.log.entries import Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.wal_recovery import wal_files
+
+UNREADABLE = (FrazilError, pa.ArrowException, OSError, ValueError, KeyError)
+"""What reading a damaged segment can raise."""
 
 FindSchema = Callable[[int], pa.Schema | None]
 """A topic's schema by its version; needed when the frame that carried it is damaged."""

@@ -11,7 +11,7 @@ import threading
 
 import pyarrow as pa
 
-from frazil.errors import ObjectExists, TopicNotFound
+from frazil.errors import LogCorrupted, ObjectExists, TopicNotFound
 from frazil.log import layout
 from frazil.log.schema import SchemaVersion, evolve, from_text, plain, to_text
 from frazil.log.store import ObjectStore
@@ -46,6 +46,8 @@ class TopicSchemas:
         with self._lock:
             if version not in self._versions:
                 self._refresh()
+            if version not in self._versions:
+                raise LogCorrupted(f"Version {version} of the schema of {self._topic!r} is not in {self._store.url}.")
             return self._versions[version]
 
     def admit(self, wanted: pa.Schema) -> SchemaVersion:
@@ -76,8 +78,11 @@ class TopicSchemas:
         known = max(self._versions, default=0)
         after = layout.schema_key(self._topic, known) if known else None
         for info in self._store.list(layout.schema_prefix(self._topic), after):
-            data = json.loads(bytes(self._store.get(info.key)))
-            self._versions[data["version"]] = from_text(data["schema"])
+            try:
+                data = json.loads(bytes(self._store.get(info.key)))
+                self._versions[data["version"]] = from_text(data["schema"])
+            except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+                raise LogCorrupted(f"{info.key} in {self._store.url} is no schema: {error}.") from error
 
 
 def _encode(version: int, schema: pa.Schema) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,7 +25,7 @@ from frazil.log.salvage import chain_at
 from frazil.log.schema import evolve, from_text
 from frazil.log.segments import Segment
 from frazil.log.store import ObjectStore
-from frazil.log.survey import FileSurvey, WalSurvey, is_written, survey
+from frazil.log.survey import UNREADABLE, FileSurvey, WalSurvey, is_written, survey
 from frazil.log.wal_recovery import recover
 from frazil.log.world import World
 
@@ -122,7 +123,7 @@ class PartitionCheck:
                 segment = self._index.footer(first)
                 yield from self._segment(segment, key)
                 ends.append((segment, first))
-            except (FrazilError, pa.ArrowException, OSError, ValueError, KeyError) as error:
+            except UNREADABLE as error:
                 if not self._trimmed(first):
                     yield problem(key, str(error))
         for (segment, _), (_, following) in pairwise(ends):
@@ -206,23 +207,26 @@ class PartitionCheck:
         claimed = owner(self._store, self._name, self._partition)
         if wal.records and claimed not in (None, self._node):
             yield problem(self._directory, f"it holds records, but the partition belongs to node {claimed}")
-        if not wal.headers or not index.firsts:
+        segments = list(self._readable(index))
+        if not wal.headers or not segments:
             return
         start = wal.headers[0].first_offset
         end = wal.files[-1].end or start
-        sealed = index.sealed_end()
-        if sealed < start:
+        sealed = segments[-1].end
+        if sealed < start and segments[-1].first == index.firsts[-1]:
             yield problem(wal.files[0].path, f"it begins at offset {start}, but the segments end at {sealed}")
         if sealed > end and not written:
             yield problem(self._directory, f"it ends at offset {end}, but another writer has sealed up to {sealed}")
-        for first in index.firsts:
-            try:
-                segment = index.footer(first)
-            except FrazilError:
-                continue
+        for segment in segments:
             if start <= segment.end <= end and not wal.damages and chain_at(wal, segment.end) != segment.chain:
                 what = f"it does not hold the records of {segment.key}, written by {segment.writer}"
                 yield problem(self._directory, what)
+
+    def _readable(self, index: SegmentIndex) -> Iterator[Segment]:
+        """What cannot be read is reported where segments are checked."""
+        for first in index.firsts:
+            with suppress(*UNREADABLE):
+                yield index.footer(first)
 
     def _leftovers(self, written: bool) -> Iterator[Finding]:
         for path in sorted(self._directory.iterdir()):
@@ -247,9 +251,8 @@ def _continuous(wal: WalSurvey) -> Iterator[Finding]:
         header = file.header
         if header and expected is not None:
             if header.first_offset != expected:
-                yield problem(
-                    file.path, f"it begins at offset {header.first_offset}, but {expected} was to follow", 0
-                )
+                what = f"it begins at offset {header.first_offset}, but {expected} was to follow"
+                yield problem(file.path, what, 0)
             elif not wal.damages and chain_at(wal, expected) != header.chain:
                 yield problem(file.path, "it does not go on from the file before it, but from another history", 0)
         expected = header.first_offset if header else expected

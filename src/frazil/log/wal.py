@@ -11,13 +11,15 @@ import os
 import threading
 from pathlib import Path
 
+import pyarrow as pa
+
 from frazil.errors import LogBroken
 from frazil.log import frames
 from frazil.log.disk import Watermark, io_error, write_all
 from frazil.log.entries import FileHeader, encode_closed
 from frazil.log.spare import SpareFile
 from frazil.log.store.durable import sync_data, sync_file, sync_folder
-from frazil.log.wal_recovery import SUFFIX, Recovered, recover
+from frazil.log.wal_recovery import SUFFIX, Recovered, map_file, recover
 
 logger = logging.getLogger(__name__)
 
@@ -25,16 +27,18 @@ logger = logging.getLogger(__name__)
 class Wal:
     """Calls come from one thread at a time, but for `sync` and `drop_below`, which may come from any."""
 
-    def __init__(self, directory: Path, *, boot: str, prefill: int = 0) -> None:
-        """`prefill` is the size of files that are written with zeros ahead of use; 0 for none."""
+    def __init__(self, directory: Path, *, boot: str, file_size: int, prefill: bool) -> None:
+        """Files get their full size at once, so that they can be mapped; with `prefill` their zeros are written."""
         self.directory = directory
         self._boot = boot
         self._watermark = Watermark(directory, writable=True)
-        self._spare = SpareFile(directory / "spare", prefill) if prefill else None
+        self._file_size = file_size
+        self._spare = SpareFile(directory / "spare", file_size) if prefill else None
         self._files: list[tuple[Path, int]] = []
         """Finished files with the offset each ends at, oldest first."""
         self._fd = -1
         self._path = directory
+        self._map = pa.py_buffer(b"")
         self._position = 0
         self._synced = 0
         self._broken: str | None = None
@@ -83,7 +87,10 @@ class Wal:
             try:
                 fd = self._open(draft)
                 position = write_all(fd, header.encode().parts, 0)
+                if os.fstat(fd).st_size < self._file_size:
+                    os.ftruncate(fd, self._file_size)
                 sync_file(fd)
+                mapped = map_file(draft)
                 draft.rename(path)
                 sync_folder(self.directory)
             except OSError as error:
@@ -94,7 +101,8 @@ class Wal:
             self._release(header.first_offset)
             with self._files_lock:
                 self._files = [(p, end) for p, end in self._files if p != path]
-            self._fd, self._path, self._position, self._synced = fd, path, position, position
+            self._fd, self._path, self._map = fd, path, mapped
+            self._position = self._synced = position
 
     def _open(self, draft: Path) -> int:
         if self._spare and self._spare.take(draft):
@@ -121,17 +129,23 @@ class Wal:
             with self._files_lock:
                 self._files.append((self._path, end))
 
-    def append(self, encoded: frames.Encoded) -> None:
-        """Write one frame; on an error nothing of it stays."""
+    def append(self, encoded: frames.Encoded) -> int:
+        """Write one frame and return where it starts; on an error nothing of it stays."""
         if self._broken:
             raise LogBroken(self._broken)
+        start = self._position
         try:
-            self._position = write_all(self._fd, encoded.parts, self._position)
+            self._position = write_all(self._fd, encoded.parts, start)
         except OSError as error:
             self._undo()
             raise io_error(error, "Appending to", self._path) from error
         if self._spare and self._position > self._spare.size // 2:
             self._spare.prepare()
+        return start
+
+    def mapped(self, start: int, size: int) -> pa.Buffer | None:
+        """Bytes that were written, straight from the page cache; None for what runs past the file's usual size."""
+        return self._map.slice(start, size) if start + size <= self._map.size else None
 
     def _undo(self) -> None:
         try:

@@ -19,6 +19,8 @@ from frazil.log.entries import Entry, FileHeader, Kind, decode_records, decode_s
 from frazil.log.tail import TailView
 from frazil.log.wal_recovery import wal_files
 
+CHUNK = 1 << 20
+"""Bytes read at a time: files are as large as they may become from the start."""
 POLL_SECONDS = (0.002, 0.02)
 """How long to look away: at first, and when nothing has come for a while. Looking costs a read of memory."""
 
@@ -84,20 +86,30 @@ class WalTail:
         return True
 
     def _read(self, path: Path, fd: int, end: int) -> None:
-        status = os.fstat(fd)
+        inode = os.fstat(fd).st_ino
         known = self._files.get(path)
-        if known is None or known.inode != status.st_ino:
-            known = self._files[path] = _File(status.st_ino)
-        if status.st_size <= known.position:
-            return
-        data = pa.py_buffer(os.pread(fd, status.st_size - known.position, known.position))
+        if known is None or known.inode != inode:
+            known = self._files[path] = _File(inode)
+        size = CHUNK
+        while size:
+            data = pa.py_buffer(os.pread(fd, size, known.position))
+            taken, size = self._take_all(known, data, end, path)
+            known.position += taken
+
+    def _take_all(self, file: _File, data: pa.Buffer, end: int, path: Path) -> tuple[int, int]:
+        """Take the frames that are wholly there; how many bytes they are, and how many to read next, 0 for none."""
         view = memoryview(data)
         taken = 0
         for frame in frames.scan(view):
-            if isinstance(frame, frames.Outcome) or not self._take(known, data, view, frame, end, path):
+            if isinstance(frame, frames.Outcome):
                 break
+            if not self._take(file, data, view, frame, end, path):
+                return taken, 0
             taken = frame.end
-        known.position += taken
+        missing = frames.size_at(view, taken)
+        if missing is None or data.size < CHUNK:
+            return taken, 0
+        return taken, max(CHUNK, missing)
 
     def _take(
         self, file: _File, data: pa.Buffer, view: memoryview, frame: frames.Frame, end: int, path: Path

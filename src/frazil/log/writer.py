@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -36,7 +36,6 @@ from frazil.log.schema import Fit, SchemaVersion
 from frazil.log.sealing import Draft, Fenced, Sealing
 from frazil.log.segments import Segment
 from frazil.log.starting import Start, start_from_store
-from frazil.log.stats import WriterStats
 from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail, TailView
 from frazil.log.topics import TopicSchemas
@@ -47,8 +46,16 @@ logger = logging.getLogger(__name__)
 
 MAX_GROUP_BYTES = 8 * 1024 * 1024
 """Larger groups would make those who wait for them wait longer, without saving anything."""
+SYNC_AHEAD = 8 * 1024 * 1024
+"""Unsynced bytes at which a sync is started, so that the end of a file does not have to wait for all of it."""
 SMALL = 64 * 1024
 """Up to here the cheap upper bound of a batch's size is good enough."""
+
+
+def done_future() -> Future[None]:
+    future: Future[None] = Future()
+    future.set_result(None)
+    return future
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +95,6 @@ class PartitionWriter:
         self.topic = topic
         self.partition = partition
         self.options = options
-        self.stats = WriterStats()
         self._schemas = schemas
         self._world = world
         self._executor = executor
@@ -97,11 +103,15 @@ class PartitionWriter:
         self._index = SegmentIndex(store, topic, partition)
         self._tail = Tail(start.sealed_end, start.epochs, start.entries, (start.writer, *start.former_writers))
         self._committer = Committer(start, schemas, self._tail, wal, options, world)
+        self.stats = self._committer.stats
         self._sealing = Sealing(topic, partition, store, self._index, start, schemas, options, world)
         self._queue = GroupQueue(MAX_GROUP_BYTES)
         self._unsealed: deque[Group] = deque()
         """Committed groups that are acknowledged only when sealed."""
         self._seal_lock = threading.Lock()
+        self._dropping: Future[None] = done_future()
+        """The deletion of WAL files that are sealed."""
+        self._syncing: Future[None] = done_future()
         self._refusing: ShutdownError | None = None
         self._fit: Fit | None = None
         """How batches of the schema that came last are made to fit."""
@@ -206,7 +216,12 @@ class PartitionWriter:
     def _lead(self, until: Group | None = None) -> None:
         """Write groups until there are none; a caller that waits for its own group leaves the rest to a thread."""
         while group := self._queue.next():
-            self._commit(group)
+            try:
+                self._commit(group)
+            except BaseException:
+                group.fail(WriteFailed(f"{self.topic}/{self.partition}: the write was interrupted."))
+                self._executor.submit(self._lead)
+                raise
             if group is until and self._queue.nbytes:
                 self._executor.submit(self._lead)
                 return
@@ -222,25 +237,14 @@ class PartitionWriter:
             logger.exception("a group of appends failed", extra={"topic": self.topic, "partition": self.partition})
             group.fail(WriteFailed(f"{self.topic}/{self.partition}: {error}"))
             return
-        self._count(group)
         if self.options.ack == "object" and group.acked_at > self._tail.start:
             self._unsealed.append(group)
         else:
             group.finish()
+        if self._committer.unsynced > SYNC_AHEAD and self._syncing.done():
+            self._syncing = self._executor.submit(self._committer.sync)
         if was_empty or (not self._seal_lock.locked() and self.seal_due()):
             self._on_change(self)
-
-    def _count(self, group: Group) -> None:
-        stats = self.stats
-        stats.commits += 1
-        stats.appends += len(group.appends)
-        stats.bytes += group.nbytes
-        for outcome in group.outcomes:
-            if isinstance(outcome, Ack):
-                if outcome.duplicate:
-                    stats.duplicates += 1
-                else:
-                    stats.records += outcome.rows
 
     # --- sealing -------------------------------------------------------------------------------------------
 
@@ -268,7 +272,7 @@ class PartitionWriter:
             if isinstance(self._committer.stopped, PartitionTaken):
                 raise self._committer.stopped
             started = time.perf_counter()
-            draft = self._sealing.draft or self._cut()
+            draft = self._sealing.draft or self._prepare()
             if draft is None:
                 return None
             try:
@@ -289,20 +293,25 @@ class PartitionWriter:
         while self.seal():
             pass
 
-    def _cut(self) -> Draft | None:
+    def _prepare(self) -> Draft | None:
+        """The next segment. The WAL has its records on disk before anybody can see it in the store."""
         with self._committer.lock:
             entries = self._tail.first(self.options.seal_rows, self.options.seal_bytes)
-            if not entries:
-                return None
-            self._committer.secure(entries[-1].end)
             writer, epochs = self._committer.writer, self._tail.epochs
-        return self._sealing.prepare(entries, writer, epochs)
+        if not entries:
+            return None
+        syncing = self._executor.submit(self._committer.sync)
+        draft = self._sealing.prepare(entries, writer, epochs)
+        syncing.result()
+        self._committer.rotate()
+        return draft
 
     def _settle(self, segment: Segment) -> None:
         self._tail.seal(segment.end)
-        self._committer.drop_below(segment.end)
         while self._unsealed and self._unsealed[0].acked_at <= segment.end:
             self._unsealed.popleft().finish()
+        self._dropping.result()
+        self._dropping = self._executor.submit(self._committer.drop_below, segment.end)
 
     def _fence(self, why: str) -> FrazilError:
         """Another writer came first. What a WAL holds is kept for `repair`; what only memory holds is dropped."""
@@ -381,6 +390,7 @@ class PartitionWriter:
         self.refuse()
         self.drain()
         try:
+            self._dropping.result()
             self._committer.close()
         finally:
             self._lock.release()

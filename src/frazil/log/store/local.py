@@ -34,7 +34,6 @@ class LocalStore:
         self._staging = root / STAGING
         self._synced: set[Path] = set()
         with self._errors("open", STAGING):
-            make_folder(self._staging)
             self._remove_stale()
 
     @property
@@ -45,6 +44,7 @@ class LocalStore:
         target = self._path(key)
         staged = self._staging / uuid.uuid4().hex
         with self._errors("put", key):
+            make_folder(self._staging)
             try:
                 _write(staged, data)
                 self._link(staged, target, key)
@@ -145,7 +145,7 @@ class LocalStore:
 
     def _remove_stale(self) -> None:
         oldest = time.time() - STALE_SECONDS
-        for path in self._staging.iterdir():
+        for path in self._staging.iterdir() if self._staging.is_dir() else ():
             try:
                 if path.stat().st_mtime < oldest:
                     path.unlink()

@@ -1,0 +1,54 @@
+"""`python -m bench`: all figures in one table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench import log, log_extra, machine, table
+from bench.figures import Bench, Figure
+
+BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
+    "append": log.append,
+    "concurrent": log.concurrent,
+    "batches": log.batches,
+    "reopen": log.reopen,
+    "seal": log.seal,
+    "followers": log_extra.followers,
+    "memory": log_extra.memory,
+    "idle": log_extra.idle,
+}
+
+
+def main() -> None:
+    options = _options()
+    described = machine.describe()
+    figures: list[Figure] = []
+    for name in options.only or BENCHMARKS:
+        with tempfile.TemporaryDirectory(prefix="frazil-bench-", dir=options.dir) as folder:
+            figures += BENCHMARKS[name](Bench(Path(folder), options.quick, _say))
+    described["load average"] += f" at the start, {machine.load()} at the end"
+    if options.output == "json":
+        print(table.as_json(described, figures))
+    else:
+        table.show(described, figures)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", action="append", choices=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--output", choices=("table", "json"), default="table")
+    parser.add_argument("--dir", type=Path, default=Path(), help="a folder on the disk to measure (default: here)")
+    return parser.parse_args()
+
+
+def _say(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

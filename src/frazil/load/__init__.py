@@ -1,0 +1,1 @@
+"""Files become record batches, and batches are appended to a topic."""

@@ -1,0 +1,128 @@
+"""JSON lines: what types their columns have, and their records.
+
+A file is read twice: first to learn the types and to find bad lines, so that nothing is appended of a file that
+cannot be appended whole; then for its records. What comes through a pipe is learnt as it comes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError, RecordTooLarge, SerializationError
+from frazil.load.inference import Conflict, known_part, widen
+from frazil.load.inputs import Input, Piece
+from frazil.load.jsonblocks import BadLines, Lines, Unexpected, blocks, parse
+
+ESCAPED = 6
+"""Most bytes of JSON per byte of a string (`\\u0041`)."""
+
+
+class JsonLines:
+    def __init__(self, source: Input, limit: int, *, skip_bad: bool) -> None:
+        """`limit` is the most bytes one append may hold."""
+        self.source = source
+        self.bad = 0
+        """Lines that were left out."""
+        self.first_bad: str | None = None
+        self.unknown: set[str] = set()
+        """Columns of the stream that held nothing to tell their type from, at least for a while."""
+        self._limit = limit
+        self._skip_bad = skip_bad
+
+    def learn(self, fixed: pa.Schema, on_read: Callable[[int], None] = lambda _: None) -> pa.Schema:
+        """`fixed` with the columns found beside it; those of unknown type have Arrow's type `null`."""
+        known = fixed
+        for lines in self._blocks():
+            known = self._learn(lines, fixed, known)
+            on_read(lines.read)
+        return known
+
+    def pieces(self, schema: pa.Schema, unexpected: Unexpected, skip: int) -> Iterator[Piece]:
+        """The records from line `skip` + 1 on, with exactly this schema."""
+        for lines in self._blocks():
+            if lines.end - 1 > skip:
+                yield from self._pieces(_after(lines, skip), schema, unexpected)
+
+    def stream(self, fixed: pa.Schema) -> Iterator[Piece]:
+        """The records as they come, each block with the columns known by then."""
+        for lines in self._blocks(eager=True):
+            fixed, unknown = known_part(self._learn(lines, fixed, fixed))
+            self.unknown.update(unknown)
+            yield from self._pieces(lines, fixed, "ignore")
+
+    def _blocks(self, *, eager: bool = False) -> Iterator[Lines]:
+        try:
+            with self.source.open() as data:
+                yield from blocks(data, self.source.name, ESCAPED * self._limit, eager=eager)
+        except OSError as error:
+            raise SerializationError(f"{self.source.name} cannot be read: {error}.") from error
+
+    def _learn(self, lines: Lines, fixed: pa.Schema, known: pa.Schema) -> pa.Schema:
+        try:
+            return widen(known, parse(lines.text, fixed, "infer").schema)
+        except (BadLines, Conflict, RecursionError) as error:
+            halves = lines.halves()
+            if halves is None:
+                self._refuse(lines, error)
+                return known
+        left, right = halves
+        return self._learn(right, fixed, self._learn(left, fixed, known))
+
+    def _pieces(self, lines: Lines, schema: pa.Schema, unexpected: Unexpected) -> Iterator[Piece]:
+        halves = None
+        try:
+            batch = parse(lines.text, schema, unexpected)
+        except BadLines as error:
+            halves = lines.halves()
+            if halves is None:
+                told = _name_extra(lines, schema, error) if unexpected == "error" else error
+                self._refuse(lines, told)
+                self._count(lines, told)
+                return
+        else:
+            if batch.nbytes <= self._limit:
+                if batch.num_rows:
+                    yield Piece(batch, lines.end - 1, lines.read)
+                return
+            halves = lines.halves()
+            if halves is None:
+                raise RecordTooLarge(
+                    f"{self.source.name}, line {lines.first}: {batch.nbytes:,} bytes are over the limit of "
+                    f"{self._limit:,} for one append (`log.max_append_mb`)."
+                )
+        for half in halves:
+            yield from self._pieces(half, schema, unexpected)
+
+    def _refuse(self, lines: Lines, error: Exception) -> None:
+        if not self._skip_bad:
+            raise self._told(lines, error)
+
+    def _count(self, lines: Lines, error: Exception) -> None:
+        self.bad += 1
+        self.first_bad = self.first_bad or str(self._told(lines, error))
+
+    def _told(self, lines: Lines, error: Exception) -> FrazilError:
+        why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        return SerializationError(f"{self.source.name}, line {lines.first}: {why}.")
+
+
+def _name_extra(lines: Lines, schema: pa.Schema, error: BadLines) -> BadLines:
+    """Arrow says that there is a column too many, but not which."""
+    try:
+        extra = sorted(set(json.loads(lines.text)) - set(schema.names))
+    except (ValueError, RecursionError):
+        return error
+    return BadLines(f"the schema given has no column {', '.join(map(repr, extra))}") if extra else error
+
+
+def _after(lines: Lines, skip: int) -> Lines:
+    """The lines of a block that come after line `skip`."""
+    if lines.first > skip:
+        return lines
+    at = 0
+    for _ in range(skip - lines.first + 1):
+        at = lines.text.index(b"\n", at) + 1
+    return Lines(skip + 1, lines.text[at:], lines.read)

@@ -1,0 +1,103 @@
+"""`--once`: a file whose records are in the topic already is not appended again.
+
+Every append carries the hash of its file as producer and its place in the file as sequence. The log remembers both
+(`log.sources`), so a load that is run again finds how far an earlier one came, in whichever partition of this node,
+and goes on behind it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from frazil.errors import PartitionLocked, PartitionTaken
+from frazil.log import layout
+from frazil.log.index import SegmentIndex
+from frazil.log.log import Log
+from frazil.log.positions import Origin, Positions, Sequence
+from frazil.log.store.durable import make_folder
+from frazil.log.wal_recovery import wal_files
+from frazil.log.wal_tail import WalTail
+
+Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
+"""As `Positions.to_json` has them: when each was last seen, and its newest (number, offset, rows)."""
+
+
+def origin(digest: str, position: int) -> Origin:
+    return Origin(sequence=Sequence(_producer(digest), position))
+
+
+def _producer(digest: str) -> str:
+    return f"load-{digest}"
+
+
+@contextmanager
+def alone(log: Log, topic: str) -> Iterator[None]:
+    """Two such loads at once could not know of each other's appends."""
+    folder = layout.wal_root(log.config.data_dir)
+    make_folder(folder)
+    descriptor = os.open(folder / f"{topic}.once.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise PartitionLocked(
+                f"Another `frazil load --once` into {topic!r} is running here; wait for it."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Remembered:
+    """How far each file is in a topic, by what its partitions know."""
+
+    def __init__(self, log: Log, topic: str) -> None:
+        self._positions = [_positions(log, topic, partition) for partition in log.partitions(topic)]
+
+    def place(self, digest: str, newest: Positions | None) -> int:
+        """Lines or rows of the file that are stored, by what was known and what was appended since."""
+        known = [*self._positions, _producers(newest)] if newest else self._positions
+        numbers = [number for producers in known for number, _, _ in producers.get(_producer(digest), (0, []))[1]]
+        return max(numbers, default=0)
+
+
+def _positions(log: Log, topic: str, partition: int) -> Producers:
+    """The producers a partition remembers. A WAL nobody writes is opened, which settles what is in it."""
+    directory = layout.wal_directory(log.config.data_dir, topic, partition)
+    if directory.is_dir():
+        try:
+            writer = log.writer(topic, partition=partition)
+        except PartitionTaken:
+            if wal_files(directory):
+                raise
+        except PartitionLocked:
+            return _of_another_process(log, topic, partition)
+        else:
+            found = writer.positions
+            log.release(writer)
+            return _producers(found)
+    return _producers(_sealed(log, topic, partition))
+
+
+def _sealed(log: Log, topic: str, partition: int) -> Positions:
+    index = SegmentIndex(log.store, topic, partition)
+    index.refresh()
+    newest = index.newest()
+    limits = log.config.log.sources
+    return Positions.from_json(newest.positions, limits) if newest else Positions(limits)
+
+
+def _of_another_process(log: Log, topic: str, partition: int) -> Producers:
+    view = WalTail(layout.wal_directory(log.config.data_dir, topic, partition)).view()
+    positions = _sealed(log, topic, partition)
+    for entry in view.entries if view else []:
+        positions.apply(entry.appends, entry.time_ms)
+    return _producers(positions)
+
+
+def _producers(positions: Positions) -> Producers:
+    found: Producers = positions.to_json()["producers"]
+    return found

@@ -1,0 +1,50 @@
+"""`frazil topics` as people run it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.support import frazil
+
+
+def test_without_topics(tmp_path: Path) -> None:
+    told = frazil(tmp_path, "topics", "list")
+    assert (told.returncode, told.stdout) == (0, "There are no topics yet.\n")
+    assert frazil(tmp_path, "topics", "list", "--output", "json").stdout == "[]\n"
+    told = frazil(tmp_path, "topics", "describe", "orders")
+    assert told.returncode == 5
+    assert told.stderr.startswith("frazil: Topic 'orders' does not exist")
+
+
+def test_list_and_describe(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    (tmp_path / "b.jsonl").write_text('{"id": 3, "name": "x"}\n')
+    frazil(tmp_path, "load", "orders", "a.jsonl")
+    frazil(tmp_path, "load", "orders", "b.jsonl")
+    frazil(tmp_path, "load", "users", "a.jsonl")
+
+    shown = frazil(tmp_path, "topics", "list").stdout.splitlines()
+    assert shown[0].split() == ["topic", "partitions", "first", "next", "sealed", "rows", "bytes", "schema"]
+    assert shown[1].split()[:6] == ["orders", "1", "0", "3", "3", "3"]
+    assert shown[1].split()[-1] == "v2"
+    listed = json.loads(frazil(tmp_path, "topics", "list", "--output", "json").stdout)
+    assert [(each["topic"], each["rows"], each["schema_version"]) for each in listed] == [
+        ("orders", 3, 2),
+        ("users", 2, 1),
+    ]
+
+    text = frazil(tmp_path, "topics", "describe", "orders", FRAZIL__LOG__SYNC="always").stdout
+    assert text.startswith("orders: ack local, sync always, ")
+    assert "version 2: added name (string)" in text
+    described = json.loads(frazil(tmp_path, "topics", "describe", "orders", "--output", "json").stdout)
+    assert described["schemas"][1]["columns"] == {"id": "int64", "name": "string"}
+    (partition,) = described["partitions"]
+    assert (partition["first_offset"], partition["sealed_end"], partition["next_offset"]) == (0, 3, 3)
+    assert partition["segments"] == 2
+    assert partition["owner"]
+    assert partition["epoch"]
+
+    told = frazil(tmp_path, "topics", "describe", "order")
+    assert told.returncode == 5
+    assert "Did you mean 'orders'?" in told.stderr
