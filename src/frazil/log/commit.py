@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from itertools import accumulate, repeat
 
 import pyarrow as pa
 
 from frazil.errors import DiskFull, FrazilError, LogBroken, SequenceTooOld
 from frazil.log.entries import Entry, FileHeader, encode_records, encode_schema, extend_chain, payload_start
-from frazil.log.group import Ack, Append, Group
+from frazil.log.group import Ack, Group
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Place, Positions, Stored
+from frazil.log.schema import SchemaVersion
 from frazil.log.starting import Start
 from frazil.log.stats import WriterStats
 from frazil.log.tail import Tail
@@ -61,30 +63,40 @@ class Committer:
         with self.lock:
             if self.stopped:
                 raise self.stopped
-            fresh, outcomes = self._without_duplicates(group.appends)
-            if fresh:
-                self._store(self._entry(group, fresh))
+            if group.origins:
+                batches, stored, outcomes = self._without_duplicates(group)
+            else:
+                batches, stored, outcomes = group.batches, [], self._acks(group.batches)
+            if batches:
+                self._store(self._entry(group.schema, batches, stored))
             group.outcomes = outcomes
-            group.acked_at = self._next if fresh else _last_end(outcomes)
-            self._count(group, len(fresh))
+            group.acked_at = self._next if batches else _last_end(outcomes)
+            self._count(group, len(batches))
 
     def _count(self, group: Group, fresh: int) -> None:
         stats = self.stats
         stats.commits += 1
-        stats.appends += len(group.appends)
-        stats.duplicates += len(group.appends) - fresh
+        stats.appends += len(group.batches)
+        stats.duplicates += len(group.batches) - fresh
         stats.bytes += group.nbytes
         stats.records = self._next - self._opened_at
 
-    def _without_duplicates(self, appends: list[Append]) -> tuple[list[Append], list[Ack | FrazilError]]:
-        """The appends that are not stored yet, and what each is going to be answered."""
-        fresh: list[Append] = []
+    def _acks(self, batches: list[pa.RecordBatch]) -> list[Ack | FrazilError]:
+        rows = [batch.num_rows for batch in batches]
+        offsets = accumulate(rows, initial=self._next)
+        return list(map(Ack, offsets, rows, repeat(self._tail.epochs.current), repeat(self._options.ack)))
+
+    def _without_duplicates(self, group: Group) -> tuple[list[pa.RecordBatch], list[Stored], list[Ack | FrazilError]]:
+        """The batches that are not stored yet, their origins, and what each append is going to be answered."""
+        fresh: list[pa.RecordBatch] = []
+        stored: list[Stored] = []
         outcomes: list[Ack | FrazilError] = []
         seen: dict[Origin, Place] = {}
         offset, epoch, durability = self._next, self._tail.epochs.current, self._options.ack
-        for append in appends:
-            origin = append.origin
-            if origin is not None and (origin.sequence or origin.request):
+        for index, batch in enumerate(group.batches):
+            origin = group.origins.get(index)
+            rows = batch.num_rows
+            if origin is not None:
                 try:
                     place = seen.get(origin) or self._positions.find(origin)
                 except SequenceTooOld as error:
@@ -93,25 +105,18 @@ class Committer:
                 if place is not None:
                     outcomes.append(Ack(place.offset, place.rows, epoch, durability, duplicate=True))
                     continue
-                seen[origin] = Place(offset, append.batch.num_rows)
-            rows = append.batch.num_rows
+                if origin.sequence or origin.request:
+                    seen[origin] = Place(offset, rows)
+                stored.append(Stored(offset, rows, origin))
             outcomes.append(Ack(offset, rows, epoch, durability))
-            fresh.append(append)
+            fresh.append(batch)
             offset += rows
-        return fresh, outcomes
+        return fresh, stored, outcomes
 
-    def _entry(self, group: Group, appends: list[Append]) -> Entry:
-        stored: list[Stored] = []
-        offset = self._next
-        for append in appends:
-            if append.origin:
-                stored.append(Stored(offset, append.batch.num_rows, append.origin))
-            offset += append.batch.num_rows
-        batch = appends[0].batch if len(appends) == 1 else pa.concat_batches([a.batch for a in appends])
-        version, schema = group.schema
+    def _entry(self, schema: SchemaVersion, batches: list[pa.RecordBatch], stored: list[Stored]) -> Entry:
+        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         now = self._world.clock.now_ms()
-        rows = offset - self._next
-        return Entry(self._next, rows, version, schema, now, stored, batch.serialize(), self._chain)
+        return Entry(self._next, batch.num_rows, *schema, now, stored, batch.serialize(), self._chain)
 
     def _store(self, entry: Entry) -> None:
         try:

@@ -29,17 +29,14 @@ class Ack(NamedTuple):
     """It had been stored before, at this offset, and was not stored again."""
 
 
-class Append(NamedTuple):
-    batch: pa.RecordBatch
-    origin: Origin | None
-
-
 class Group:
     """Appends of one schema that share one frame and one fate."""
 
     def __init__(self, schema: SchemaVersion) -> None:
         self.schema = schema
-        self.appends: list[Append] = []
+        self.batches: list[pa.RecordBatch] = []
+        self.origins: dict[int, Origin] = {}
+        """Where those batches came from that said so, by their index."""
         self.nbytes = 0
         self.done = False
         self.acked_at = 0
@@ -66,7 +63,7 @@ class Group:
         resolve(self._futures)
 
     def fail(self, error: FrazilError) -> None:
-        self.outcomes = [error] * len(self.appends)
+        self.outcomes = [error] * len(self.batches)
         self.finish()
 
     def outcome(self, index: int) -> Ack:
@@ -86,17 +83,22 @@ class GroupQueue:
         """Somebody is writing groups and will look here again before stopping."""
         self._max_group_bytes = max_group_bytes
         self._groups: deque[Group] = deque()
+        self._joinable: Group | None = None
 
-    def add(self, schema: SchemaVersion, append: Append, nbytes: int) -> tuple[Group, int]:
-        groups = self._groups
-        group = groups[-1] if groups else None
+    def add(
+        self, schema: SchemaVersion, batch: pa.RecordBatch, origin: Origin | None, nbytes: int
+    ) -> tuple[Group, int]:
+        group = self._joinable
         if group is None or group.schema is not schema or group.nbytes + nbytes > self._max_group_bytes:
-            group = Group(schema)
-            groups.append(group)
-        group.appends.append(append)
+            group = self._joinable = Group(schema)
+            self._groups.append(group)
+        index = len(group.batches)
+        group.batches.append(batch)
+        if origin is not None:
+            group.origins[index] = origin
         group.nbytes += nbytes
         self.nbytes += nbytes
-        return group, len(group.appends) - 1
+        return group, index
 
     def lead(self) -> bool:
         """True when the caller is now the one who writes."""
@@ -112,5 +114,7 @@ class GroupQueue:
                 self.busy = False
                 return None
             group = self._groups.popleft()
+            if group is self._joinable:
+                self._joinable = None
             self.nbytes -= group.nbytes
             return group

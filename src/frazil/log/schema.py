@@ -143,8 +143,10 @@ class Fit:
     def __init__(self, given: pa.Schema, version: SchemaVersion) -> None:
         self.given = given
         self.version = version
-        self._exact = given.equals(version.schema)
         self._required = [i for i, field in enumerate(version.schema) if not field.nullable]
+        self._exact = given.equals(version.schema)
+        self.trivial = self._exact and not self._required
+        """Batches fit as they are."""
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._exact:

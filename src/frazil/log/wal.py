@@ -7,6 +7,7 @@ starts a new file, complete with its header before it gets its name.
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import threading
 from pathlib import Path
@@ -19,7 +20,7 @@ from frazil.log.disk import Watermark, io_error, write_all
 from frazil.log.entries import FileHeader, encode_closed
 from frazil.log.spare import SpareFile
 from frazil.log.store.durable import sync_data, sync_file, sync_folder
-from frazil.log.wal_recovery import SUFFIX, Recovered, map_file, recover
+from frazil.log.wal_recovery import SUFFIX, Recovered, recover
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Wal:
                 if os.fstat(fd).st_size < self._file_size:
                     os.ftruncate(fd, self._file_size)
                 sync_file(fd)
-                mapped = map_file(draft)
+                mapped = pa.py_buffer(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
                 draft.rename(path)
                 sync_folder(self.directory)
             except OSError as error:

@@ -28,7 +28,7 @@ from frazil.errors import (
 )
 from frazil.log.commit import Committer
 from frazil.log.disk import DirectoryLock
-from frazil.log.group import Ack, Append, Group, GroupQueue
+from frazil.log.group import Ack, Group, GroupQueue
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Positions
@@ -49,7 +49,9 @@ MAX_GROUP_BYTES = 8 * 1024 * 1024
 SYNC_AHEAD = 8 * 1024 * 1024
 """Unsynced bytes at which a sync is started, so that the end of a file does not have to wait for all of it."""
 SMALL = 64 * 1024
-"""Up to here the cheap upper bound of a batch's size is good enough."""
+"""Up to here an append may be written by the event loop itself."""
+ROUGHLY = 1024 * 1024
+"""Up to here the size of the buffers is good enough for the size of a batch; exact numbers take longer to get."""
 
 
 def done_future() -> Future[None]:
@@ -121,9 +123,11 @@ class PartitionWriter:
     def append(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
         """Store a batch, all of it or nothing, and wait until it is acknowledged."""
         version, batch, nbytes = self._admit(batch)
-        self._await_room(nbytes)
+        if not self._has_room(nbytes):
+            self._await_room(nbytes)
         with self._queue.lock:
-            group, index = self._enqueue(version, Append(batch, origin), nbytes)
+            self._check_open()
+            group, index = self._queue.add(version, batch, origin, nbytes)
             leading = self._queue.lead()
             waiting = group.event() if not leading or self.options.ack == "object" else None
         if leading:
@@ -137,9 +141,11 @@ class PartitionWriter:
         version, batch, nbytes = self._admit(batch)
         if not self._has_room(nbytes):
             await self._await_room_async(nbytes)
-        with self._queue.lock:
-            group, index = self._enqueue(version, Append(batch, origin), nbytes)
-            leading = self._queue.lead()
+        queue = self._queue
+        with queue.lock:
+            self._check_open()
+            group, index = queue.add(version, batch, origin, nbytes)
+            leading = queue.lead()
             inline = leading and nbytes <= SMALL and self._committer.is_quick(nbytes)
             future = None if inline and self.options.ack == "local" else group.future()
         if inline:
@@ -153,9 +159,11 @@ class PartitionWriter:
     def submit(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Pending:
         """Store a batch without waiting for the acknowledgement; only for room."""
         version, batch, nbytes = self._admit(batch)
-        self._await_room(nbytes)
+        if not self._has_room(nbytes):
+            self._await_room(nbytes)
         with self._queue.lock:
-            group, index = self._enqueue(version, Append(batch, origin), nbytes)
+            self._check_open()
+            group, index = self._queue.add(version, batch, origin, nbytes)
             group.event()
             leading = self._queue.lead()
         if leading and self.options.sync == "always" and self.options.ack == "local":
@@ -167,34 +175,32 @@ class PartitionWriter:
     def _admit(self, batch: pa.RecordBatch) -> tuple[SchemaVersion, pa.RecordBatch, int]:
         """Check a batch, widen the topic if it must be, and make the batch fit."""
         nbytes = batch.get_total_buffer_size()
-        if nbytes > SMALL:
+        if nbytes > ROUGHLY:
             nbytes = batch.nbytes
         if nbytes > self.options.max_append_bytes:
             raise RecordTooLarge(
                 f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "
                 f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
             )
-        if batch.num_rows == 0:
+        if not batch.num_rows:
             raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
         fit = self._fit
         if fit is None or not batch.schema.equals(fit.given):
             fit = self._fit = Fit(batch.schema, self._schemas.admit(batch.schema))
-        return fit.version, fit.apply(batch), nbytes
+        return fit.version, batch if fit.trivial else fit.apply(batch), nbytes
 
-    def _enqueue(self, version: SchemaVersion, append: Append, nbytes: int) -> tuple[Group, int]:
-        if stopped := self.stopped:
+    def _check_open(self) -> None:
+        if stopped := self._committer.stopped or self._refusing:
             raise stopped
-        return self._queue.add(version, append, nbytes)
 
     def _has_room(self, nbytes: int) -> bool:
         used = self._tail.nbytes + self._queue.nbytes
-        return self.stopped is not None or not used or used + nbytes <= self.options.max_tail_bytes
+        return used + nbytes <= self.options.max_tail_bytes or not used or self.stopped is not None
 
     def _await_room(self, nbytes: int) -> None:
-        if not self._has_room(nbytes):
-            self._make_room()
-            if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
-                raise self._full()
+        self._make_room()
+        if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
+            raise self._full()
 
     async def _await_room_async(self, nbytes: int) -> None:
         self._make_room()
