@@ -52,6 +52,7 @@ def main(folder: Path, sync: str) -> None:
 
     before = len(acknowledged)
     w.seal_all()
+    w._dropping.result()
     fill_up(store, w, acknowledged)
     assert len(acknowledged) > before, "and when sealing makes room"
 
