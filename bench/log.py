@@ -19,7 +19,7 @@ from bench.figures import AtLeast, Below, Bench, Figure, Latencies, Round, figur
 from bench.machine import MB
 from frazil.config.model import Config, LogConfig, SealConfig, Sync
 from frazil.log.log import Log
-from frazil.log.wal_recovery import wal_files
+from frazil.log.wal.recovery import wal_files
 from frazil.log.writer import PartitionWriter
 
 TOPIC = "bench"

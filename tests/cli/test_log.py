@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, environment, frazil
-from tests.log.wal_cases import APPENDS, ROWS, SEALED, TOPIC, fill, flip, opened, stored, surveyed, wal_directory
+from tests.log.check.wal_cases import (
+    APPENDS,
+    ROWS,
+    SEALED,
+    TOPIC,
+    fill,
+    flip,
+    opened,
+    stored,
+    surveyed,
+    wal_directory,
+)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from frazil.errors import DiskFull, LogBroken
 from frazil.log.store.local import LocalStore
-from frazil.log.wal_recovery import scan_file
+from frazil.log.wal.recovery import scan_file
 from tests.log.support import crash, ids, newest_wal, reader, rows, writer
 
 

@@ -22,7 +22,7 @@ from frazil.errors import FrazilError, PartitionFenced, SequenceTooOld, StorageU
 from frazil.log.positions import Origin, Sequence
 from frazil.log.store.local import LocalStore
 from frazil.log.trim import trim
-from frazil.log.wal_recovery import scan_file
+from frazil.log.wal.recovery import scan_file
 from frazil.log.writer import PartitionWriter, Pending
 from tests.faults.faulty_store import NO_FAULTS, Faults, FaultyStore
 from tests.log.support import TOPIC, Machine, crash, ids, newest_wal, reader, rows, writer

@@ -16,7 +16,7 @@ from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, Records, TailSource
 from frazil.log.store import ObjectStore
 from frazil.log.topics import TopicSchemas
-from frazil.log.wal_recovery import scan_file, wal_files
+from frazil.log.wal.recovery import scan_file, wal_files
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 

@@ -15,7 +15,7 @@ from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
 from frazil.log.store.probe import check_create_only
 from frazil.log.trim import trim
-from frazil.log.wal_recovery import wal_files
+from frazil.log.wal.recovery import wal_files
 from tests.log.support import SCHEMA, TOPIC, crash, cut_zeros, ids, newest_wal, rows, wal_of
 
 

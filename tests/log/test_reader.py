@@ -18,7 +18,7 @@ from frazil.log.reader import Records
 from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
 from frazil.log.trim import trim
-from frazil.log.wal_tail import WalTail
+from frazil.log.wal.follower import WalTail
 from tests.log.support import SCHEMA, TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
 
 

@@ -23,7 +23,7 @@ from frazil.log.positions import Origin, Positions, Sequence, Source
 from frazil.log.segments import read_footer
 from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
-from frazil.log.wal_recovery import wal_files
+from frazil.log.wal.recovery import wal_files
 from tests.log.support import TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
 
 

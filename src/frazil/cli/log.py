@@ -15,10 +15,10 @@ from frazil.cli.progress import counting
 from frazil.errors import ConfigError, Interrupted, LogCorrupted
 
 if TYPE_CHECKING:
-    from frazil.log.inspection import PartitionShown
+    from frazil.log.check.inspection import PartitionShown
+    from frazil.log.check.repair import Plan
+    from frazil.log.check.verify import Finding
     from frazil.log.log import Log
-    from frazil.log.repair import Plan
-    from frazil.log.verify import Finding
 
 app = App(name="log")
 
@@ -36,7 +36,7 @@ def inspect(
     context: GivenContext,
 ) -> None:
     """Show what is on this disk and in the store. Changes nothing, also beside a running writer."""
-    from frazil.log.inspection import show_partition
+    from frazil.log.check.inspection import show_partition
 
     with reading(context.load().config) as log:
         shown = [show_partition(log, topic, partition, every_footer=True) for topic, partition in chosen(log, name)]
@@ -105,8 +105,8 @@ def verify(name: Name = None, /, *, output: Output = "human", context: GivenCont
 
 def _verify(log: Log, partitions: list[tuple[str, int]]) -> list[Finding]:
     from frazil.log import layout
+    from frazil.log.check.verify import PartitionCheck, TopicCheck
     from frazil.log.claims import node_name
-    from frazil.log.verify import PartitionCheck, TopicCheck
 
     topics = {topic: TopicCheck(log.store, topic) for topic in dict.fromkeys(topic for topic, _ in partitions)}
     findings: list[Finding] = [found for check in topics.values() for found in check.findings]
@@ -138,8 +138,8 @@ def repair(
 
     What is clean goes on, what was there is set aside and never deleted, and what is lost is told.
     """
-    from frazil.log.inspection import find_schema
-    from frazil.log.repair import Repair
+    from frazil.log.check.inspection import find_schema
+    from frazil.log.check.repair import Repair
 
     topic, partition = split(name)
     if partition is None:

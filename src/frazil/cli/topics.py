@@ -14,7 +14,7 @@ from frazil.cli.output import Format, print_json, print_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from frazil.log.inspection import PartitionShown
+    from frazil.log.check.inspection import PartitionShown
     from frazil.log.log import Log
 
 app = App(name="topics")
@@ -97,7 +97,7 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
 
 
 def _partitions(log: Log, topic: str) -> list[PartitionShown]:
-    from frazil.log.inspection import show_partition
+    from frazil.log.check.inspection import show_partition
 
     return [show_partition(log, topic, partition) for partition in log.partitions(topic)]
 

@@ -18,8 +18,8 @@ from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
 from frazil.log.positions import Origin, Positions, Sequence
 from frazil.log.store.durable import make_folder
-from frazil.log.wal_recovery import wal_files
-from frazil.log.wal_tail import WalTail
+from frazil.log.wal.follower import WalTail
+from frazil.log.wal.recovery import wal_files
 
 Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
 """As `Positions.to_json` has them: when each was last seen, and its newest (number, offset, rows)."""

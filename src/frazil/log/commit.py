@@ -9,7 +9,6 @@ from itertools import accumulate, repeat
 import pyarrow as pa
 
 from frazil.errors import DiskFull, FrazilError, LogBroken, SequenceTooOld
-from frazil.log.entries import Entry, FileHeader, encode_records, encode_schema, extend_chain, payload_start
 from frazil.log.group import Ack, Group
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Place, Positions, Stored
@@ -18,7 +17,8 @@ from frazil.log.starting import Start
 from frazil.log.stats import WriterStats
 from frazil.log.tail import Tail
 from frazil.log.topics import TopicSchemas
-from frazil.log.wal import Wal
+from frazil.log.wal.directory import Wal
+from frazil.log.wal.entries import Entry, FileHeader, encode_records, encode_schema, extend_chain, payload_start
 from frazil.log.world import World
 
 

@@ -14,7 +14,6 @@ from frazil.config.model import Config
 from frazil.errors import FrazilError, PartitionLocked, PartitionTaken, TopicNotFound
 from frazil.log import layout
 from frazil.log.claims import claim, node_name, owner
-from frazil.log.disk import DirectoryLock
 from frazil.log.opening import open_writer
 from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, TailSource
@@ -25,8 +24,9 @@ from frazil.log.store.probe import check_create_only
 from frazil.log.syncer import Syncer
 from frazil.log.tail import SealedTail
 from frazil.log.topics import TopicSchemas, list_partitions, list_topics
-from frazil.log.wal_recovery import wal_files
-from frazil.log.wal_tail import WalTail
+from frazil.log.wal.disk import DirectoryLock
+from frazil.log.wal.follower import WalTail
+from frazil.log.wal.recovery import wal_files
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 

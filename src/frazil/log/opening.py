@@ -6,14 +6,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
-from frazil.log.disk import DirectoryLock
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.starting import Start, start_from_store, start_from_wal, start_new_wal
 from frazil.log.store import ObjectStore
 from frazil.log.store.durable import make_folder
 from frazil.log.topics import TopicSchemas
-from frazil.log.wal import Wal
+from frazil.log.wal.directory import Wal
+from frazil.log.wal.disk import DirectoryLock
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 

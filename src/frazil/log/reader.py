@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from frazil.errors import LogCorrupted, OffsetOutOfRange, SegmentMissing
-from frazil.log.entries import Entry
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.schema import conform
@@ -20,6 +19,7 @@ from frazil.log.segments import Segment, read_records
 from frazil.log.store import ObjectStore
 from frazil.log.tail import TailView
 from frazil.log.topics import TopicSchemas
+from frazil.log.wal.entries import Entry
 
 BATCH_ROWS = 65_536
 

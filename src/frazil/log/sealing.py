@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from frazil.errors import ObjectExists
 from frazil.log import segments
-from frazil.log.entries import Entry
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
@@ -22,6 +21,7 @@ from frazil.log.starting import Start
 from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail
 from frazil.log.topics import TopicSchemas
+from frazil.log.wal.entries import Entry
 from frazil.log.world import World
 
 

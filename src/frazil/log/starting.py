@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from frazil.config.model import SourcesConfig
 from frazil.errors import PartitionTaken, SegmentMissing
-from frazil.log.entries import Entry
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.positions import Positions
 from frazil.log.segments import Segment
-from frazil.log.wal_recovery import Recovered
+from frazil.log.wal.entries import Entry
+from frazil.log.wal.recovery import Recovered
 from frazil.log.world import World
 
 logger = logging.getLogger(__name__)

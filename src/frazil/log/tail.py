@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from frazil.log.entries import Entry
 from frazil.log.epochs import Epochs
 from frazil.log.signal import Signal
+from frazil.log.wal.entries import Entry
 
 
 class TailView(NamedTuple):

@@ -27,7 +27,6 @@ from frazil.errors import (
     WriteFailed,
 )
 from frazil.log.commit import Committer
-from frazil.log.disk import DirectoryLock
 from frazil.log.group import Ack, Group, GroupQueue
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
@@ -39,7 +38,8 @@ from frazil.log.starting import Start, start_from_store
 from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail, TailView
 from frazil.log.topics import TopicSchemas
-from frazil.log.wal import Wal
+from frazil.log.wal.directory import Wal
+from frazil.log.wal.disk import DirectoryLock
 from frazil.log.world import World
 
 logger = logging.getLogger(__name__)

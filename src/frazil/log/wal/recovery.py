@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported
 from frazil.log import frames
-from frazil.log.entries import Entry, FileHeader, Kind, decode_records, decode_schema
+from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
 
 SUFFIX = ".wal"
 

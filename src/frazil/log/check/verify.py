@@ -18,15 +18,15 @@ import pyarrow.parquet as pq
 
 from frazil.errors import FrazilError
 from frazil.log import layout
+from frazil.log.check.repair import DAMAGED, UNFINISHED
+from frazil.log.check.salvage import chain_at
+from frazil.log.check.survey import UNREADABLE, FileSurvey, WalSurvey, is_written, survey
 from frazil.log.claims import owner
 from frazil.log.index import SegmentIndex
-from frazil.log.repair import DAMAGED, UNFINISHED
-from frazil.log.salvage import chain_at
 from frazil.log.schema import evolve, from_text
 from frazil.log.segments import Segment
 from frazil.log.store import ObjectStore
-from frazil.log.survey import UNREADABLE, FileSurvey, WalSurvey, is_written, survey
-from frazil.log.wal_recovery import recover
+from frazil.log.wal.recovery import recover
 from frazil.log.world import World
 
 LOOKS = 3

@@ -11,9 +11,9 @@ import pytest
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported, PartitionLocked
 from frazil.log import frames
-from frazil.log.disk import Watermark
 from frazil.log.store.local import LocalStore
-from frazil.log.wal_recovery import scan_file, wal_files
+from frazil.log.wal.disk import Watermark
+from frazil.log.wal.recovery import scan_file, wal_files
 from tests.log.support import Machine, crash, cut_zeros, ids, newest_wal, reader, rows, wal_of, writer
 
 

@@ -25,17 +25,17 @@ from frazil.errors import (
     TopicNotFound,
 )
 from frazil.log import layout
+from frazil.log.check.salvage import Salvage, chain_at, salvage_elsewhere, salvage_in_place, write
+from frazil.log.check.survey import Damage, FindSchema, WalSurvey, survey
 from frazil.log.claims import claim, node_name, owner
-from frazil.log.disk import DirectoryLock, Watermark
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
-from frazil.log.salvage import Salvage, chain_at, salvage_elsewhere, salvage_in_place, write
 from frazil.log.starting import start_from_wal
 from frazil.log.store import ObjectStore
 from frazil.log.store.durable import make_folder, sync_file, sync_folder
-from frazil.log.survey import Damage, FindSchema, WalSurvey, survey
 from frazil.log.topics import list_partitions
-from frazil.log.wal_recovery import recover, wal_files
+from frazil.log.wal.disk import DirectoryLock, Watermark
+from frazil.log.wal.recovery import recover, wal_files
 from frazil.log.world import World
 
 UNFINISHED = "repair-unfinished.wal"

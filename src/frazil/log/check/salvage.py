@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from frazil.config.model import SourcesConfig, Sync
-from frazil.log.disk import io_error, write_all
-from frazil.log.entries import Entry, FileHeader, encode_closed, encode_records, extend_chain
+from frazil.log.check.survey import Found, WalSurvey
 from frazil.log.epochs import Epochs
 from frazil.log.positions import Positions, Stored
 from frazil.log.segments import Segment
 from frazil.log.store.durable import sync_file
-from frazil.log.survey import Found, WalSurvey
+from frazil.log.wal.disk import io_error, write_all
+from frazil.log.wal.entries import Entry, FileHeader, encode_closed, encode_records, extend_chain
 from frazil.log.world import World
 
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from frazil.config.model import Config, LogConfig, SealConfig
 from frazil.log import layout
-from frazil.log.inspection import find_schema
+from frazil.log.check.inspection import find_schema
+from frazil.log.check.repair import Plan, Repair, Repaired
+from frazil.log.check.survey import WalSurvey, survey
+from frazil.log.check.verify import Finding, PartitionCheck, TopicCheck
 from frazil.log.log import Log
 from frazil.log.positions import Origin, Sequence
 from frazil.log.reader import PartitionReader
-from frazil.log.repair import Plan, Repair, Repaired
-from frazil.log.survey import WalSurvey, survey
-from frazil.log.verify import Finding, PartitionCheck, TopicCheck
 
 TOPIC = "orders"
 ROWS = 4

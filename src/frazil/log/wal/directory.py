@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from frazil.errors import LogBroken
 from frazil.log import frames
-from frazil.log.disk import Watermark, io_error, write_all
-from frazil.log.entries import FileHeader, encode_closed
-from frazil.log.spare import SpareFile
 from frazil.log.store.durable import sync_data, sync_file, sync_folder
-from frazil.log.wal_recovery import SUFFIX, Recovered, recover
+from frazil.log.wal.disk import Watermark, io_error, write_all
+from frazil.log.wal.entries import FileHeader, encode_closed
+from frazil.log.wal.recovery import SUFFIX, Recovered, recover
+from frazil.log.wal.spare import SpareFile
 
 logger = logging.getLogger(__name__)
 

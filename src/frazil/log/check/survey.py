@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from frazil.errors import FrazilError, LogVersionUnsupported
 from frazil.log import frames
-from frazil.log.disk import Watermark
-from frazil.log.entries import Entry, FileHeader, Kind, decode_records, decode_schema
-from frazil.log.wal_recovery import wal_files
+from frazil.log.wal.disk import Watermark
+from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
+from frazil.log.wal.recovery import wal_files
 
 UNREADABLE = (FrazilError, pa.ArrowException, OSError, ValueError, KeyError)
 """What reading a damaged segment can raise."""

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from frazil.errors import LogCorrupted
-from tests.log.wal_cases import (
+from tests.log.check.wal_cases import (
     APPENDS,
     ROWS,
     SEALED,

@@ -21,8 +21,8 @@ from frazil.errors import (
     SegmentMissing,
 )
 from frazil.log import frames
-from frazil.log.entries import Kind
-from tests.log.wal_cases import (
+from frazil.log.wal.entries import Kind
+from tests.log.check.wal_cases import (
     APPENDS,
     ROWS,
     SEALED,
@@ -256,7 +256,7 @@ def test_any_flipped_bit(sound: Path, tmp_path: Path, place: float, which: int, 
 @pytest.mark.parametrize("case", ["damaged", "taken"])
 def test_a_repair_killed_at_any_step_loses_nothing(sound: Path, tmp_path: Path, case: str) -> None:
     told = subprocess.run(
-        [sys.executable, "-m", "tests.log.repair_killed", str(sound), str(tmp_path), case],
+        [sys.executable, "-m", "tests.log.check.repair_killed", str(sound), str(tmp_path), case],
         capture_output=True,
         text=True,
         check=False,

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.log import frames, layout
-from frazil.log.entries import Kind
-from tests.log.wal_cases import (
+from frazil.log.wal.entries import Kind
+from tests.log.check.wal_cases import (
     ROWS,
     SEALED,
     TOPIC,
@@ -166,7 +166,7 @@ def test_a_running_writer_is_never_taken_for_damage(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from tests.log.wal_cases import TOPIC, batch, opened
+from tests.log.check.wal_cases import TOPIC, batch, opened
 
 with opened(Path(sys.argv[1])) as log:
     writer = log.writer(TOPIC, batch(0).schema)

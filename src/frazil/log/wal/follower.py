@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.log import frames
-from frazil.log.disk import Watermark
-from frazil.log.entries import Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.tail import TailView
-from frazil.log.wal_recovery import wal_files
+from frazil.log.wal.disk import Watermark
+from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
+from frazil.log.wal.recovery import wal_files
 
 CHUNK = 1 << 20
 """Bytes read at a time: files are as large as they may become from the start."""
