@@ -9,7 +9,9 @@ import httpx
 import pytest
 
 from frazil.cli.commands import COMMANDS
+from frazil.log.store.local import LocalStore
 from tests.cli.support import frazil, serving
+from tests.log.support import TOPIC, Machine, crash, cut_zeros, newest_wal, rows, writer
 
 
 def test_it_tells_where_it_listens_and_answers_there(tmp_path: Path) -> None:
@@ -59,3 +61,33 @@ def test_a_bad_configuration_keeps_it_from_starting(tmp_path: Path) -> None:
     told = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT="http")
     assert told.returncode == 1
     assert told.stderr.startswith("frazil: server.port: 'http' is not allowed; allowed: whole number from 0 to 65535")
+
+
+def test_files_are_loaded_beside_it_and_can_be_seen(tmp_path: Path) -> None:
+    (tmp_path / "orders.jsonl").write_text("".join(f'{{"id": {i}, "item": "ice {i}"}}\n' for i in range(1000)))
+    with serving(tmp_path):
+        loaded = frazil(tmp_path, "load", "orders", "orders.jsonl", "--output", "json")
+        assert loaded.returncode == 0, loaded.stderr
+        assert json.loads(loaded.stdout)["rows"] == 1000
+        listed = json.loads(frazil(tmp_path, "topics", "list", "--output", "json").stdout)
+        assert "orders" in json.dumps(listed)
+        assert frazil(tmp_path, "log", "verify").returncode == 0
+
+
+def test_a_damaged_wal_keeps_it_from_starting_with_exit_code_5(tmp_path: Path) -> None:
+    left = writer(LocalStore(tmp_path / "data" / "store"), tmp_path / "data", Machine.real())
+    left.append(rows(0, 10))
+    left.append(rows(10, 10))
+    crash(left)
+    path = cut_zeros(newest_wal(tmp_path / "data"))
+    data = bytearray(path.read_bytes())
+    data[-600] ^= 1
+    path.write_bytes(data)
+    told = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT="0")
+    assert told.returncode == 5
+    assert path.name in told.stderr
+    assert "byte" in told.stderr
+    repaired = frazil(tmp_path, "log", "repair", f"{TOPIC}/0", "--yes")
+    assert repaired.returncode == 0, repaired.stderr
+    with serving(tmp_path) as served:
+        assert httpx.get(f"{served.url}/readyz").status_code == 200

@@ -17,7 +17,7 @@ from frazil.log.reader import PartitionReader, Records, TailSource
 from frazil.log.store import ObjectStore
 from frazil.log.topics import TopicSchemas
 from frazil.log.wal.recovery import scan_file, wal_files
-from frazil.log.world import World
+from frazil.log.world import World, boot_id
 from frazil.log.writer import PartitionWriter
 
 TOPIC = "orders"
@@ -51,6 +51,13 @@ class Machine:
         self.clock = ManualClock()
         self.boot = "first boot"
         self.world = World(self.clock, random.Random(seed), lambda: self.boot)
+
+    @classmethod
+    def real(cls) -> Machine:
+        """This machine, for WALs that a real process is going to read."""
+        machine = cls()
+        machine.boot = boot_id()
+        return machine
 
     def reboot(self) -> None:
         self.boot = f"after {self.boot}"

@@ -142,7 +142,7 @@ class SeaweedFS:
         while self._process.poll() is None and time.monotonic() < until:
             try:
                 self.create_bucket(BUCKET)
-                self._store(BUCKET).put("ready", b"")
+                self._store(BUCKET).put("ready", b"an empty object would need no volume")
                 return True
             except (httpx.HTTPError, BaseError, OSError):
                 time.sleep(0.1)

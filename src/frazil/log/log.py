@@ -24,9 +24,9 @@ from frazil.log.store.probe import check_create_only
 from frazil.log.syncer import Syncer
 from frazil.log.tail import SealedTail
 from frazil.log.topics import TopicSchemas, list_partitions, list_topics
-from frazil.log.wal.disk import DirectoryLock
+from frazil.log.wal.disk import DirectoryLock, read_watermark
 from frazil.log.wal.follower import WalTail
-from frazil.log.wal.recovery import wal_files
+from frazil.log.wal.recovery import recover, wal_files
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 
@@ -174,7 +174,9 @@ class Log:
         for folder in sorted(root.glob("*/*")) if root.is_dir() else []:
             partition = layout.parse_partition(folder.name)
             topic = folder.parent.name
-            if partition is None or self._open_already(topic, partition) or not _has_records(folder):
+            if partition is None or self._open_already(topic, partition) or not wal_files(folder):
+                continue
+            if not _left_behind(folder, self.world.boot_id()):
                 continue
             with self._opening:
                 found += self._adopt(topic, partition)
@@ -264,6 +266,12 @@ class Log:
         self.close()
 
 
-def _has_records(folder: Path) -> bool:
-    view = WalTail(folder).view()
-    return view is not None and bool(view.entries)
+def _left_behind(folder: Path, boot: str) -> bool:
+    """Whether nobody writes this WAL and it holds records; raises when it is damaged."""
+    try:
+        lock = DirectoryLock(folder)
+    except PartitionLocked:
+        return False
+    with lock:
+        recovered = recover(folder, boot, read_watermark(folder))
+    return recovered is not None and bool(recovered.entries)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from frazil.errors import FrazilError, LogVersionUnsupported
 from frazil.log import frames
-from frazil.log.wal.disk import Watermark
+from frazil.log.wal.disk import read_watermark
 from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.wal.recovery import wal_files
 
@@ -117,17 +117,6 @@ def survey(directory: Path, find_schema: FindSchema) -> WalSurvey:
         except FileNotFoundError:
             continue
     return WalSurvey(directory, acknowledged, files)
-
-
-def read_watermark(directory: Path) -> int:
-    try:
-        watermark = Watermark(directory, writable=False)
-    except FileNotFoundError:
-        return 0
-    try:
-        return watermark.offset
-    finally:
-        watermark.close()
 
 
 def is_written(directory: Path) -> bool:

@@ -95,3 +95,15 @@ class Watermark:
 
     def close(self) -> None:
         self._map.close()
+
+
+def read_watermark(directory: Path) -> int:
+    """The watermark as it is now, 0 when there is none."""
+    try:
+        watermark = Watermark(directory, writable=False)
+    except FileNotFoundError:
+        return 0
+    try:
+        return watermark.offset
+    finally:
+        watermark.close()
