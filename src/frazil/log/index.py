@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 
 from frazil.errors import SegmentMissing, SegmentsGone
 from frazil.log import layout
@@ -25,6 +26,7 @@ class SegmentIndex:
         self._firsts: list[int] = []
         self._sizes: dict[int, int] = {}
         self._footers: dict[int, Segment] = {}
+        self._newest: Segment | None = None
         self._low = 0
         self._lock = threading.Lock()
 
@@ -61,17 +63,27 @@ class SegmentIndex:
         return self._sizes.get(first, 0)
 
     def footer(self, first: int) -> Segment:
+        """What a segment says of itself, but for the positions: those of many segments would fill the memory."""
         with self._lock:
             known = self._footers.get(first)
         if known is None:
-            known = read_footer(self._store, layout.segment_key(self._topic, self._partition, first))
+            known = replace(self._read(first), positions={})
             with self._lock:
                 self._footers[first] = known
         return known
 
     def newest(self) -> Segment | None:
+        """The newest segment with all it says, positions too."""
         firsts = self.firsts
-        return self.footer(firsts[-1]) if firsts else None
+        if not firsts:
+            return None
+        newest = self._newest
+        if newest is None or newest.first != firsts[-1]:
+            newest = self._newest = self._read(firsts[-1])
+        return newest
+
+    def _read(self, first: int) -> Segment:
+        return read_footer(self._store, layout.segment_key(self._topic, self._partition, first))
 
     @property
     def start(self) -> int:
