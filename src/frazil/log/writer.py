@@ -122,19 +122,30 @@ class PartitionWriter:
 
     def append(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
         """Store a batch, all of it or nothing, and wait until it is acknowledged."""
+        pending, leading = self._enqueue(batch, origin)
+        if leading:
+            self._lead(until=pending.group)
+        return pending.result()
+
+    def submit(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Pending:
+        """Store a batch without waiting for the acknowledgement; only for room."""
+        pending, leading = self._enqueue(batch, origin)
+        if leading and self.options.sync == "always" and self.options.ack == "local":
+            self._executor.submit(self._lead)
+        elif leading:
+            self._lead(until=pending.group)
+        return pending
+
+    def _enqueue(self, batch: pa.RecordBatch, origin: Origin | None) -> tuple[Pending, bool]:
+        """Put a batch on its way; whether the caller is the one who writes it."""
         version, batch, nbytes = self._admit(batch)
         if not self._has_room(nbytes):
             self._await_room(nbytes)
         with self._queue.lock:
             self._check_open()
             group, index = self._queue.add(version, batch, origin, nbytes)
-            leading = self._queue.lead()
-            waiting = group.event() if not leading or self.options.ack == "object" else None
-        if leading:
-            self._lead(until=group)
-        if waiting:
-            waiting.wait()
-        return group.outcome(index)
+            group.event()
+            return Pending(group, index), self._queue.lead()
 
     async def append_async(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
         """As `append`, without blocking the event loop."""
@@ -155,22 +166,6 @@ class PartitionWriter:
         if future is not None:
             await future
         return group.outcome(index)
-
-    def submit(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Pending:
-        """Store a batch without waiting for the acknowledgement; only for room."""
-        version, batch, nbytes = self._admit(batch)
-        if not self._has_room(nbytes):
-            self._await_room(nbytes)
-        with self._queue.lock:
-            self._check_open()
-            group, index = self._queue.add(version, batch, origin, nbytes)
-            group.event()
-            leading = self._queue.lead()
-        if leading and self.options.sync == "always" and self.options.ack == "local":
-            self._executor.submit(self._lead)
-        elif leading:
-            self._lead(until=group)
-        return Pending(group, index)
 
     def _admit(self, batch: pa.RecordBatch) -> tuple[SchemaVersion, pa.RecordBatch, int]:
         """Check a batch, widen the topic if it must be, and make the batch fit."""
