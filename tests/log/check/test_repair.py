@@ -44,20 +44,6 @@ from tests.log.check.wal_cases import (
 ALL = list(range(APPENDS * ROWS))
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A partition with nothing wrong; copied by those who harm it."""
-    folder = tmp_path_factory.mktemp("sound")
-    fill(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(sound: Path, tmp_path: Path) -> Path:
-    shutil.copytree(sound, tmp_path / "copy")
-    return tmp_path / "copy"
-
-
 def test_a_clean_wal_needs_nothing(folder: Path) -> None:
     before = sorted(wal_directory(folder).iterdir())
     plan, done = repaired(folder)

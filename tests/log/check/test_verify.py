@@ -30,19 +30,6 @@ from tests.log.check.wal_cases import (
 )
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sound")
-    fill(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(sound: Path, tmp_path: Path) -> Path:
-    shutil.copytree(sound, tmp_path / "copy")
-    return tmp_path / "copy"
-
-
 def segment(folder: Path, first: int) -> Path:
     return folder / "data/store" / layout.segment_key(TOPIC, 0, first)
 

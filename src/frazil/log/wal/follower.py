@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,7 +65,7 @@ class WalTail:
         if not headers:
             return None
         oldest, newest = headers[0], headers[-1]
-        entries = [entry for file in files for entry in file.entries if entry.end > start]
+        entries = [entry for file in files for entry in file.entries[_first_at(file.entries, start) :]]
         last = max((file.entries[-1].end for file in files if file.entries), default=newest.first_offset)
         return TailView(
             oldest.first_offset, last, entries, newest.epochs, frozenset((newest.writer, *newest.former_writers))
@@ -147,6 +148,11 @@ class WalTail:
                 return False
             await asyncio.sleep(_pause(waited))
         return True
+
+
+def _first_at(entries: list[Entry], start: int) -> int:
+    """Where the entries begin that hold records from `start` on."""
+    return bisect_right(entries, start, key=lambda entry: entry.end)
 
 
 def _pause(waited: float) -> float:
