@@ -6,12 +6,18 @@ same call can succeed later without anybody changing anything.
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class FrazilError(Exception):
     """The root of all errors of Frazil; also raised for what fits no other kind."""
 
     exit_code = 10
     retryable = False
+
+    def again(self) -> Self:
+        """A copy to raise: one that is raised twice would keep the frames of both alive."""
+        return type(self)(*self.args)
 
 
 # --- configuration ---------------------------------------------------------------------------------------

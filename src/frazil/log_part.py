@@ -68,9 +68,9 @@ class LogPart:
             await asyncio.sleep(ADOPT_SECONDS)
             try:
                 await self._adopt()
-            except FrazilError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, health must tell
                 logger.error("cannot seal what is left in WALs", extra={"reason": str(error)})
-                self._problem = error
+                self._problem = error if isinstance(error, FrazilError) else FrazilError(str(error))
 
     async def stop(self) -> None:
         if self._adopting:

@@ -30,12 +30,14 @@ class ManualClock:
 
     def __init__(self) -> None:
         self.ms = 1_700_000_000_000
+        self.ticks = 0
+        """Milliseconds by which the monotonic clock is ahead: nobody sets that one back."""
 
     def now_ms(self) -> int:
         return self.ms
 
     def monotonic(self) -> float:
-        return self.ms / 1000
+        return (self.ms + self.ticks) / 1000
 
     def sleep(self, seconds: float) -> None:
         self.ms += max(1, int(seconds * 1000))

@@ -2,15 +2,26 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import random
+import resource
+import struct
 import threading
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from frazil.config.model import Config, TopicConfig
-from frazil.errors import EpochChanged, LogCorrupted, OffsetOutOfRange, SegmentMissing, SegmentsGone
+from frazil.errors import (
+    EpochChanged,
+    LogCorrupted,
+    LogVersionUnsupported,
+    OffsetOutOfRange,
+    SegmentMissing,
+    SegmentsGone,
+)
 from frazil.log import layout
 from frazil.log.follow import follow, follow_async
 from frazil.log.log import Log
@@ -19,7 +30,8 @@ from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
 from frazil.log.trim import trim
 from frazil.log.wal.follower import WalTail
-from tests.log.support import SCHEMA, TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
+from frazil.log.wal.recovery import scan_file
+from tests.log.support import SCHEMA, TOPIC, Machine, crash, ids, newest_wal, reader, rows, wal_of, writer
 
 
 def test_any_range_is_read_whole(any_store: ObjectStore, tmp_path: Path) -> None:
@@ -90,6 +102,45 @@ def test_a_damaged_segment_is_named(local_store: LocalStore, tmp_path: Path) -> 
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(LogCorrupted, match=segment.key):
         reader(local_store).read(0)
+    w.close()
+
+
+def test_no_flipped_bit_of_a_segment_is_read_in_silence(local_store: LocalStore, tmp_path: Path, seed: int) -> None:
+    w = writer(local_store, tmp_path)
+    w.append(rows(0, 200))
+    segment = w.seal()
+    assert segment is not None
+    path = tmp_path / "store" / segment.key
+    whole = path.read_bytes()
+    expected = [run.batch.to_pylist() for run in reader(local_store).read(0)]
+    rng = random.Random(seed)
+    noticed = 0
+    for _ in range(100):
+        data = bytearray(whole)
+        bit = rng.randrange(len(data) * 8)
+        data[bit // 8] ^= 1 << bit % 8
+        path.chmod(0o644)
+        path.write_bytes(data)
+        try:
+            assert [run.batch.to_pylist() for run in reader(local_store).read(0)] == expected
+        except (LogCorrupted, LogVersionUnsupported):
+            noticed += 1
+    assert noticed > 50
+    w.close()
+
+
+def test_columns_that_came_earlier_than_their_batch_are_followed_too(local_store: LocalStore, tmp_path: Path) -> None:
+    """Two threads can store the younger schema first."""
+    w = writer(local_store, tmp_path)
+    version, batch, nbytes = w._admit(rows(0, 1))
+    grown = SCHEMA.append(pa.field("extra", pa.string()))
+    w.append(pa.record_batch([pa.array([1], pa.int64()), pa.array(["x"]), pa.array(["kept"])], schema=grown))
+    w._queue.add(version, batch, None, nbytes)
+    w.drain()
+    r = reader(local_store, w)
+    followed = [row for run in r.news(0) for row in run.batch.to_pylist()]
+    assert followed == [row for run in r.read(0) for row in run.batch.to_pylist()]
+    assert followed[0]["extra"] == "kept"
     w.close()
 
 
@@ -326,4 +377,30 @@ def test_another_process_never_sees_past_the_watermark(local_store: LocalStore, 
     assert view.end == 5
     w._committer._wal.publish(10)
     assert ids(reader(local_store, WalTail(wal_of(tmp_path))).read(0)) == list(range(10))
+    w.close()
+
+
+@pytest.mark.parametrize("length", [40_000, 2_000_000, 4_000_000_000])
+def test_a_torn_frame_is_the_end_for_a_follower(local_store: LocalStore, tmp_path: Path, length: int) -> None:
+    w = writer(local_store, tmp_path)
+    w.append(rows(0, 3))
+    crash(w)
+    path = newest_wal(tmp_path)
+    with path.open("r+b") as file:
+        file.seek(scan_file(path).clean_bytes)
+        file.write(struct.pack("<I2sBB", length, b"FZ", 1, 2) + b"x" * 100)
+    view = WalTail(wal_of(tmp_path)).view()
+    assert view is not None
+    assert view.end == 3
+
+
+def test_a_follower_keeps_no_more_than_the_records(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path)
+    tail = WalTail(wal_of(tmp_path))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for i in range(1000):
+        w.append(rows(i, 1))
+        tail.view(i)
+    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert grown_mib < 40
     w.close()

@@ -3,6 +3,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +13,7 @@ import pytest
 
 from frazil.errors import (
     EmptyBuffer,
+    LogBroken,
     LogFull,
     PartitionFenced,
     PartitionTaken,
@@ -19,11 +23,13 @@ from frazil.errors import (
     ShutdownError,
 )
 from frazil.log import layout
+from frazil.log.group import Group
 from frazil.log.positions import Origin, Positions, Sequence, Source
 from frazil.log.segments import read_footer
 from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
 from frazil.log.wal.recovery import wal_files
+from frazil.log.writer import PartitionWriter
 from tests.log.support import TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
 
 
@@ -401,6 +407,169 @@ class TestObjectAck:
         w.close()
         with pytest.raises(ShutdownError):
             pending.result(1)
+
+
+class Interleaved:
+    """Does something in another thread at the moment a group is stored, before its committer goes on."""
+
+    def __init__(self, w: PartitionWriter, then: Callable[[], object]) -> None:
+        self._stored, self._then = w._stored, then
+        w._stored = self._call  # type: ignore[method-assign]
+
+    def _call(self, group: Group) -> None:
+        thread = threading.Thread(target=self._then)
+        thread.start()
+        thread.join(0.2)
+        self._stored(group)
+
+
+class TestFencedInTheMiddle:
+    """What the sealer does while a group is being stored can neither acknowledge it wrongly nor forget it."""
+
+    def test_an_append_that_is_dropped_is_not_acknowledged(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path / "here", ack="object")
+        other = writer(local_store, tmp_path / "there", Machine(7), ack="object")
+        first = w.submit(rows(100, 1))
+        won = other.submit(rows(0, 5))
+        other.seal()
+        won.result(1)
+
+        def fence() -> None:
+            with suppress(PartitionFenced):
+                w.seal()
+
+        Interleaved(w, fence)
+        second = w.submit(rows(200, 1))
+        for pending in (first, second):
+            with pytest.raises(PartitionFenced):
+                pending.result(5)
+        assert ids(reader(local_store).read(0)) == list(range(5))
+        other.close()
+        w.close()
+
+    def test_an_append_that_is_sealed_at_once_is_acknowledged(self, local_store: LocalStore, tmp_path: Path) -> None:
+        w = writer(local_store, tmp_path, ack="object")
+        Interleaved(w, w.seal)
+        pending = w.submit(rows(0, 1))
+        w.seal()
+        assert pending.result(5).offset == 0
+        w.close()
+
+    def test_what_was_queued_before_a_fence_stays_out_after_it(self, local_store: LocalStore, tmp_path: Path) -> None:
+        def upto(position: int) -> Origin:
+            return Origin(source=Source("k", "id", position))
+
+        w = writer(local_store, tmp_path / "here", ack="object")
+        other = writer(local_store, tmp_path / "there", Machine(7), ack="object")
+        w.submit(rows(0, 1), upto(1))
+        other.submit(rows(0, 1), upto(1))
+        other.seal()
+        with w._queue.lock:
+            w._queue.lead()
+        queued = [w.submit(rows(i, 1), upto(i + 1)) for i in (1, 2)]
+        with pytest.raises(PartitionFenced):
+            w.seal()
+        source = w.resume().source("k")
+        assert source == Source("k", "id", 1)
+        w._lead()
+        for pending in queued:
+            with pytest.raises(PartitionFenced):
+                pending.result(1)
+        for i in range(1, 4):
+            w.submit(rows(i, 1), upto(i + 1))
+        w.seal_all()
+        assert ids(reader(local_store).read(0)) == [0, 1, 2, 3]
+        other.close()
+        w.close()
+
+
+class TestPoison:
+    """What could never be sealed is refused when it comes."""
+
+    @pytest.mark.parametrize(
+        "column",
+        [
+            pa.array([2**60], pa.timestamp("s")),
+            pa.array([[1, 2]], pa.list_view(pa.int64())),
+            pa.array([{"a": None}], pa.struct([pa.field("a", pa.int64(), nullable=False)])),
+            pa.array([[None]], pa.list_(pa.field("item", pa.int64(), nullable=False))),
+        ],
+        ids=["seconds", "view", "struct", "list"],
+    )
+    def test_a_value(self, local_store: LocalStore, tmp_path: Path, column: pa.Array) -> None:
+        w = writer(local_store, tmp_path)
+        batch = pa.record_batch([pa.array([0], pa.int64()), column], schema=_with_column(column))
+        with suppress(SchemaMismatch):
+            w.append(batch)
+        w.append(rows(1, 1))
+        w.seal_all()
+        assert w.sealed_end == w.next_offset
+        w.close()
+
+    def test_an_origin(self) -> None:
+        with pytest.raises(ValueError, match="hash has 1 to 64 bytes"):
+            Origin(request=b"r" * 300)
+        with pytest.raises(ValueError, match="1 to 1000 characters"):
+            Origin(sequence=Sequence("p" * 2000, 1))
+
+    def test_should_something_slip_through_appenders_hear_of_it(
+        self, local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> pa.Buffer:
+            raise pa.ArrowInvalid("cannot be written")
+
+        w = writer(local_store, tmp_path)
+        w.append(rows(0, 1))
+        monkeypatch.setattr("frazil.log.segments.encode", refuse)
+        with pytest.raises(LogBroken, match="offset 0 to 1 cannot be sealed"):
+            w.seal()
+        with pytest.raises(LogBroken):
+            w.append(rows(1, 1))
+        crash(w)
+
+
+def _with_column(column: pa.Array) -> pa.Schema:
+    return pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", column.type)])
+
+
+def test_refusals_do_not_pile_up(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path)
+    w.close()
+    for _ in range(3):
+        with pytest.raises(ShutdownError) as caught:
+            w.append(rows(0, 1))
+        assert len(list(traceback.walk_tb(caught.tb))) < 10
+
+
+def test_a_clock_that_is_set_back_delays_nothing(local_store: LocalStore, tmp_path: Path) -> None:
+    machine = Machine()
+    w = writer(local_store, tmp_path, machine, seal_seconds=5)
+    w.append(rows(0, 1))
+    machine.clock.ms -= 3_600_000
+    machine.clock.ticks += 3_600_000 + 6_000
+    assert w.seal_due()
+    w.close()
+
+
+def test_a_tail_that_is_nearly_full_is_due(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path, max_tail_bytes=5000, seal_seconds=3600)
+    while w.tail.nbytes < 2500:
+        w.append(rows(0, 10))
+    assert w.seal_due()
+    w.close()
+
+
+def test_one_sequence_with_two_hashes_in_one_group_is_stored_once(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path, sync="always")
+
+    async def both() -> None:
+        origins = (Origin(sequence=Sequence("p", 1), request=bytes([i] * 16)) for i in range(2))
+        await asyncio.gather(*(w.append_async(rows(0, 2), origin) for origin in origins))
+
+    w.append(rows(5, 1))
+    asyncio.run(both())
+    assert w.next_offset == 3
+    w.close()
 
 
 def test_a_closed_writer_refuses(local_store: LocalStore, tmp_path: Path) -> None:

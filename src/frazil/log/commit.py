@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import accumulate, repeat
 
 import pyarrow as pa
 
-from frazil.errors import DiskFull, FrazilError, LogBroken, SequenceTooOld
+from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, SequenceTooOld
 from frazil.log.group import Ack, Group
 from frazil.log.options import WriterOptions
-from frazil.log.positions import Origin, Place, Positions, Stored
+from frazil.log.positions import Origin, Place, Positions, Sequence, Stored
 from frazil.log.schema import SchemaVersion
 from frazil.log.starting import Start
 from frazil.log.stats import WriterStats
@@ -30,6 +31,8 @@ class Committer:
     ) -> None:
         self.lock = threading.Lock()
         self.stats = WriterStats()
+        self.generation = 0
+        """How often another writer came first; what was queued before is not committed after."""
         self.stopped: FrazilError | None = None
         """Why nothing is committed any more."""
         self._schemas = schemas
@@ -47,22 +50,30 @@ class Committer:
         self._file_schemas: set[int] = set()
         self._file_start = self._next
         if wal:
-            self._begin_file(wal)
+            # The watermark first: a new file must never end below it.
             wal.publish(self._next)
+            try:
+                self._begin_file(wal)
+            except DiskFull:
+                # Sealing what is left is what frees a full disk; the file is begun with the first append.
+                if not start.same_writer:
+                    raise
 
     def is_quick(self, nbytes: int) -> bool:
         """Whether a small commit now takes microseconds: no sync, no new file, nobody else at work."""
         wal = self._wal
-        return wal is None or (
-            self._options.sync != "always"
-            and wal.size + nbytes < self._options.max_file_bytes
-            and not self.lock.locked()
+        return not self.lock.locked() and (
+            wal is None
+            or (self._options.sync != "always" and wal.is_open and wal.filled + nbytes < self._options.max_file_bytes)
         )
 
-    def commit(self, group: Group) -> None:
+    def commit(self, group: Group, stored_then: Callable[[Group], None]) -> None:
+        """Store a group, then call `stored_then`, before anything else can happen to the partition."""
         with self.lock:
             if self.stopped:
-                raise self.stopped
+                raise self.stopped.again()
+            if group.generation != self.generation:
+                raise PartitionFenced("Another writer came first; what was waiting was dropped. Send it again.")
             if group.origins:
                 batches, stored, outcomes = self._without_duplicates(group)
             else:
@@ -72,6 +83,7 @@ class Committer:
             group.outcomes = outcomes
             group.acked_at = self._next if batches else _last_end(outcomes)
             self._count(group, len(batches))
+            stored_then(group)
 
     def _count(self, group: Group, fresh: int) -> None:
         stats = self.stats
@@ -91,22 +103,23 @@ class Committer:
         fresh: list[pa.RecordBatch] = []
         stored: list[Stored] = []
         outcomes: list[Ack | FrazilError] = []
-        seen: dict[Origin, Place] = {}
+        seen: dict[Sequence | bytes, Place] = {}
         offset, epoch, durability = self._next, self._tail.epochs.current, self._options.ack
         for index, batch in enumerate(group.batches):
             origin = group.origins.get(index)
             rows = batch.num_rows
             if origin is not None:
                 try:
-                    place = seen.get(origin) or self._positions.find(origin)
+                    place = _seen(seen, origin) or self._positions.find(origin)
                 except SequenceTooOld as error:
                     outcomes.append(error)
                     continue
                 if place is not None:
                     outcomes.append(Ack(place.offset, place.rows, epoch, durability, duplicate=True))
                     continue
-                if origin.sequence or origin.request:
-                    seen[origin] = Place(offset, rows)
+                for name in (origin.sequence, origin.request):
+                    if name:
+                        seen[name] = Place(offset, rows)
                 stored.append(Stored(offset, rows, origin))
             outcomes.append(Ack(offset, rows, epoch, durability))
             fresh.append(batch)
@@ -139,7 +152,7 @@ class Committer:
             raise
 
     def _write(self, wal: Wal, entry: Entry) -> Entry:
-        if wal.size >= self._options.max_file_bytes:
+        if not wal.is_open or wal.filled >= self._options.max_file_bytes:
             self._begin_file(wal)
         if entry.schema_version not in self._file_schemas:
             wal.append(encode_schema(entry.schema_version, entry.schema))
@@ -175,7 +188,7 @@ class Committer:
     def rotate(self) -> None:
         """End the current file, so that it can go once its records are sealed."""
         with self.lock:
-            if self._wal and self._next > self._file_start:
+            if self._wal and self._wal.is_open and self._next > self._file_start:
                 # Sealing is what frees a full disk: it must not need room for a new file.
                 with suppress(DiskFull):
                     self._begin_file(self._wal)
@@ -205,6 +218,7 @@ class Committer:
         """Go on from another writer's segment, under a new id."""
         self.writer = start.writer
         self._chain = start.chain
+        self.generation += 1
         self._opened_at += start.next_offset - self._next
         self._next = start.next_offset
         self._positions = start.sealed_positions.copy()
@@ -214,6 +228,10 @@ class Committer:
             if self._wal:
                 self._wal.close(None if isinstance(self.stopped, LogBroken) else self._next)
                 self._wal = None
+
+
+def _seen(seen: dict[Sequence | bytes, Place], origin: Origin) -> Place | None:
+    return next((seen[name] for name in (origin.sequence, origin.request) if name and name in seen), None)
 
 
 def _last_end(outcomes: list[Ack | FrazilError]) -> int:

@@ -10,6 +10,8 @@ from frazil.log.reader import PartitionReader, Records
 
 STORE_POLL_SECONDS = 0.5
 """How often a follower on another machine than the writer's looks for new segments."""
+IN_VAIN_SECONDS = 0.05
+"""How long to pause when a writer announced records that cannot be read: its WAL is damaged."""
 WAIT_SECONDS = 0.5
 """How often a follower looks whether it is to stop, or whether its writer has come or gone."""
 
@@ -18,24 +20,32 @@ def follow(
     reader: PartitionReader, start: int, *, epoch: str | None = None, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Records]:
     """Records from `start` on until `stop()`; `EpochChanged` when the position did not last."""
+    woken = False
     while not stop():
+        before = start
         for records in reader.news(start, epoch):
             yield records
             start, epoch = records.end, records.epoch
+        if woken and start == before:
+            time.sleep(IN_VAIN_SECONDS)
         if tail := reader.tail:
-            tail.wait(start, WAIT_SECONDS)
+            woken = tail.wait(start, WAIT_SECONDS)
         else:
             time.sleep(STORE_POLL_SECONDS)
 
 
 async def follow_async(reader: PartitionReader, start: int, *, epoch: str | None = None) -> AsyncIterator[Records]:
     """As `follow`, until it is cancelled; reading from the store happens in a thread."""
+    woken = False
     while True:
+        before = start
         news = await asyncio.to_thread(reader.news, start, epoch)
         while (records := await asyncio.to_thread(next, news, None)) is not None:
             yield records
             start, epoch = records.end, records.epoch
+        if woken and start == before:
+            await asyncio.sleep(IN_VAIN_SECONDS)
         if tail := reader.tail:
-            await tail.wait_async(start, WAIT_SECONDS)
+            woken = await tail.wait_async(start, WAIT_SECONDS)
         else:
             await asyncio.sleep(STORE_POLL_SECONDS)

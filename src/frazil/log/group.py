@@ -32,8 +32,10 @@ class Ack(NamedTuple):
 class Group:
     """Appends of one schema that share one frame and one fate."""
 
-    def __init__(self, schema: SchemaVersion) -> None:
+    def __init__(self, schema: SchemaVersion, generation: int) -> None:
         self.schema = schema
+        self.generation = generation
+        """How often the partition had been fenced when the group began: what came before a fence stays out."""
         self.batches: list[pa.RecordBatch] = []
         self.origins: dict[int, Origin] = {}
         """Where those batches came from that said so, by their index."""
@@ -69,7 +71,7 @@ class Group:
     def outcome(self, index: int) -> Ack:
         outcome = self.outcomes[index]
         if isinstance(outcome, FrazilError):
-            raise outcome
+            raise outcome.again()
         return outcome
 
 
@@ -79,6 +81,7 @@ class GroupQueue:
     def __init__(self, max_group_bytes: int) -> None:
         self.lock = threading.Lock()
         self.nbytes = 0
+        self.generation = 0
         self.busy = False
         """Somebody is writing groups and will look here again before stopping."""
         self._max_group_bytes = max_group_bytes
@@ -89,8 +92,13 @@ class GroupQueue:
         self, schema: SchemaVersion, batch: pa.RecordBatch, origin: Origin | None, nbytes: int
     ) -> tuple[Group, int]:
         group = self._joinable
-        if group is None or group.schema is not schema or group.nbytes + nbytes > self._max_group_bytes:
-            group = self._joinable = Group(schema)
+        if (
+            group is None
+            or group.schema is not schema
+            or group.generation != self.generation
+            or group.nbytes + nbytes > self._max_group_bytes
+        ):
+            group = self._joinable = Group(schema, self.generation)
             self._groups.append(group)
         index = len(group.batches)
         group.batches.append(batch)

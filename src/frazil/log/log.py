@@ -140,8 +140,12 @@ class Log:
 
     def _retire_wal(self, topic: str, partition: int, directory: Path) -> None:
         """The topic had `ack: local` before: seal what its WAL holds, then do without."""
-        self._adopt(topic, partition)
+        if not self._adopt(topic, partition):
+            raise PartitionLocked(f"{directory} is in use by another process.")
         with DirectoryLock(directory):
+            recovered = recover(directory, self.world.boot_id(), read_watermark(directory))
+            if recovered and recovered.entries:
+                raise PartitionLocked(f"{directory} was written by another process meanwhile. Try again.")
             for path in wal_files(directory):
                 path.unlink()
 
@@ -170,16 +174,22 @@ class Log:
     def adopt_orphans(self) -> int:
         """Seal what processes that are gone have left in WALs of this node; how many were found."""
         found = 0
+        problem: FrazilError | None = None
         root = layout.wal_root(self.config.data_dir)
         for folder in sorted(root.glob("*/*")) if root.is_dir() else []:
             partition = layout.parse_partition(folder.name)
             topic = folder.parent.name
             if partition is None or self._open_already(topic, partition) or not wal_files(folder):
                 continue
-            if not _left_behind(folder, self.world.boot_id()):
-                continue
-            with self._opening:
-                found += self._adopt(topic, partition)
+            try:
+                if _left_behind(folder, self.world.boot_id()):
+                    with self._opening:
+                        found += self._adopt(topic, partition)
+            except FrazilError as error:
+                # One that cannot be sealed must not keep the others from it.
+                problem = problem or error
+        if problem:
+            raise problem
         return found
 
     def _adopt(self, topic: str, partition: int) -> bool:
@@ -242,11 +252,18 @@ class Log:
             writer.refuse()
         self._syncer.stop()
         self._sealer.stop()
-        for writer in self.writers:
-            if seal:
-                self._seal_last(writer)
-            self.release(writer)
+        problem: FrazilError | None = None
+        with self._opening:
+            for writer in self.writers:
+                if seal:
+                    self._seal_last(writer)
+                try:
+                    self.release(writer)
+                except FrazilError as error:
+                    problem = problem or error
         self._executor.shutdown(wait=True)
+        if problem:
+            raise problem
 
     def _seal_last(self, writer: PartitionWriter) -> None:
         try:

@@ -13,7 +13,7 @@ from frazil.log.store import ObjectStore
 from frazil.log.store.durable import make_folder
 from frazil.log.topics import TopicSchemas
 from frazil.log.wal.directory import Wal
-from frazil.log.wal.disk import DirectoryLock
+from frazil.log.wal.disk import DirectoryLock, io_error
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 
@@ -31,8 +31,11 @@ def open_writer(
     on_change: Callable[[PartitionWriter], None] = lambda _: None,
 ) -> PartitionWriter:
     """Take the partition over from whoever wrote it before, here or elsewhere."""
-    make_folder(directory)
-    lock = DirectoryLock(directory)
+    try:
+        make_folder(directory)
+        lock = DirectoryLock(directory)
+    except OSError as error:
+        raise io_error(error, "Opening", directory) from error
     try:
         index = SegmentIndex(store, topic, partition)
         index.refresh()
@@ -61,6 +64,9 @@ def open_writer(
             lock=lock,
             on_change=on_change,
         )
+    except OSError as error:
+        lock.release()
+        raise io_error(error, "Opening", directory) from error
     except BaseException:
         lock.release()
         raise

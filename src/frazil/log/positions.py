@@ -22,6 +22,9 @@ from frazil.errors import SequenceTooOld
 REMEMBERED_SEQUENCES = 5
 """Appends of one producer that can be repeated: as many as Kafka's idempotent producer may have in flight."""
 
+MAX_NAME = 1000
+MAX_REQUEST = 64
+
 _REQUEST = struct.Struct("<QIq")
 
 
@@ -45,6 +48,13 @@ class Origin:
     source: Source | None = None
     sequence: Sequence | None = None
     request: bytes | None = None
+
+    def __post_init__(self) -> None:
+        names = [*(self.source or ())[:2], *(self.sequence or ())[:1]]
+        if any(not 0 < len(str(name)) <= MAX_NAME for name in names):
+            raise ValueError(f"Names of sources and producers have 1 to {MAX_NAME} characters.")
+        if self.request is not None and not 0 < len(self.request) <= MAX_REQUEST:
+            raise ValueError(f"A request's hash has 1 to {MAX_REQUEST} bytes.")
 
     def to_json(self) -> dict[str, Any]:
         return {

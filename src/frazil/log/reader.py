@@ -135,7 +135,8 @@ class PartitionReader:
             view.epochs.check(epoch, start, self._where)
         if start == view.end:
             return iter(())
-        plan = _Plan([], view.entries, view.entries[-1].schema, view.epochs)
+        newest = max(view.entries, key=lambda entry: entry.schema_version)
+        plan = _Plan([], view.entries, newest.schema, view.epochs)
         return self._run(plan, start, view.end, None)
 
     @property

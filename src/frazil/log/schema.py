@@ -41,7 +41,7 @@ def plain(schema: pa.Schema) -> pa.Schema:
         raise SchemaMismatch("Records without columns cannot be stored.")
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise SchemaMismatch(f"Columns of the same name: {', '.join(repeated)}. Each column needs its own name.")
-    result = pa.schema([_plain_field(field) for field in schema])
+    result = pa.schema([pa.field(field.name, _plain_type(field.type), field.nullable) for field in schema])
     try:
         pq.write_table(result.empty_table(), pa.BufferOutputStream())
     except pa.ArrowException as error:
@@ -50,7 +50,8 @@ def plain(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _plain_type(field.type), field.nullable)
+    """Inside other types everything may be null: only columns are checked for nulls before they are stored."""
+    return pa.field(field.name, _plain_type(field.type))
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
@@ -64,6 +65,9 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.map_(_plain_type(kind.key_type), _plain_field(kind.item_field))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind):
         return pa.list_(_plain_field(kind.value_field))
+    if types.is_timestamp(kind) and kind.unit == "s":
+        # Parquet has no seconds; values that do not fit are refused when they come, not when they are sealed.
+        return pa.timestamp("ms", kind.tz)
     return _SYNONYMS.get(kind, kind)
 
 
@@ -150,7 +154,10 @@ class Fit:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._exact:
-            batch = conform(batch, self.version.schema)
+            try:
+                batch = conform(batch, self.version.schema)
+            except pa.ArrowException as error:
+                raise SchemaMismatch(f"Records cannot be made to fit their topic: {error}.") from error
         for i in self._required:
             if nulls := batch.column(i).null_count:
                 name = self.version.schema.field(i).name

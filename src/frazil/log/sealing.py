@@ -78,8 +78,7 @@ class Sealing:
         )
         batches = [conform(entry.batch(), schema) for entry in entries]
         data = segments.encode(segment, batches, schema, self._options.compression_level)
-        self.draft = Draft(segment, data, entries)
-        return self.draft
+        return Draft(segment, data, entries)
 
     def _advanced(self, entries: list[Entry]) -> Positions:
         positions = self._positions.copy()

@@ -69,7 +69,9 @@ def encode(segment: Segment, batches: Sequence[pa.RecordBatch], schema: pa.Schem
     if table.num_rows < len(batches) * SMALL_BATCH:
         table = table.combine_chunks()
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema, compression="zstd", compression_level=level, write_page_index=True) as writer:
+    with pq.ParquetWriter(
+        sink, schema, compression="zstd", compression_level=level, write_page_index=True, write_page_checksum=True
+    ) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({_KEY: segment._describe()})
     return sink.getvalue()
@@ -141,4 +143,7 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
 
 
 def _unreadable(store: ObjectStore, key: str, why: object) -> LogCorrupted:
-    return LogCorrupted(f"Segment {key} in {store.url} cannot be read: {why}.")
+    return LogCorrupted(
+        f"Segment {key} in {store.url} cannot be read: {str(why).rstrip('.')}. Restore the object from a copy; its "
+        f"records are in the topic's table if they were committed."
+    )

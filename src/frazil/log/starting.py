@@ -30,6 +30,8 @@ class Start:
     entries: list[Entry]
     """What is not sealed yet."""
     chain: int
+    same_writer: bool = False
+    """The WAL goes on under the id that its files name."""
 
     @property
     def next_offset(self) -> int:
@@ -97,6 +99,7 @@ def start_from_wal(
         sealed_positions=positions,
         entries=[entry for entry in recovered.entries if entry.end > sealed_end],
         chain=recovered.chain,
+        same_writer=not recovered.lost_unsynced,
     )
 
 

@@ -6,12 +6,14 @@ With a WAL (`ack: local`) an append is acknowledged once its frame is written as
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ import pyarrow as pa
 from frazil.errors import (
     EmptyBuffer,
     FrazilError,
+    LogBroken,
     LogFull,
     PartitionFenced,
     PartitionTaken,
@@ -108,12 +111,18 @@ class PartitionWriter:
         self.stats = self._committer.stats
         self._sealing = Sealing(topic, partition, store, self._index, start, schemas, options, world)
         self._queue = GroupQueue(MAX_GROUP_BYTES)
+        self._committer.drop_below(start.sealed_end)
         self._unsealed: deque[Group] = deque()
         """Committed groups that are acknowledged only when sealed."""
         self._seal_lock = threading.Lock()
         self._dropping: Future[None] = done_future()
         """The deletion of WAL files that are sealed."""
         self._syncing: Future[None] = done_future()
+        self._waiting_since: float | None = None
+        """When the oldest unsealed record came, by a clock that nobody sets."""
+        if start.entries:
+            self._waiting_since = world.clock.monotonic()
+        self._waiting_for_room = 0
         self._refusing: ShutdownError | None = None
         self._fit: Fit | None = None
         """How batches of the schema that came last are made to fit."""
@@ -149,7 +158,8 @@ class PartitionWriter:
 
     async def append_async(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
         """As `append`, without blocking the event loop."""
-        version, batch, nbytes = self._admit(batch)
+        known = self._fit is not None and batch.schema.equals(self._fit.given)
+        version, batch, nbytes = self._admit(batch) if known else await asyncio.to_thread(self._admit, batch)
         if not self._has_room(nbytes):
             await self._await_room_async(nbytes)
         queue = self._queue
@@ -186,25 +196,34 @@ class PartitionWriter:
 
     def _check_open(self) -> None:
         if stopped := self._committer.stopped or self._refusing:
-            raise stopped
+            raise stopped.again()
 
     def _has_room(self, nbytes: int) -> bool:
         used = self._tail.nbytes + self._queue.nbytes
         return used + nbytes <= self.options.max_tail_bytes or not used or self.stopped is not None
 
     def _await_room(self, nbytes: int) -> None:
-        self._make_room()
-        if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
-            raise self._full()
+        with self._room_wanted():
+            if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
+                raise self._full()
 
     async def _await_room_async(self, nbytes: int) -> None:
-        self._make_room()
-        if not await self._tail.freed.wait_async(lambda: self._has_room(nbytes), self.options.append_timeout):
-            raise self._full()
+        with self._room_wanted():
+            if not await self._tail.freed.wait_async(lambda: self._has_room(nbytes), self.options.append_timeout):
+                raise self._full()
 
-    def _make_room(self) -> None:
+    @contextmanager
+    def _room_wanted(self) -> Iterator[None]:
+        """While somebody waits for room, sealing is due."""
         self.stats.waits_for_room += 1
+        with self._queue.lock:
+            self._waiting_for_room += 1
         self._on_change(self)
+        try:
+            yield
+        finally:
+            with self._queue.lock:
+                self._waiting_for_room -= 1
 
     def _full(self) -> LogFull:
         self.stats.refused_full += 1
@@ -228,9 +247,9 @@ class PartitionWriter:
                 return
 
     def _commit(self, group: Group) -> None:
-        was_empty = self._tail.oldest_ms is None
+        was_empty = self._waiting_since is None
         try:
-            self._committer.commit(group)
+            self._committer.commit(group, self._stored)
         except FrazilError as error:
             group.fail(error)
             return
@@ -238,14 +257,18 @@ class PartitionWriter:
             logger.exception("a group of appends failed", extra={"topic": self.topic, "partition": self.partition})
             group.fail(WriteFailed(f"{self.topic}/{self.partition}: {error}"))
             return
-        if self.options.ack == "object" and group.acked_at > self._tail.start:
-            self._unsealed.append(group)
-        else:
-            group.finish()
         if self._committer.unsynced > SYNC_AHEAD and self._syncing.done():
             self._syncing = self._executor.submit(self._committer.sync)
         if was_empty or (not self._seal_lock.locked() and self.seal_due()):
             self._on_change(self)
+
+    def _stored(self, group: Group) -> None:
+        if self._waiting_since is None and self._tail.end > self._tail.start:
+            self._waiting_since = self._world.clock.monotonic()
+        if self.options.ack == "object" and group.acked_at > self._tail.start:
+            self._unsealed.append(group)
+        else:
+            group.finish()
 
     # --- sealing -------------------------------------------------------------------------------------------
 
@@ -256,13 +279,14 @@ class PartitionWriter:
 
     def seal_in(self) -> float | None:
         """Seconds until something is due; None when there is nothing to seal."""
-        oldest = self._tail.oldest_ms
-        if oldest is None or isinstance(self._committer.stopped, PartitionTaken):
+        since = self._waiting_since
+        if since is None or isinstance(self._committer.stopped, PartitionTaken):
             return None
         rows = self._tail.end - self._tail.start
-        if self._tail.nbytes >= self.options.seal_bytes or rows >= self.options.seal_rows:
+        most = min(self.options.seal_bytes, self.options.max_tail_bytes // 2)
+        if self._tail.nbytes >= most or rows >= self.options.seal_rows or self._waiting_for_room:
             return 0.0
-        return self.options.seal_seconds - (self._world.clock.now_ms() - oldest) / 1000
+        return self.options.seal_seconds - (self._world.clock.monotonic() - since)
 
     def seal(self) -> Segment | None:
         """Make the oldest unsealed records a segment; None when there are none.
@@ -271,7 +295,7 @@ class PartitionWriter:
         """
         with self._seal_lock:
             if isinstance(self._committer.stopped, PartitionTaken):
-                raise self._committer.stopped
+                raise self._committer.stopped.again()
             started = time.perf_counter()
             draft = self._sealing.draft or self._prepare()
             if draft is None:
@@ -302,15 +326,27 @@ class PartitionWriter:
         if not entries:
             return None
         syncing = self._executor.submit(self._committer.sync)
-        draft = self._sealing.prepare(entries, writer, epochs)
-        syncing.result()
+        try:
+            draft = self._sealing.prepare(entries, writer, epochs)
+        except pa.ArrowException as error:
+            self._committer.stopped = LogBroken(
+                f"{self.topic}/{self.partition}: the records from offset {entries[0].offset} to {entries[-1].end} "
+                f"cannot be sealed: {error}. They are kept in the WAL, if there is one."
+            )
+            raise self._committer.stopped.again() from error
+        finally:
+            syncing.result()
         self._committer.rotate()
+        self._sealing.draft = draft
         return draft
 
     def _settle(self, segment: Segment) -> None:
-        self._tail.seal(segment.end)
-        while self._unsealed and self._unsealed[0].acked_at <= segment.end:
-            self._unsealed.popleft().finish()
+        with self._committer.lock:
+            self._tail.seal(segment.end)
+            left = self._tail.end > segment.end
+            self._waiting_since = self._world.clock.monotonic() if left else None
+            while self._unsealed and self._unsealed[0].acked_at <= segment.end:
+                self._unsealed.popleft().finish()
         self._dropping.result()
         self._dropping = self._executor.submit(self._committer.drop_below, segment.end)
 
@@ -329,10 +365,13 @@ class PartitionWriter:
             if self.options.ack == "object":
                 self._restart()
             self._committer.stopped = error
-        while self._unsealed:
-            self._unsealed.popleft().fail(error)
+            self._fail_unsealed(error)
         self._tail.freed.notify()
         return error
+
+    def _fail_unsealed(self, error: FrazilError) -> None:
+        while self._unsealed:
+            self._unsealed.popleft().fail(error)
 
     def _restart(self) -> None:
         self._index.refresh()
@@ -340,6 +379,9 @@ class PartitionWriter:
         self._sealing.restart(start)
         self._committer.restart(start)
         self._tail.reset(start.sealed_end, start.epochs, start.writer)
+        self._waiting_since = None
+        with self._queue.lock:
+            self._queue.generation = self._committer.generation
 
     def resume(self) -> Positions:
         """Take appends again after `PartitionFenced`; what feeds the partition goes on from these positions."""
@@ -390,13 +432,14 @@ class PartitionWriter:
         """Finish what was appended and let go. What is not sealed stays in the WAL."""
         self.refuse()
         self.drain()
-        try:
-            self._dropping.result()
-            self._committer.close()
-        finally:
-            self._lock.release()
-        while self._unsealed:
-            self._unsealed.popleft().fail(ShutdownError(f"{self.topic}/{self.partition} was closed before sealing."))
+        with self._seal_lock:
+            try:
+                self._dropping.result()
+                self._committer.close()
+            finally:
+                self._lock.release()
+        with self._committer.lock:
+            self._fail_unsealed(ShutdownError(f"{self.topic}/{self.partition} was closed before sealing."))
 
     def drain(self) -> None:
         """Commit what is queued."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import random
+import stat
+import struct
 import zlib
 from pathlib import Path
 
 import pytest
 
-from frazil.errors import LogCorrupted, LogVersionUnsupported, PartitionLocked
+from frazil.errors import LogBroken, LogCorrupted, LogVersionUnsupported, PartitionLocked
 from frazil.log import frames
+from frazil.log.positions import Origin
 from frazil.log.store.local import LocalStore
 from frazil.log.wal.disk import Watermark
 from frazil.log.wal.recovery import scan_file, wal_files
@@ -251,6 +256,66 @@ class TestReboot:
         third = writer(local_store, tmp_path, machine, sync="periodic")
         assert third.tail.epochs == epochs
         third.close()
+
+
+def test_a_new_file_counts_from_the_moment_it_has_its_name(
+    local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the folder cannot be synced after that, nothing more is written until the files are read again."""
+    w = writer(local_store, tmp_path)
+    w.append(rows(0, 3))
+    with monkeypatch.context() as failing_disk:
+        failing_disk.setattr("frazil.log.wal.directory.sync_file", _fail_for_folders)
+        with pytest.raises(LogBroken):
+            w._committer.rotate()
+    with pytest.raises(LogBroken):
+        w.append(rows(3, 2))
+    crash(w)
+    again = writer(local_store, tmp_path)
+    assert again.append(rows(3, 2)).offset == 3
+    again.close()
+
+
+def _fail_for_folders(descriptor: int) -> None:
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        raise OSError(errno.EMFILE, "Too many open files")
+    os.fsync(descriptor)
+
+
+def test_a_kill_right_after_recovery_from_a_power_cut_is_no_damage(local_store: LocalStore, tmp_path: Path) -> None:
+    machine = Machine()
+    w = writer(local_store, tmp_path, machine, sync="periodic")
+    w.append(rows(0, 3))
+    w.sync()
+    w.append(rows(3, 3))
+    crash(w)
+    path = newest_wal(tmp_path)
+    path.write_bytes(path.read_bytes()[: frame_starts(path)[-1]])
+    machine.reboot()
+    crash(writer(local_store, tmp_path, machine, sync="periodic"))
+    again = writer(local_store, tmp_path, machine, sync="periodic")
+    assert again.next_offset == 3
+    again.close()
+
+
+def test_a_torn_value_that_looks_like_a_frame_is_no_damage(local_store: LocalStore, tmp_path: Path) -> None:
+    path = abandoned(local_store, tmp_path)
+    older = path.read_bytes()[frame_starts(path)[1] : frame_starts(path)[2]]
+    with path.open("ab") as file:
+        file.write(struct.pack("<I2sBB", 8 * len(older), b"FZ", 1, 2) + older)
+    again = writer(local_store, tmp_path)
+    assert again.next_offset == 30
+    again.close()
+
+
+def test_large_positions_do_not_make_every_append_a_file(local_store: LocalStore, tmp_path: Path) -> None:
+    w = writer(local_store, tmp_path, max_file_bytes=50_000)
+    for i in range(2000):
+        w.append(rows(i, 1), Origin(request=i.to_bytes(16, "little")))
+    for i in range(20):
+        w.append(rows(i, 1))
+    assert len(wal_files(wal_of(tmp_path))) < 40
+    w.close()
 
 
 def test_scanning_changes_nothing(local_store: LocalStore, tmp_path: Path) -> None:

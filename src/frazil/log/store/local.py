@@ -132,13 +132,13 @@ class LocalStore:
     def _entries(self, base: str) -> Sequence[tuple[str, os.DirEntry[str]]]:
         """What is in a folder, sorted as keys are; names of folders end with a slash.
 
-        The folder is synced first: on S3, too, what a listing shows cannot vanish.
+        Then the folder is synced: on S3, too, what a listing shows cannot vanish.
         """
         folder = self._root / base
         try:
-            sync_folder(folder)
             with os.scandir(folder) as entries:
                 named = [(f"{entry.name}/" if entry.is_dir() else entry.name, entry) for entry in entries]
+            sync_folder(folder)
         except (FileNotFoundError, NotADirectoryError):
             return []
         return sorted((pair for pair in named if base or pair[0] != f"{STAGING}/"), key=lambda pair: pair[0])

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from frazil.errors import LogBroken
 from frazil.log import frames
-from frazil.log.store.durable import sync_data, sync_file, sync_folder
+from frazil.log.store.durable import sync_data, sync_file
 from frazil.log.wal.disk import Watermark, io_error, write_all
 from frazil.log.wal.entries import FileHeader, encode_closed
 from frazil.log.wal.recovery import SUFFIX, Recovered, recover
@@ -31,6 +31,7 @@ class Wal:
     def __init__(self, directory: Path, *, boot: str, file_size: int, prefill: bool) -> None:
         """Files get their full size at once, so that they can be mapped; with `prefill` their zeros are written."""
         self.directory = directory
+        self._folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         self._boot = boot
         self._watermark = Watermark(directory, writable=True)
         self._file_size = file_size
@@ -40,6 +41,7 @@ class Wal:
         self._fd = -1
         self._path = directory
         self._map = pa.py_buffer(b"")
+        self._header_end = 0
         self._position = 0
         self._synced = 0
         self._broken: str | None = None
@@ -59,8 +61,7 @@ class Wal:
                 "cut off the torn end of a WAL file",
                 extra={"file": str(newest.path), "byte": newest.clean_bytes, "what": newest.flaw},
             )
-        if newest.path.stat().st_size > newest.clean_bytes:
-            _truncate(newest.path, newest.clean_bytes)
+        _cut(newest.path, newest.clean_bytes)
         self._files = [(file.path, file.end) for file in recovered.files]
         return recovered
 
@@ -68,6 +69,15 @@ class Wal:
     def size(self) -> int:
         """Bytes in the file being written."""
         return self._position
+
+    @property
+    def filled(self) -> int:
+        """Bytes of records in that file."""
+        return self._position - self._header_end
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
 
     @property
     def synced(self) -> int:
@@ -88,12 +98,10 @@ class Wal:
             try:
                 fd = self._open(draft)
                 position = write_all(fd, header.encode().parts, 0)
-                if os.fstat(fd).st_size < self._file_size:
-                    os.ftruncate(fd, self._file_size)
+                os.ftruncate(fd, max(self._file_size + position, os.fstat(fd).st_size))
                 sync_file(fd)
                 mapped = pa.py_buffer(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
                 draft.rename(path)
-                sync_folder(self.directory)
             except OSError as error:
                 if fd >= 0:
                     os.close(fd)
@@ -103,7 +111,11 @@ class Wal:
             with self._files_lock:
                 self._files = [(p, end) for p, end in self._files if p != path]
             self._fd, self._path, self._map = fd, path, mapped
-            self._position = self._synced = position
+            self._header_end = self._position = self._synced = position
+            try:
+                sync_file(self._folder)
+            except OSError as error:
+                raise self._break(error) from error
 
     def _open(self, draft: Path) -> int:
         if self._spare and self._spare.take(draft):
@@ -181,13 +193,17 @@ class Wal:
         self._watermark.offset = offset
 
     def drop_below(self, offset: int) -> None:
-        """Delete finished files all of whose records are below `offset`, oldest first."""
+        """Delete finished files all of whose records are below `offset`, oldest first and none before the older."""
         with self._files_lock:
-            done = [path for path, end in self._files if end <= offset]
-            self._files = self._files[len(done) :]
-        for path in done:
-            path.unlink(missing_ok=True)
-            sync_folder(self.directory)
+            while self._files and self._files[0][1] <= offset:
+                path = self._files[0][0]
+                try:
+                    path.unlink(missing_ok=True)
+                    sync_file(self._folder)
+                except OSError as error:
+                    logger.warning("cannot delete a WAL file", extra={"file": str(path), "reason": error.strerror})
+                    return
+                del self._files[0]
 
     def close(self, end: int | None) -> None:
         """Stop writing. With an `end`, say that nothing is missing up to there."""
@@ -200,9 +216,11 @@ class Wal:
             if self._spare:
                 self._spare.discard()
             self._watermark.close()
+            os.close(self._folder)
 
 
-def _truncate(path: Path, size: int) -> None:
+def _cut(path: Path, size: int) -> None:
+    """Leave a file with just its clean frames, on disk: from now on it is an older one, which must be clean."""
     fd = os.open(path, os.O_RDWR)
     try:
         os.ftruncate(fd, size)

@@ -6,8 +6,8 @@ import errno
 import fcntl
 import mmap
 import os
-import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from frazil.errors import DiskFull, FrazilError, FrazilIoError, PartitionLocked
@@ -48,11 +48,15 @@ class DirectoryLock:
             raise PartitionLocked(
                 f"{directory} is in use by process {holder}. Stop it, or use another `data_dir`."
             ) from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):
+            # Only for the message that another process gets; a full disk must not keep anybody out.
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def __enter__(self) -> DirectoryLock:
         return self
@@ -68,7 +72,6 @@ class Watermark:
     stay. It also tells a torn write from lost records after a crash.
     """
 
-    _NUMBER = struct.Struct("<Q")
     _SIZE = mmap.PAGESIZE
 
     def __init__(self, directory: Path, *, writable: bool) -> None:
@@ -82,18 +85,21 @@ class Watermark:
                 raise FileNotFoundError(errno.ENOENT, "still being made", str(path))
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
             self._map = mmap.mmap(fd, self._SIZE, access=access)
+            # Assigning to such a view is one store of eight bytes: no reader sees half of it.
+            self._number = memoryview(self._map).cast("Q")
         finally:
             os.close(fd)
 
     @property
     def offset(self) -> int:
-        return int(self._NUMBER.unpack_from(self._map, 0)[0])
+        return self._number[0]
 
     @offset.setter
     def offset(self, value: int) -> None:
-        self._NUMBER.pack_into(self._map, 0, value)
+        self._number[0] = value
 
     def close(self) -> None:
+        self._number.release()
         self._map.close()
 
 

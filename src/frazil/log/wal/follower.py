@@ -20,8 +20,8 @@ from frazil.log.wal.disk import Watermark
 from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.wal.recovery import wal_files
 
-CHUNK = 1 << 20
-"""Bytes read at a time: files are as large as they may become from the start."""
+SMALL_READ, LARGE_READ = 1 << 16, 1 << 20
+"""Bytes read at a time, at first and when there is more: files have their full size from the start."""
 POLL_SECONDS = (0.002, 0.02)
 """How long to look away: at first, and when nothing has come for a while. Looking costs a read of memory."""
 
@@ -87,17 +87,17 @@ class WalTail:
         return True
 
     def _read(self, path: Path, fd: int, end: int) -> None:
-        inode = os.fstat(fd).st_ino
+        status = os.fstat(fd)
         known = self._files.get(path)
-        if known is None or known.inode != inode:
-            known = self._files[path] = _File(inode)
-        size = CHUNK
-        while size:
+        if known is None or known.inode != status.st_ino:
+            known = self._files[path] = _File(status.st_ino)
+        size = SMALL_READ
+        while 0 < size <= max(SMALL_READ, LARGE_READ, status.st_size - known.position):
             data = pa.py_buffer(os.pread(fd, size, known.position))
-            taken, size = self._take_all(known, data, end, path)
+            taken, size = self._take_all(known, data, size, end, path)
             known.position += taken
 
-    def _take_all(self, file: _File, data: pa.Buffer, end: int, path: Path) -> tuple[int, int]:
+    def _take_all(self, file: _File, data: pa.Buffer, asked: int, end: int, path: Path) -> tuple[int, int]:
         """Take the frames that are wholly there; how many bytes they are, and how many to read next, 0 for none."""
         view = memoryview(data)
         taken = 0
@@ -108,9 +108,10 @@ class WalTail:
                 return taken, 0
             taken = frame.end
         missing = frames.size_at(view, taken)
-        if missing is None or data.size < CHUNK:
+        torn = bool(missing) and taken + (missing or 0) <= data.size
+        if missing is None or torn or data.size < asked:
             return taken, 0
-        return taken, max(CHUNK, missing)
+        return taken, max(LARGE_READ if taken else SMALL_READ, missing)
 
     def _take(
         self, file: _File, data: pa.Buffer, view: memoryview, frame: frames.Frame, end: int, path: Path
@@ -126,6 +127,9 @@ class WalTail:
             entry, _ = decode_records(data, view, frame, file.schemas, file.chain)
             if entry.end > end:
                 return False
+            if entry.nbytes < data.size // 2:
+                # A slice would keep all that was read with it.
+                entry = entry._replace(payload=pa.py_buffer(entry.payload.to_pybytes()))
             file.entries.append(entry)
             file.chain = entry.chain
         return True

@@ -136,11 +136,13 @@ def _note_flaw(scanned: ScannedFile, view: memoryview) -> None:
         return
     scanned.flaw = f"{len(rest)} bytes after offset {scanned.end} are not a whole frame"
     later = frames.next_clean(view, scanned.clean_bytes + frames.ALIGN)
-    scanned.clean_after_flaw = later is not None
     while later is not None:
         if later.kind == Kind.RECORDS:
-            _, synced_to = decode_records(pa.py_buffer(view), view, later, _AnySchema(), 0)
-            scanned.synced_to = max(scanned.synced_to, synced_to)
+            entry, synced_to = decode_records(pa.py_buffer(view), view, later, _AnySchema(), 0)
+            # A frame of older records can only be a value that looks like one, inside the frame that was torn.
+            if entry.offset > scanned.end:
+                scanned.clean_after_flaw = True
+                scanned.synced_to = max(scanned.synced_to, synced_to)
         later = frames.next_clean(view, later.end)
 
 
