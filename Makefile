@@ -22,7 +22,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	@touch $@
 
 run: $(READY)  ## Start Frazil on this machine (data in ./data)
-	@exec $(BIN)/frazil serve
+	@$(BIN)/frazil serve; code=$$?; [ $$code -eq 130 ] || exit $$code
 
 test: $(READY)  ## Lint, strict types and all tests
 	@$(MAKE) --no-print-directory lint

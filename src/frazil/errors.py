@@ -248,7 +248,9 @@ class EpochChanged(TransactionLogError):
 
 
 class TopicNotFound(TransactionLogError):
-    """Raised when a topic does not exist."""
+    """Raised when a topic does not exist: its name is wrong, the log is not."""
+
+    exit_code = 1
 
 
 # --- everything else -------------------------------------------------------------------------------------

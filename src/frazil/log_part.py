@@ -12,7 +12,9 @@ from prometheus_client.registry import Collector
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError, LogBroken, PartitionTaken
+from frazil.log import layout
 from frazil.log.log import Log
+from frazil.log.wal.disk import check_writable
 from frazil.log.writer import PartitionWriter
 from frazil.ops.health import HEALTHY, Health
 
@@ -51,13 +53,14 @@ class LogPart:
     async def _adopt(self) -> None:
         """Ask the store for an answer and seal what others left; a store that is away is no reason not to start."""
         try:
+            await asyncio.to_thread(check_writable, layout.wal_root(self._config.data_dir))
             await asyncio.to_thread(self.log.topics)
             found = await asyncio.to_thread(self.log.adopt_orphans)
             self._problem = None
         except FrazilError as error:
             if not error.retryable:
                 raise
-            logger.warning("the store does not answer", extra={"reason": str(error)})
+            logger.warning("disk or store do not work", extra={"reason": str(error)})
             self._problem = error
         else:
             if found:
@@ -81,7 +84,7 @@ class LogPart:
     def health(self) -> Health:
         problems = dict(self.log.problems())
         if self._problem:
-            problems["store"] = self._problem
+            problems["disk or store"] = self._problem
         if not problems:
             return HEALTHY
         lost = any(isinstance(error, PartitionTaken | LogBroken) for error in problems.values())

@@ -10,10 +10,10 @@ from tests.cli.support import frazil
 
 def test_without_topics(tmp_path: Path) -> None:
     told = frazil(tmp_path, "topics", "list")
-    assert (told.returncode, told.stdout) == (0, "There are no topics yet.\n")
+    assert (told.returncode, told.stdout) == (0, f"There are no topics in {tmp_path}/data/store yet.\n")
     assert frazil(tmp_path, "topics", "list", "--output", "json").stdout == "[]\n"
     told = frazil(tmp_path, "topics", "describe", "orders")
-    assert told.returncode == 5
+    assert told.returncode == 1
     assert told.stderr.startswith("frazil: Topic 'orders' does not exist")
 
 
@@ -46,5 +46,5 @@ def test_list_and_describe(tmp_path: Path) -> None:
     assert partition["epoch"]
 
     told = frazil(tmp_path, "topics", "describe", "order")
-    assert told.returncode == 5
+    assert told.returncode == 1
     assert "Did you mean 'orders'?" in told.stderr

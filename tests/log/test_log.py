@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.config.model import Config, LogConfig, SealConfig, TopicConfig
+from frazil.config.model import Config, LogConfig, SealConfig, TopicConfig, TopicSealConfig
 from frazil.errors import ConfigError, LogCorrupted, PartitionTaken, ShutdownError, StorageError, TopicNotFound
 from frazil.log import layout
 from frazil.log.claims import owner
@@ -205,7 +205,7 @@ def test_settings_of_a_topic_override_those_of_the_log(tmp_path: Path) -> None:
     settings = Config(
         data_dir=tmp_path,
         log=LogConfig(sync="none", seal=SealConfig(max_mb=3)),
-        topics={TOPIC: TopicConfig(sync="always", seal=SealConfig(max_rows=7))},
+        topics={TOPIC: TopicConfig(sync="always", seal=TopicSealConfig(max_rows=7))},
     )
     with Log(settings) as log:
         options = log.writer(TOPIC, SCHEMA).options

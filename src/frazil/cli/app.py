@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         # From rich, when nobody reads the help any more.
         return ended.code if isinstance(ended.code, int) else FrazilError.exit_code
     except FrazilError as error:
-        return _fail(str(error), error.exit_code, debug)
+        return _fail(str(error), error.exit_code, debug and not isinstance(error, Interrupted))
     except KeyboardInterrupt:
         return _fail("interrupted", Interrupted.exit_code, debug)
     except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback for people

@@ -16,7 +16,10 @@ app = App(name="config")
 @app.command
 def check(*, context: GivenContext) -> None:
     """Say whether the configuration is right, and all that is wrong with it."""
+    from frazil.log.log import check_settings
+
     loaded = context.load()
+    check_settings(loaded.config)
     print(f"{loaded.path or 'the configuration (no file, defaults and environment)'} is right")
 
 

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from frazil.cli.context import GivenContext
 from frazil.cli.interrupts import Interrupts
-from frazil.cli.output import Format, print_json
+from frazil.cli.output import Format, count, print_json
 from frazil.cli.progress import watching
 from frazil.errors import ConfigError, Interrupted
 from frazil.load.inputs import Format as FileFormat
@@ -64,7 +64,8 @@ def load(
     from frazil.ops.logging import setup_logging
 
     if not files and not stdin:
-        raise ConfigError("Nothing to load: name files, or - for stdin.")
+        hint = f" {topic!r} was taken as the topic." if Path(topic).suffix or Path(topic).exists() else ""
+        raise ConfigError(f"Nothing to load: `frazil load TOPIC FILE…`, or - for standard input.{hint}")
     inputs = [find_input(name, format) for name in (*files, *(["-"] if stdin else []))]
     if once and stdin:
         raise ConfigError("--once needs files: what stdin held cannot be recognised when it comes again.")
@@ -103,9 +104,10 @@ def _appended(done: Loaded) -> str:
     if not done.rows:
         return f"no records were appended to {done.topic}"
     size = f"{done.bytes / 1e6:,.1f} MB" if done.bytes >= 1e5 else f"{done.bytes:,} bytes"
+    verb = "was" if done.rows == 1 else "were"
     text = (
-        f"{done.rows:,} rows ({size}) were appended in {done.seconds:.1f} s to {done.topic}/{done.partition}, "
-        f"offsets [{done.first_offset}, {done.end_offset}), "
+        f"{count(done.rows, 'row')} ({size}) {verb} appended in {done.seconds:.1f} s to {done.topic}/{done.partition}"
+        f", offsets [{done.first_offset}, {done.end_offset}), "
     )
     if done.sealed_end is not None and done.end_offset is not None and done.sealed_end >= done.end_offset:
         return f"{text}all sealed"

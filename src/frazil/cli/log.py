@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from frazil.cli.context import GivenContext
 from frazil.cli.naming import chosen, existing_topic, reading, split
-from frazil.cli.output import Format, print_json, print_table
+from frazil.cli.output import Format, count, print_json, print_table
 from frazil.cli.progress import counting
 from frazil.errors import ConfigError, Interrupted, LogCorrupted
 
@@ -39,12 +39,13 @@ def inspect(
     from frazil.log.check.inspection import show_partition
 
     with reading(context.load().config) as log:
+        where = log.store.url
         shown = [show_partition(log, topic, partition, every_footer=True) for topic, partition in chosen(log, name)]
     if output == "json":
         print_json([_as_data(each, frames) for each in shown])
         return
     if not shown:
-        print("There is nothing in the log yet.")
+        print(f"There is nothing in the log at {where} yet.")
     for each in shown:
         _print_partition(each, frames)
 
@@ -67,7 +68,7 @@ def _print_partition(shown: PartitionShown, frames: bool) -> None:
     print(f"  epochs {', '.join(f'{epoch} from {start}' for epoch, start in shown.epochs) or 'none'}")
     print(f"  remembers {shown.positions['sources']} sources and {shown.positions['producers']} producers")
     if shown.segments:
-        print(f"  {len(shown.segments)} segments, {shown.segment_bytes:,} bytes")
+        print(f"  {count(len(shown.segments), 'segment')}, {shown.segment_bytes:,} bytes")
         rows = [
             (f"  {s.key}", s.first_offset, s.end_offset, f"{s.bytes:,}", s.error or "readable")
             for s in shown.segments
@@ -88,6 +89,7 @@ def _print_partition(shown: PartitionShown, frames: bool) -> None:
 def verify(name: Name = None, /, *, output: Output = "human", context: GivenContext) -> None:
     """Check every frame and every segment, and that they join without a gap; also beside a running writer."""
     with reading(context.load().config) as log:
+        where = log.store.url
         partitions = chosen(log, name)
         findings = _verify(log, partitions)
     problems = [found for found in findings if found.kind == "problem"]
@@ -98,9 +100,9 @@ def verify(name: Name = None, /, *, output: Output = "human", context: GivenCont
             byte = "" if found.byte is None else f", byte {found.byte}"
             print(f"{found.kind}: {found.where}{byte}: {found.what}")
     if problems:
-        raise LogCorrupted(f"{len(problems)} problems in {len(partitions)} partitions.")
+        raise LogCorrupted(f"{count(len(problems), 'problem')} in {count(len(partitions), 'partition')}.")
     if output == "human":
-        print(f"{len(partitions)} partitions are clean")
+        print(f"{count(len(partitions), 'partition')} checked in {where}: clean")
 
 
 def _verify(log: Log, partitions: list[tuple[str, int]]) -> list[Finding]:
@@ -181,7 +183,7 @@ def _print_plan(plan: Plan, name: str) -> None:
         print("  no acknowledged record is lost")
     if plan.action == "salvage" and salvage.new_epoch:
         print(f"  a new epoch begins at offset {salvage.epochs.current_start}, so readers are told")
-    print(f"  {len(plan.files)} WAL files are set aside, not deleted")
+    print(f"  {count(len(plan.files), 'WAL file')} set aside, not deleted")
 
 
 def _confirm(yes: bool) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
 
 from frazil import __version__
 from frazil.cli.commands import COMMANDS
@@ -13,7 +17,7 @@ from frazil.ops.logging import setup_logging
 from frazil.serve import serve as run
 
 _NEXT_STEPS = (
-    ("load", "frazil load TOPIC FILE…", "append a file's records to a topic"),
+    ("load", "echo '{\"id\": 1}' | frazil load hello -", "append a record to a topic; files work too"),
     ("topics", "frazil topics list", "see what is there"),
 )
 
@@ -27,10 +31,18 @@ def serve(*, context: GivenContext) -> None:
         raise Interrupted(f"stopped by {ended_by.name}")
 
 
+def program() -> str:
+    """How this program can be called from here."""
+    called = Path(sys.argv[0])
+    if shutil.which("frazil") == str(called.resolve()):
+        return "frazil"
+    return os.path.relpath(called) if called.exists() else "frazil"
+
+
 def banner(config: Config, url: str) -> str:
     """What listens where, and what to try next: only commands that exist."""
     known = {command.name for command in COMMANDS}
-    steps = [(line, why) for name, line, why in _NEXT_STEPS if name in known]
+    steps = [(line.replace("frazil ", f"{program()} "), why) for name, line, why in _NEXT_STEPS if name in known]
     steps.append((f"curl {url}/health", "ask how it is"))
     width = max(len(line) for line, _ in steps)
     return "\n".join(
@@ -38,6 +50,7 @@ def banner(config: Config, url: str) -> str:
             f"Frazil {__version__} is ready.",
             f"  operations  {url}",
             f"  data        {config.data_dir.resolve()}",
+            *([f"  store       {config.store.url}"] if config.store.url else []),
             "Try next:",
             *(f"  {line:<{width}}  {why}" for line, why in steps),
             "Ctrl-C stops it.",

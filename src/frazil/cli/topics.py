@@ -26,12 +26,13 @@ Output = Annotated[Format, Parameter(help="How to print it.")]
 def list_(*, output: Output = "human", context: GivenContext) -> None:
     """Say what topics there are and how much of each is in the log."""
     with reading(context.load().config) as log:
+        where = log.store.url
         topics = [_summary(log, topic) for topic in log.topics()]
     if output == "json":
         print_json(topics)
         return
     if not topics:
-        print("There are no topics yet.")
+        print(f"There are no topics in {where} yet.")
         return
     columns = ("topic", "partitions", "first", "next", "sealed", "rows", "bytes", "schema")
     print_table(

@@ -95,6 +95,14 @@ class StoreConfig(Section):
     timeout_seconds: Seconds = Field(30.0, description="Longest time of one request.")
 
 
+class TopicSealConfig(Section):
+    """As `log.seal`, for one topic."""
+
+    interval_seconds: Seconds | None = Field(None, description="As `log.seal.interval_seconds`, for this topic.")
+    max_mb: Positive | None = Field(None, description="As `log.seal.max_mb`, for this topic.")
+    max_rows: Positive | None = Field(None, description="As `log.seal.max_rows`, for this topic.")
+
+
 class TopicConfig(Section):
     """What one topic does differently. Unset keys fall back to `log`."""
 
@@ -105,7 +113,7 @@ class TopicConfig(Section):
     )
     sync: Sync | None = Field(None, description="As `log.sync`, for this topic.")
     linger_ms: Positive | None = Field(None, description="As `log.linger_ms`, for this topic.")
-    seal: SealConfig | None = Field(None, description="As `log.seal`, for this topic.")
+    seal: TopicSealConfig = Field(TopicSealConfig(), description="As `log.seal`, for this topic.")
 
 
 class ServerConfig(Section):

@@ -35,10 +35,19 @@ logger = logging.getLogger(__name__)
 COMMIT_THREADS = 8
 
 
+def check_settings(config: Config) -> None:
+    """Find what is wrong with the settings of log and store, as far as that can be known without asking anybody."""
+    for topic in config.topics:
+        layout.check_topic(topic)
+    open_store(config.store, config.data_dir)
+
+
 class Log:
     """Thread-safe. Close it, or use it as a context manager."""
 
     def __init__(self, config: Config, *, store: ObjectStore | None = None, world: World | None = None) -> None:
+        for topic in config.topics:
+            layout.check_topic(topic)
         self.config = config
         self.world = world or World()
         self.store = store or open_store(config.store, config.data_dir)

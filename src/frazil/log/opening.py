@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
+from frazil.errors import LogCorrupted
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.starting import Start, start_from_store, start_from_wal, start_new_wal
@@ -74,6 +75,11 @@ def open_writer(
 
 def _start(wal: Wal, index: SegmentIndex, world: World, options: WriterOptions, where: str) -> Start:
     recovered = wal.recover()
+    if recovered is None and wal.acknowledged > index.sealed_end():
+        raise LogCorrupted(
+            f"{where}: records up to offset {wal.acknowledged} were acknowledged, but {wal.directory} has no WAL "
+            f"files and the store only records up to {index.sealed_end()}. `frazil log repair` goes on without them."
+        )
     if recovered is None:
         return start_new_wal(index, world, options.sources, where)
     return start_from_wal(recovered, index, world, options.sources, where)

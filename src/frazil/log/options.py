@@ -23,9 +23,7 @@ class WriterOptions:
 
     @classmethod
     def of(cls, log: LogConfig, topic: TopicConfig) -> WriterOptions:
-        seal = log.seal
-        if topic.seal:
-            seal = seal.model_copy(update=topic.seal.model_dump(exclude_unset=True))
+        seal = log.seal.model_copy(update=topic.seal.model_dump(exclude_none=True))
         linger = topic.linger_ms or log.linger_ms
         return cls(
             ack=topic.ack,

@@ -22,6 +22,7 @@ from frazil.errors import (
 )
 from frazil.log import frames
 from frazil.log.wal.entries import Kind
+from frazil.log.wal.recovery import wal_files
 from tests.log.check.wal_cases import (
     APPENDS,
     ROWS,
@@ -250,3 +251,19 @@ def test_a_repair_killed_at_any_step_loses_nothing(sound: Path, tmp_path: Path, 
     )
     assert told.returncode == 0, told.stderr
     assert int(told.stdout.split()[-1]) > 10
+
+
+def test_wal_files_that_were_deleted_are_missed(folder: Path) -> None:
+    """The watermark remembers what was acknowledged."""
+    for path in wal_files(wal_directory(folder)):
+        path.unlink()
+    assert any("no WAL files" in found.what for found in problems(folder))
+    with opened(folder) as log, pytest.raises(LogCorrupted, match="has no WAL"):
+        log.writer(TOPIC)
+    plan, _ = repaired(folder)
+    assert plan.action == "forget"
+    assert "are lost" in plan.reason
+    with opened(folder) as log:
+        writer = log.writer(TOPIC)
+        assert len(writer.tail.epochs.history) == 2
+    assert problems(folder) == []

@@ -172,7 +172,7 @@ def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileShown:
         file=str(file.path),
         first_offset=file.header.first_offset if file.header else None,
         end_offset=file.end,
-        bytes=file.size,
+        bytes=file.used,
         frames=[line._asdict() for line in file.frames],
         state=state,
     )

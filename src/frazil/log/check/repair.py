@@ -34,7 +34,7 @@ from frazil.log.starting import start_from_wal
 from frazil.log.store import ObjectStore
 from frazil.log.store.durable import make_folder, sync_file, sync_folder
 from frazil.log.topics import list_partitions
-from frazil.log.wal.disk import DirectoryLock, Watermark
+from frazil.log.wal.disk import DirectoryLock, Watermark, io_error
 from frazil.log.wal.recovery import recover, wal_files
 from frazil.log.world import World
 
@@ -50,7 +50,7 @@ _SALVAGED = "salvaged.wal"
 class Plan:
     """What a repair is going to do."""
 
-    action: Literal["nothing", "salvage", "move", "finish"]
+    action: Literal["nothing", "salvage", "move", "finish", "forget"]
     reason: str
     damages: list[Damage] = field(default_factory=list)
     salvage: Salvage | None = None
@@ -93,6 +93,8 @@ class Repair:
             self._lock = DirectoryLock(self._directory)
         except PartitionLocked as error:
             raise PartitionLocked(f"{self._where} is being written, so it cannot be repaired: {error}") from None
+        except OSError as error:
+            raise io_error(error, "Locking", self._directory) from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,7 +108,15 @@ class Repair:
             return Plan("finish", "an earlier repair was cut off; it is carried on where it stopped")
         wal = survey(self._directory, self._find_schema)
         if not wal.files:
-            return Plan("nothing", "there are no WAL files")
+            self._index.refresh()
+            sealed = self._index.sealed_end()
+            if wal.acknowledged <= sealed:
+                return Plan("nothing", "there are no WAL files")
+            return Plan(
+                "forget",
+                f"the WAL files are gone: {wal.acknowledged - sealed:,} acknowledged records, offsets {sealed} to "
+                f"{wal.acknowledged}, are lost; a new epoch begins at {sealed}, so readers are told",
+            )
         if wal.newer:
             raise LogVersionUnsupported(wal.newer)
         self._index.refresh()
@@ -181,6 +191,9 @@ class Repair:
     # --- doing it ------------------------------------------------------------------------------------------
 
     def apply(self, plan: Plan) -> Repaired:
+        if plan.action == "forget":
+            _set_watermark(self._directory, self._index.sealed_end())
+            return Repaired(self._directory, self._partition)
         if plan.action != "finish":
             self._prepare(plan)
         done: Repaired | None = None
@@ -242,6 +255,9 @@ class Repair:
                 self._install_elsewhere(folder, plan)
             else:
                 _install(folder, self._directory, plan)
+        if plan["action"] == "move":
+            # What was acknowledged here is now acknowledged there.
+            _set_watermark(self._directory, 0)
         guard.unlink()
         sync_folder(self._directory)
         (folder / _PLAN).rename(folder / _REPORT)
@@ -249,9 +265,11 @@ class Repair:
         return Repaired(folder, plan["moved_to"])
 
     def _install_elsewhere(self, folder: Path, plan: dict[str, Any]) -> None:
-        """Into a partition that is claimed for this, and that nobody has touched."""
+        """Into a partition that is claimed for this, and that nobody has touched; the same one when done again."""
         node = node_name(self._config.data_dir, self._config.node, self._world)
-        partition = max((*list_partitions(self._store, self._topic), self._partition)) + 1
+        partition = plan["moved_to"]
+        if partition == self._partition:
+            partition = max((*list_partitions(self._store, self._topic), self._partition)) + 1
         while True:
             directory = layout.wal_directory(self._config.data_dir, self._topic, partition)
             make_folder(directory)
@@ -268,7 +286,7 @@ class Repair:
 
 
 def _install(folder: Path, directory: Path, plan: dict[str, Any]) -> None:
-    """The watermark first: without WAL files it says nothing."""
+    """The watermark first: with it and without WAL files nobody opens the partition, until this is done again."""
     _set_watermark(directory, plan["end_offset"])
     (folder / _SALVAGED).rename(directory / f"{plan['first_offset']:020d}.wal")
     sync_folder(directory)

@@ -75,6 +75,12 @@ class FileSurvey:
     """Why a newer version of Frazil is needed."""
 
     @property
+    def used(self) -> int:
+        """Bytes that were written; a file has its full size from the start."""
+        ends = [frame.end for frame in self.frames] + [damage.end for damage in self.damages]
+        return min(self.size, max([*ends, self.torn.end if self.torn else 0], default=0))
+
+    @property
     def end(self) -> int | None:
         if self.records:
             return self.records[-1].entry.end

@@ -174,7 +174,15 @@ class PartitionCheck:
         if not written and any(found.kind == "problem" for found in frames) and self._cut_at_start(wal):
             cut = "was not synced before a reboot; the next start cuts it off and begins a new epoch"
             frames = [found._replace(kind="note", what=f"{found.what} ({cut})") for found in frames]
-        return [*frames, *self._joints(wal, index, written), *self._leftovers(written)]
+        return [*frames, *self._joints(wal, index, written), *self._missing(wal, index), *self._leftovers(written)]
+
+    def _missing(self, wal: WalSurvey, index: SegmentIndex) -> Iterator[Finding]:
+        if not wal.files and wal.acknowledged > index.sealed_end():
+            yield problem(
+                self._directory,
+                f"there are no WAL files, but records up to {wal.acknowledged} were acknowledged and only those up "
+                f"to {index.sealed_end()} are sealed",
+            )
 
     def _frames(self, wal: WalSurvey, written: bool) -> Iterator[Finding]:
         for file in wal.files:
@@ -188,7 +196,7 @@ class PartitionCheck:
                 yield problem(file.path, f"damaged up to byte {damage.end}: {damage.why}", damage.start)
             if file.torn and not newest:
                 yield problem(file.path, f"damaged up to its end: {file.torn.why}", file.torn.start)
-            elif file.torn and not written:
+            elif file.torn and not written and (file.end or 0) >= wal.acknowledged:
                 yield note(file.path, f"torn by a crash at byte {file.torn.start}; the next start cuts it off")
             yield from self._schemas_known(file)
         yield from _continuous(wal)

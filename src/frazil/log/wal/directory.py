@@ -66,6 +66,11 @@ class Wal:
         return recovered
 
     @property
+    def acknowledged(self) -> int:
+        """The watermark as it was found, or as it was published last."""
+        return self._watermark.offset
+
+    @property
     def size(self) -> int:
         """Bytes in the file being written."""
         return self._position

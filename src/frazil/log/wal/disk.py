@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from frazil.errors import DiskFull, FrazilError, FrazilIoError, PartitionLocked
+from frazil.log.store.durable import make_folder
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -30,8 +31,22 @@ def write_all(fd: int, parts: Sequence[bytes | memoryview], position: int) -> in
 
 def io_error(error: OSError, what: str, path: Path) -> FrazilError:
     if error.errno in NO_ROOM:
-        return DiskFull(f"{what} {path}: no room on the disk ({error.strerror}). Free some; nothing was stored.")
+        room = f"no room on the disk ({error.strerror}). Free some and try again; nothing of this was stored."
+        return DiskFull(f"{what} {path}: {room}")
     return FrazilIoError(f"{what} {path}: {error.strerror}.")
+
+
+def check_writable(folder: Path) -> None:
+    """Raise when nothing can be stored in a folder."""
+    probe = folder / f"probe-{os.getpid()}"
+    try:
+        make_folder(folder)
+        try:
+            probe.write_bytes(bytes(mmap.PAGESIZE))
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise io_error(error, "Writing to", folder) from error
 
 
 class DirectoryLock:
