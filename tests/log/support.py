@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from frazil.log.writer import PartitionWriter
 
 TOPIC = "orders"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])
-EXECUTOR = ThreadPoolExecutor(4, thread_name_prefix="test-commit")
+EXECUTOR: Executor = ThreadPoolExecutor(4, thread_name_prefix="test-commit")
 
 
 class ManualClock:
