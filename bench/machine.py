@@ -120,7 +120,9 @@ def crc_speed(paths: Sequence[Path]) -> float:
 def parquet_speed(path: Path, table: pa.Table, level: int, *, sync: bool) -> float:
     """Rows/s of a Parquet file with the options of a segment."""
     started = time.perf_counter()
-    pq.write_table(table, path, compression="zstd", compression_level=level, write_page_index=True)
+    pq.write_table(
+        table, path, compression="zstd", compression_level=level, write_page_index=True, write_page_checksum=True
+    )
     if sync:
         for name, flags in ((path, os.O_RDONLY), (path.parent, os.O_RDONLY | os.O_DIRECTORY)):
             fd = os.open(name, flags)
