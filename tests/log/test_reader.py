@@ -132,10 +132,10 @@ def test_no_flipped_bit_of_a_segment_is_read_in_silence(local_store: LocalStore,
 def test_columns_that_came_earlier_than_their_batch_are_followed_too(local_store: LocalStore, tmp_path: Path) -> None:
     """Two threads can store the younger schema first."""
     w = writer(local_store, tmp_path)
-    version, batch, nbytes = w._admit(rows(0, 1))
+    older = w._learn(SCHEMA).version
     grown = SCHEMA.append(pa.field("extra", pa.string()))
     w.append(pa.record_batch([pa.array([1], pa.int64()), pa.array(["x"]), pa.array(["kept"])], schema=grown))
-    w._queue.add(version, batch, None, nbytes)
+    w._queue.add(older, rows(0, 1), None, 100)
     w.drain()
     r = reader(local_store, w)
     followed = [row for run in r.news(0) for row in run.batch.to_pylist()]

@@ -34,7 +34,7 @@ from frazil.log.group import Ack, Group, GroupQueue
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Positions
-from frazil.log.schema import Fit, SchemaVersion
+from frazil.log.schema import Fit
 from frazil.log.sealing import Draft, Fenced, Sealing
 from frazil.log.segments import Segment
 from frazil.log.starting import Start, start_from_store
@@ -147,25 +147,33 @@ class PartitionWriter:
 
     def _enqueue(self, batch: pa.RecordBatch, origin: Origin | None) -> tuple[Pending, bool]:
         """Put a batch on its way; whether the caller is the one who writes it."""
-        version, batch, nbytes = self._admit(batch)
+        nbytes = self._measure(batch)
+        fit = self._fit
+        if fit is None or not batch.schema.equals(fit.given):
+            fit = self._learn(batch.schema)
+        batch = fit.apply(batch)
         if not self._has_room(nbytes):
             self._await_room(nbytes)
         with self._queue.lock:
             self._check_open()
-            group, index = self._queue.add(version, batch, origin, nbytes)
+            group, index = self._queue.add(fit.version, batch, origin, nbytes)
             group.event()
             return Pending(group, index), self._queue.lead()
 
     async def append_async(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
         """As `append`, without blocking the event loop."""
-        known = self._fit is not None and batch.schema.equals(self._fit.given)
-        version, batch, nbytes = self._admit(batch) if known else await asyncio.to_thread(self._admit, batch)
+        nbytes = self._measure(batch)
+        fit = self._fit
+        if fit is None or not batch.schema.equals(fit.given):
+            fit = await asyncio.to_thread(self._learn, batch.schema)
+        if not fit.trivial:
+            batch = fit.apply(batch)
         if not self._has_room(nbytes):
             await self._await_room_async(nbytes)
         queue = self._queue
         with queue.lock:
             self._check_open()
-            group, index = queue.add(version, batch, origin, nbytes)
+            group, index = queue.add(fit.version, batch, origin, nbytes)
             leading = queue.lead()
             inline = leading and nbytes <= SMALL and self._committer.is_quick(nbytes)
             future = None if inline and self.options.ack == "local" else group.future()
@@ -177,9 +185,9 @@ class PartitionWriter:
             await future
         return group.outcome(index)
 
-    def _admit(self, batch: pa.RecordBatch) -> tuple[SchemaVersion, pa.RecordBatch, int]:
-        """Check a batch, widen the topic if it must be, and make the batch fit."""
-        nbytes = batch.get_total_buffer_size()
+    def _measure(self, batch: pa.RecordBatch) -> int:
+        """The size of a batch, if it may be stored."""
+        nbytes: int = batch.get_total_buffer_size()
         if nbytes > ROUGHLY:
             nbytes = batch.nbytes
         if nbytes > self.options.max_append_bytes:
@@ -189,10 +197,12 @@ class PartitionWriter:
             )
         if not batch.num_rows:
             raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
-        fit = self._fit
-        if fit is None or not batch.schema.equals(fit.given):
-            fit = self._fit = Fit(batch.schema, self._schemas.admit(batch.schema))
-        return fit.version, batch if fit.trivial else fit.apply(batch), nbytes
+        return nbytes
+
+    def _learn(self, schema: pa.Schema) -> Fit:
+        """How batches of this schema fit the topic, which is widened if it must be."""
+        self._fit = Fit(schema, self._schemas.admit(schema))
+        return self._fit
 
     def _check_open(self) -> None:
         if stopped := self._committer.stopped or self._refusing:
