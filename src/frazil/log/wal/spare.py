@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from frazil.log.store.durable import sync_file
@@ -48,7 +49,7 @@ class SpareFile:
         except OSError as error:
             # Only speed is lost: the next file grows as it is written.
             logger.info("no spare WAL file", extra={"file": str(self._path), "reason": error.strerror})
-            self._path.unlink(missing_ok=True)
+            self._remove()
 
     def take(self, target: Path) -> bool:
         """Move the spare to `target`; False when there is none yet."""
@@ -61,4 +62,9 @@ class SpareFile:
     def discard(self) -> None:
         if self._thread:
             self._thread.join()
-        self._path.unlink(missing_ok=True)
+        self._remove()
+
+    def _remove(self) -> None:
+        """What cannot be removed now is removed when the WAL is opened again."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
