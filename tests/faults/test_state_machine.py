@@ -247,5 +247,5 @@ def _case(machine: type[RuleBasedStateMachine], examples: int, steps: int) -> An
 
 TestWithWal = _case(PartitionLife, 40, 12)
 TestWithoutWal = _case(PartitionLifeWithoutWal, 40, 12)
-TestWithWalLong = pytest.mark.soak(_case(PartitionLife, 1000, 25))
-TestWithoutWalLong = pytest.mark.soak(_case(PartitionLifeWithoutWal, 1000, 25))
+TestWithWalLong = pytest.mark.soak(_case(PartitionLife, 300, 25))
+TestWithoutWalLong = pytest.mark.soak(_case(PartitionLifeWithoutWal, 300, 25))
