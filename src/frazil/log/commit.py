@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,8 @@ from frazil.log.topics import TopicSchemas
 from frazil.log.wal.directory import Wal
 from frazil.log.wal.entries import Entry, FileHeader, encode_records, encode_schema, extend_chain, payload_start
 from frazil.log.world import World
+
+logger = logging.getLogger(__name__)
 
 
 class Committer:
@@ -168,25 +171,36 @@ class Committer:
 
     def _begin_file(self, wal: Wal) -> None:
         latest = self._schemas.known()
-        wal.begin(
-            FileHeader(
-                writer=self.writer,
-                former_writers=self._former_writers,
-                epochs=self._tail.epochs,
-                first_offset=self._next,
-                chain=self._chain,
-                sync=self._options.sync,
-                boot=self._world.boot_id(),
-                created_ms=self._world.clock.now_ms(),
-                schemas={latest.version: latest.schema},
-                positions=self._positions.to_json(),
-            )
+        header = FileHeader(
+            writer=self.writer,
+            former_writers=self._former_writers,
+            epochs=self._tail.epochs,
+            first_offset=self._next,
+            chain=self._chain,
+            sync=self._options.sync,
+            boot=self._world.boot_id(),
+            created_ms=self._world.clock.now_ms(),
+            schemas={latest.version: latest.schema},
+            positions=self._positions.to_json(),
         )
+        try:
+            wal.begin(header)
+        except LogBroken as error:
+            self.stopped = error
+            raise
         self._file_schemas = {latest.version}
         self._file_start = self._next
 
+    def drop_sealed(self, end: int) -> None:
+        """Delete the files whose records are all sealed; the current one is ended first, so that it can go too."""
+        try:
+            self.rotate()
+        except FrazilError as error:
+            # Tried again after the next seal; until then the file stays.
+            logger.warning("cannot end a WAL file", extra={"reason": str(error)})
+        self.drop_below(end)
+
     def rotate(self) -> None:
-        """End the current file, so that it can go once its records are sealed."""
         with self.lock:
             if self._wal and self._wal.is_open and self._next > self._file_start:
                 # Sealing is what frees a full disk: it must not need room for a new file.

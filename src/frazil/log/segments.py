@@ -7,6 +7,7 @@ What a segment says of itself (its end, who wrote it, what fed it) stands in the
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ FOOTER_GUESS = 64 * 1024
 SMALL_BATCH = 1000
 """Batches that are smaller on average are joined first: Parquet is written column by column, batch by batch."""
 _KEY = b"frazil"
+_CRC = b'"footer_crc":"'
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Segment:
             "schema_version": self.schema_version,
             "created_ms": self.created_ms,
             "positions": self.positions,
+            "footer_crc": "0" * 8,
         }
         return json.dumps(described, separators=(",", ":")).encode()
 
@@ -74,7 +77,36 @@ def encode(segment: Segment, batches: Sequence[pa.RecordBatch], schema: pa.Schem
     ) as writer:
         writer.write_table(table)
         writer.add_key_value_metadata({_KEY: segment._describe()})
-    return sink.getvalue()
+    data = sink.getvalue()
+    start, stop = _footer(data)
+    footer = bytes(memoryview(data)[start:stop])
+    at = start + _crc_at(footer)
+    memoryview(data).cast("B")[at : at + 8] = _crc(footer)
+    return data
+
+
+def _footer(data: pa.Buffer) -> tuple[int, int]:
+    """Where the footer stands in data that ends as a Parquet file does."""
+    stop = data.size - 8
+    return stop - int.from_bytes(bytes(memoryview(data)[stop : stop + 4]), "little"), stop
+
+
+def _crc_at(footer: bytes) -> int:
+    return footer.index(_CRC) + len(_CRC)
+
+
+def _crc(footer: bytes) -> bytes:
+    """The checksum of a footer, its own digits counted as zeros. Pages have their own."""
+    at = _crc_at(footer)
+    return b"%08x" % zlib.crc32(footer[:at] + b"0" * 8 + footer[at + 8 :])
+
+
+def _check_footer(data: pa.Buffer) -> None:
+    start, stop = _footer(data)
+    footer = bytes(memoryview(data)[max(start, 0) : stop])
+    at = _crc_at(footer)
+    if footer[at : at + 8] != _crc(footer):
+        raise ValueError("its footer does not match its checksum")
 
 
 def read_footer(store: ObjectStore, key: str) -> Segment:
@@ -84,6 +116,7 @@ def read_footer(store: ObjectStore, key: str) -> Segment:
         needed = int.from_bytes(bytes(data)[-8:-4], "little") + 8
         if data.size < needed <= size:
             data, _ = store.get_tail(key, needed)
+        _check_footer(data)
         segment = _parse(pq.read_metadata(pa.BufferReader(data)), key, store)
     if segment.key != key:
         raise _unreadable(store, key, f"it says that it is {segment.key}")
@@ -93,6 +126,7 @@ def read_footer(store: ObjectStore, key: str) -> Segment:
 def read_records(store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None) -> pa.Table:
     with _damage_told(store, segment.key):
         data = store.get(segment.key)
+        _check_footer(data)
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         table = file.read(columns=_present(file, columns))
     if table.num_rows != segment.end - segment.first:

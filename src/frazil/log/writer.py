@@ -346,7 +346,6 @@ class PartitionWriter:
             raise self._committer.stopped.again() from error
         finally:
             syncing.result()
-        self._committer.rotate()
         self._sealing.draft = draft
         return draft
 
@@ -358,7 +357,7 @@ class PartitionWriter:
             while self._unsealed and self._unsealed[0].acked_at <= segment.end:
                 self._unsealed.popleft().finish()
         self._dropping.result()
-        self._dropping = self._executor.submit(self._committer.drop_below, segment.end)
+        self._dropping = self._executor.submit(self._committer.drop_sealed, segment.end)
 
     def _fence(self, why: str) -> FrazilError:
         """Another writer came first. What a WAL holds is kept for `repair`; what only memory holds is dropped."""

@@ -132,7 +132,7 @@ def test_a_segment_of_rows_that_are_not_there(folder: Path) -> None:
         writer.write_table(table.slice(1))
         writer.add_key_value_metadata({b"frazil": metadata[b"frazil"]})
     found = problems(folder)
-    assert any(f"{SEALED * ROWS - 1} rows" in each.what for each in found)
+    assert any("does not match its checksum" in each.what for each in problems(folder))
 
 
 def test_a_schema_that_is_gone_or_damaged(folder: Path) -> None:
