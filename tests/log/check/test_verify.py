@@ -15,8 +15,6 @@ import pytest
 from frazil.log import frames, layout
 from frazil.log.wal.entries import Kind
 from tests.log.check.wal_cases import (
-    ROWS,
-    SEALED,
     TOPIC,
     batch,
     check,
@@ -131,7 +129,6 @@ def test_a_segment_of_rows_that_are_not_there(folder: Path) -> None:
     with pq.ParquetWriter(path, table.schema) as writer:
         writer.write_table(table.slice(1))
         writer.add_key_value_metadata({b"frazil": metadata[b"frazil"]})
-    found = problems(folder)
     assert any("does not match its checksum" in each.what for each in problems(folder))
 
 
