@@ -512,17 +512,21 @@ class TestPoison:
         with pytest.raises(ValueError, match="1 to 1000 characters"):
             Origin(sequence=Sequence("p" * 2000, 1))
 
+    @pytest.mark.parametrize("ack", ["local", "object"])
     def test_should_something_slip_through_appenders_hear_of_it(
-        self, local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ack: str
     ) -> None:
         def refuse(*_: object) -> pa.Buffer:
             raise pa.ArrowInvalid("cannot be written")
 
-        w = writer(local_store, tmp_path)
-        w.append(rows(0, 1))
+        w = writer(local_store, tmp_path, ack=ack)
+        pending = w.submit(rows(0, 1))
         monkeypatch.setattr("frazil.log.segments.encode", refuse)
         with pytest.raises(LogBroken, match="offset 0 to 1 cannot be sealed"):
             w.seal()
+        if ack == "object":
+            with pytest.raises(LogBroken):
+                pending.result(1)
         with pytest.raises(LogBroken):
             w.append(rows(1, 1))
         crash(w)

@@ -338,12 +338,15 @@ class PartitionWriter:
         syncing = self._executor.submit(self._committer.sync)
         try:
             draft = self._sealing.prepare(entries, writer, epochs)
-        except pa.ArrowException as error:
-            self._committer.stopped = LogBroken(
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            broken = LogBroken(
                 f"{self.topic}/{self.partition}: the records from offset {entries[0].offset} to {entries[-1].end} "
                 f"cannot be sealed: {error}. They are kept in the WAL, if there is one."
             )
-            raise self._committer.stopped.again() from error
+            with self._committer.lock:
+                self._committer.stopped = broken
+                self._fail_unsealed(broken)
+            raise broken.again() from error
         finally:
             syncing.result()
         self._sealing.draft = draft
