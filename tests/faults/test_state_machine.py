@@ -91,9 +91,9 @@ class PartitionLife(RuleBasedStateMachine):
 
     def _collect(self) -> None:
         """Note what was acknowledged meanwhile."""
-        for pending, first, count, _ in self.waiting:
-            if not pending.done():
-                continue
+        done = [each for each in self.waiting if each[0].done()]
+        self.waiting = [each for each in self.waiting if each not in done]
+        for pending, first, count, _ in done:
             try:
                 ack = pending.result(0)
             except SequenceTooOld:
