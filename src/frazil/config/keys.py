@@ -154,6 +154,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
             return "secret text"
         case {"type": "string"}:
             return "text"
+        case {"type": "array", "items": items}:
+            return f"list of {_kind(items)}"
     raise TypeError(f"a setting of a type that the reference cannot describe: {dict(schema)}")
 
 

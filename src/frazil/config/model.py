@@ -95,6 +95,191 @@ class StoreConfig(Section):
     timeout_seconds: Seconds = Field(30.0, description="Longest time of one request.")
 
 
+class LakeConfig(Section):
+    """The Iceberg catalog and warehouse that tables live in."""
+
+    catalog: str | None = Field(
+        None,
+        description="Name of the catalog in PyIceberg's own settings (`.pyiceberg.yaml`, `PYICEBERG_*`), which are "
+        "used as they are; by default PyIceberg's default catalog.",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict,
+        description="Settings of the catalog by PyIceberg's names (`type`, `uri`, `warehouse`, `s3.endpoint`, …); "
+        "they win over PyIceberg's own files. Without any, the catalog is an SQLite file in `data_dir` and the "
+        "warehouse a folder of the store.",
+    )
+    namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")] = Field(
+        "frazil", description="Namespace of tables whose topic does not name one."
+    )
+    timeout_seconds: Seconds = Field(30.0, description="Longest time of one request to the catalog.")
+
+
+Compression = Literal["zstd", "snappy", "lz4", "gzip", "none"]
+
+
+class TableLayoutConfig(Section):
+    """How a table's files are laid out. Applied when the table is made."""
+
+    partition_by: list[str] = Field(
+        default_factory=list,
+        description="Partition fields: a column, or `year(c)`, `month(c)`, `day(c)`, `hour(c)`, `bucket(n, c)`, "
+        "`truncate(n, c)`, `void(c)`.",
+    )
+    sort_by: list[str] = Field(
+        default_factory=list,
+        description="Sort order within files: a field as in `partition_by`, then perhaps `asc` or `desc`, and `nulls "
+        "first` or `nulls last`.",
+    )
+    compression: Compression = Field("zstd", description="Compression of the Parquet files.")
+    compression_level: int | None = Field(None, description="Level of `zstd` (default 3) or `gzip`.")
+    target_file_size_mb: Positive = Field(256, description="Size at which a data file is closed, in MiB.")
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Further Iceberg table properties, as they are."
+    )
+
+
+class DerivedTableConfig(TableLayoutConfig):
+    """A table made from a topic by a Spark SQL query."""
+
+    sql: str = Field(
+        description="The query; its input is the view `batch`, e.g. `SELECT id, upper(name) FROM batch`."
+    )
+    backfill: bool = Field(
+        False, description="Whether it begins with what the base table has already, or with what comes next."
+    )
+
+
+class TableConfig(TableLayoutConfig):
+    """The base table of a topic."""
+
+    name: str | None = Field(
+        None, description="Name of the table with its namespace; by default the topic's, in `lake.namespace`."
+    )
+    adopt: bool = Field(
+        False, description="Whether a table of that name that Frazil did not create is used, if its schema fits."
+    )
+    retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="Rows older than this are dropped from the table; by default none are."
+    )
+    retention_column: str | None = Field(
+        None, description="Date or timestamp column that tells the age of a row; needed by `retention_days`."
+    )
+
+
+class RetryConfig(Section):
+    """Waiting between tries: `min(max_delay, base_delay × 2^attempt)` and up to a tenth more, by chance."""
+
+    base_delay_ms: Positive = Field(100, description="First delay.")
+    max_delay_seconds: Seconds = Field(30.0, description="Longest delay.")
+    max_attempts: Positive = Field(10, description="Tries before a failure is reported and the work starts over.")
+
+
+class BreakerConfig(Section):
+    """The circuit breakers around catalog and object store."""
+
+    failure_threshold: Positive = Field(5, description="Failures in a row that open the circuit.")
+    reset_timeout_seconds: Seconds = Field(30.0, description="How long it stays open before one call may try again.")
+    success_threshold: Positive = Field(2, description="Successes in a row that close it.")
+
+
+class TransactionLogConfig(Section):
+    """The pipeline's own account of what it did, in `txlog` inside `data_dir`."""
+
+    checkpoint_interval_entries: Positive = Field(10_000, description="Entries between two checkpoints.")
+    checkpoint_interval_seconds: Seconds = Field(300.0, description="Longest time between two checkpoints.")
+    max_file_size_mb: Positive = Field(16, description="Size at which a file is rotated, in MiB.")
+    max_log_files: Positive = Field(10, description="Files kept; older ones go once a checkpoint has replaced them.")
+
+
+class PipelineConfig(Section):
+    """The Spark pipeline that moves the log into tables. A batch ends at whichever of its limits comes first."""
+
+    enabled: bool = Field(True, description="Whether `frazil serve` runs a pipeline.")
+    flush_interval_seconds: Seconds = Field(10.0, description="How long sealed records wait for a batch to fill.")
+    max_size_mb: Positive = Field(256, description="Size of a batch: the bytes of its segments, in MiB.")
+    flush_batch_size: Positive = Field(2_000_000, description="Records in a batch.")
+    poll_interval_ms: Positive = Field(1000, description="How often new segments are looked for.")
+    spark: dict[str, str] = Field(
+        default_factory=dict,
+        description="Settings of the Spark session by their own names, e.g. `spark.master`, `spark.driver.memory`.",
+    )
+    retry: RetryConfig = Field(RetryConfig(), description="Waiting between tries.")
+    breaker: BreakerConfig = Field(BreakerConfig(), description="Circuit breakers.")
+    txlog: TransactionLogConfig = Field(TransactionLogConfig(), description="The transaction log.")
+
+
+class TopicPipelineConfig(Section):
+    """As `pipeline`, for one topic."""
+
+    flush_interval_seconds: Seconds | None = Field(None, description="As `pipeline.flush_interval_seconds`.")
+    max_size_mb: Positive | None = Field(None, description="As `pipeline.max_size_mb`.")
+    flush_batch_size: Positive | None = Field(None, description="As `pipeline.flush_batch_size`.")
+
+
+class CompactionConfig(Section):
+    """Joining small data files into large ones."""
+
+    enabled: bool = Field(True, description="Whether it runs by itself.")
+    interval_seconds: Seconds = Field(3600.0, description="Time between two runs.")
+    strategy: Literal["auto", "binpack", "sort"] = Field(
+        "auto", description="`sort` orders rows anew; `auto` does so where the table has a sort order."
+    )
+    min_input_files: Annotated[int, Field(ge=2)] = Field(
+        5, description="Small files in one place that make it worth it."
+    )
+
+
+class ManifestsConfig(Section):
+    """Joining small manifests."""
+
+    enabled: bool = Field(True, description="Whether it runs by itself.")
+    interval_seconds: Seconds = Field(3600.0, description="Time between two runs.")
+    min_input_manifests: Annotated[int, Field(ge=2)] = Field(20, description="Manifests that make it worth it.")
+
+
+class ExpiryConfig(Section):
+    """Forgetting old snapshots, and deleting the files that only they need."""
+
+    enabled: bool = Field(True, description="Whether it runs by itself.")
+    interval_seconds: Seconds = Field(3600.0, description="Time between two runs.")
+    max_age_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        120.0, description="Snapshots younger than this are kept."
+    )
+    keep_last: Positive = Field(20, description="Newest snapshots that are always kept.")
+
+
+class OrphansConfig(Section):
+    """Deleting files that no snapshot refers to."""
+
+    enabled: bool = Field(True, description="Whether it runs by itself.")
+    interval_seconds: Seconds = Field(86_400.0, description="Time between two runs.")
+    older_than_hours: Annotated[float, Field(ge=24, allow_inf_nan=False)] = Field(
+        72.0, description="Files younger than this are left alone: a commit may still need them. At least 24."
+    )
+
+
+class ScheduledConfig(Section):
+    """Whether and how often something runs."""
+
+    enabled: bool = Field(True, description="Whether it runs by itself.")
+    interval_seconds: Seconds = Field(3600.0, description="Time between two runs.")
+
+
+class MaintenanceConfig(Section):
+    """What keeps tables and log small and quick; it runs inside the pipeline."""
+
+    enabled: bool = Field(True, description="Whether anything runs by itself; `frazil maintain` works in any case.")
+    compaction: CompactionConfig = Field(CompactionConfig(), description="Small data files.")
+    manifests: ManifestsConfig = Field(ManifestsConfig(), description="Small manifests.")
+    expiry: ExpiryConfig = Field(ExpiryConfig(), description="Old snapshots.")
+    orphans: OrphansConfig = Field(OrphansConfig(), description="Files that belong to nothing.")
+    retention: ScheduledConfig = Field(ScheduledConfig(), description="Rows past `retention_days` of their topic.")
+    trim: ScheduledConfig = Field(
+        ScheduledConfig(interval_seconds=60.0), description="Segments that are in the tables."
+    )
+
+
 class TopicSealConfig(Section):
     """As `log.seal`, for one topic."""
 
@@ -114,6 +299,11 @@ class TopicConfig(Section):
     sync: Sync | None = Field(None, description="As `log.sync`, for this topic.")
     linger_ms: Positive | None = Field(None, description="As `log.linger_ms`, for this topic.")
     seal: TopicSealConfig = Field(TopicSealConfig(), description="As `log.seal`, for this topic.")
+    pipeline: TopicPipelineConfig = Field(TopicPipelineConfig(), description="As `pipeline`, for this topic.")
+    table: TableConfig = Field(TableConfig(), description="The topic's base table.")
+    derived: dict[str, DerivedTableConfig] = Field(
+        default_factory=dict, description="Further tables by name, each made by a Spark SQL query."
+    )
 
 
 class ServerConfig(Section):
@@ -144,6 +334,9 @@ class Config(Section):
     )
     log: LogConfig = Field(LogConfig(), description="The durable log.")
     store: StoreConfig = Field(StoreConfig(), description="The object store.")
+    lake: LakeConfig = Field(LakeConfig(), description="Catalog and warehouse.")
+    pipeline: PipelineConfig = Field(PipelineConfig(), description="The Spark pipeline.")
+    maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
     topics: dict[str, TopicConfig] = Field(default_factory=dict, description="Settings by topic name.")
     server: ServerConfig = Field(ServerConfig(), description="The operations endpoint.")
     logging: LoggingConfig = Field(LoggingConfig(), description="Log output.")
