@@ -134,14 +134,42 @@ class CatalogConnection(IcebergError):
     retryable = True
 
 
+class CatalogRefused(IcebergError):
+    """Raised when the catalog does not accept the credentials, or does not permit what was asked."""
+
+
 class TableNotFound(IcebergError):
     """Raised when a table is not in the catalog."""
+
+
+class TableExists(IcebergError):
+    """Raised when a table of that name is in the catalog already."""
+
+
+class TableForeign(IcebergError):
+    """Raised when a table of the wanted name was not made by Frazil, or belongs to another topic."""
+
+
+class TableDropped(IcebergError):
+    """Raised when a table that Frazil made is gone; it is made anew only when a person says so."""
+
+
+class TableReplaced(IcebergError):
+    """Raised when another table stands where Frazil's was; it is used only when a person says so."""
+
+
+class TableRolledBack(IcebergError):
+    """Raised when a table's rows and its offsets disagree: somebody went back in its history and must decide."""
 
 
 class SnapshotCommit(IcebergError):
     """Raised when a snapshot could not be committed."""
 
     retryable = True
+
+
+class CommitUnknown(SnapshotCommit):
+    """Raised when nobody can say yet whether a snapshot was committed; the same attempt may be committed again."""
 
 
 class ParquetWrite(IcebergError):
@@ -164,6 +192,14 @@ class FileUpload(IcebergError):
     """Raised when a data file could not be stored."""
 
     retryable = True
+
+
+class OffsetsAhead(IcebergError):
+    """Raised when a table has rows that the log does not know of."""
+
+
+class DeadLetterMissing(IcebergError):
+    """Raised when a row does not fit now that fitted when the dead-letter table decided about it."""
 
 
 class TableSchemaMismatch(IcebergError):
@@ -253,6 +289,29 @@ class TopicNotFound(TransactionLogError):
     exit_code = 1
 
 
+# --- pipeline --------------------------------------------------------------------------------------------
+
+
+class PipelineError(FrazilError):
+    """Raised when Spark, or what it needs, is not there or fails."""
+
+
+class JavaNotFound(PipelineError):
+    """Raised when there is no Java that Spark can run on."""
+
+
+class JarsUnavailable(PipelineError):
+    """Raised when a jar that Spark needs is neither in the cache nor can be fetched."""
+
+    retryable = True
+
+
+class SparkFailed(PipelineError):
+    """Raised when Spark does not start, or stops by itself."""
+
+    retryable = True
+
+
 # --- everything else -------------------------------------------------------------------------------------
 
 
@@ -296,6 +355,22 @@ class ShutdownError(FrazilError):
     """Raised when something is asked of a part that is shutting down."""
 
     retryable = True
+
+
+class DependencyUnavailable(FrazilError):
+    """Raised instead of a call to something that has failed too often; it is tried again after a while."""
+
+    retryable = True
+
+    def __init__(self, message: str, cause: FrazilError | None = None, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.retry_after_seconds = retry_after_seconds
+        if cause is not None:
+            self.exit_code = cause.exit_code
+
+    def again(self) -> Self:
+        return type(self)(self.args[0], self.cause, self.retry_after_seconds)
 
 
 class HealthCheckFailed(FrazilError):

@@ -14,37 +14,73 @@ from frazil.config.model import Config
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 LEAVES = list(leaves())
 
+_ITEMS = st.one_of(NAMES, NAMES.map(lambda name: f"day({name})"), NAMES.map(lambda name: f"bucket(16, {name})"))
+
 
 def valid_text(leaf: Leaf) -> st.SearchStrategy[str]:
     """Texts that are allowed, as they would be written in a file or a variable."""
     if leaf.choices:
         return st.sampled_from(leaf.choices)
+    if leaf.listed:
+        return st.lists(_ITEMS, min_size=1, max_size=3).map(", ".join)
+    if leaf.kind == "true or false":
+        return st.sampled_from(["true", "false"])
+    bounds = [int(number) for number in re.findall(r"\d+", leaf.kind)]
     if leaf.kind.startswith("whole number"):
-        bounds = [int(number) for number in re.findall(r"\d+", leaf.kind)]
         low, high = bounds if len(bounds) == 2 else (bounds[0], 10**9)
         return st.integers(low, high).map(str)
-    if leaf.kind.startswith("number greater than 0"):
-        return st.floats(0.001, 1e9).map(str)
+    if leaf.kind.startswith("number"):
+        return st.floats(max(bounds[0], 0.001), 1e9).map(str)
     return NAMES
+
+
+def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
+    """A value for every setting at once."""
+
+    def fit(texts: dict[KeyPath, str], name: str) -> dict[KeyPath, str]:
+        for key, compression in texts.items():
+            level = (*key[:-1], "compression_level")
+            if key[-1] == "compression" and compression == "gzip":
+                texts[level] = str(min(int(texts[level]), 9))
+            elif key[-1] == "compression":
+                # The others have no levels.
+                texts[key] = "zstd"
+        return {named(key, name): text for key, text in texts.items()}
+
+    return st.builds(fit, st.fixed_dictionaries({path: valid_text(leaf) for path, leaf in LEAVES}), NAMES)
+
+
+def companions(key: KeyPath) -> dict[KeyPath, str]:
+    """What must be given along with a setting."""
+    needed: dict[KeyPath, str] = {}
+    if "derived" in key and key[-1] != "sql":
+        needed[*key[: key.index("derived") + 2], "sql"] = "SELECT * FROM batch"
+    if key[-1] == "retention_days":
+        needed[*key[:-1], "retention_column"] = "time"
+    return needed
 
 
 def invalid_text(leaf: Leaf) -> str | None:
     """A text that is not allowed, if there is one."""
-    if leaf.choices or "number" in leaf.kind:
+    if leaf.choices or "number" in leaf.kind or leaf.kind == "true or false":
         return "certainly not"
     return "?" if "matches" in leaf.kind else None
 
 
 def named(path: KeyPath, name: str) -> KeyPath:
-    """The path with its placeholder replaced."""
-    return tuple(name if key.startswith("<") else key for key in path)
+    """The path with its placeholders replaced."""
+    names = {"<setting>": f"spark.{name}", "<table>": f"{name}_derived"}
+    return tuple(names.get(key, name) if key.startswith("<") else key for key in path)
 
 
-def nested(path: KeyPath, value: str) -> dict[str, Any]:
-    inner: Any = value
-    for key in reversed(path):
-        inner = {key: inner}
-    return dict(inner)
+def nested(texts: dict[KeyPath, str]) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    for path, value in texts.items():
+        inner = root
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[path[-1]] = value
+    return root
 
 
 def value_at(config: Config, path: KeyPath) -> object:
@@ -52,3 +88,10 @@ def value_at(config: Config, path: KeyPath) -> object:
     for key in path:
         value = value[key] if isinstance(value, dict) else getattr(value, key)
     return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+
+def as_text(value: object) -> str:
+    """A value as it would be written."""
+    if isinstance(value, list):
+        return ", ".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

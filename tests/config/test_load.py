@@ -1,17 +1,30 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import hypothesis
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from frazil.config.keys import Group, KeyPath, Leaf, dotted, tree, variable
 from frazil.config.load import LoadedConfig, load_config
 from frazil.config.model import Config
 from frazil.errors import ConfigError
-from tests.config.samples import LEAVES, NAMES, invalid_text, named, nested, valid_text, value_at
+from tests.config.samples import (
+    LEAVES,
+    NAMES,
+    all_texts,
+    as_text,
+    companions,
+    invalid_text,
+    named,
+    nested,
+    valid_text,
+    value_at,
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,38 +60,67 @@ def test_nothing_given_means_the_defaults(text: str) -> None:
     assert load(text).config == Config()
 
 
+@settings(max_examples=50, deadline=None)
+@given(texts=all_texts())
+def test_every_documented_key_can_be_set_by_file_and_by_environment(texts: dict[KeyPath, str], scratch: Path) -> None:
+    """All at once, for each alone would take minutes; that a key needs no other is tested below."""
+    assert len(texts) == len(LEAVES)
+    scratch.write_text(yaml.safe_dump(nested(texts)), "utf-8")
+    by_file = load_config(scratch, environ={})
+    by_environment = load_config(environ={variable(key): text for key, text in texts.items()})
+    assert by_file.config == by_environment.config
+    for key, text in texts.items():
+        value = value_at(by_file.config, key)
+        assert as_text(value) == text or float(str(value)) == float(text), dotted(key)
+        assert by_environment.origins[key] == variable(key)
+
+
 @pytest.mark.parametrize(
     ("path", "leaf"), LEAVES, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
 )
-@given(data=st.data())
-def test_every_documented_key_can_be_set_by_file_and_by_environment(
-    path: KeyPath, leaf: Leaf, data: st.DataObject, scratch: Path
-) -> None:
-    key = named(path, data.draw(NAMES))
-    text = data.draw(valid_text(leaf))
-    scratch.write_text(yaml.safe_dump(nested(key, text)), "utf-8")
-    by_file = load_config(scratch, environ={})
-    by_environment = load_config(environ={variable(key): text})
-    assert by_file.config == by_environment.config
-    value = value_at(by_file.config, key)
-    assert str(value) == text or float(str(value)) == float(text)
-    assert by_environment.origins[key] == variable(key)
+def test_a_key_needs_no_others(path: KeyPath, leaf: Leaf, seed: int) -> None:
+    key = named(path, "orders")
+    text = one_of(valid_text(leaf), seed)
+    needed = {variable(companion): value for companion, value in companions(key).items()}
+    config = load_config(environ={variable(key): text, **needed}).config
+    value = value_at(config, key)
+    assert as_text(value) == text or float(str(value)) == float(text)
 
 
+def one_of(strategy: st.SearchStrategy[str], seed: int) -> str:
+    chosen: list[str] = []
+
+    @hypothesis.seed(seed)
+    @settings(max_examples=1, database=None, phases=[Phase.generate])
+    @given(strategy)
+    def choose(text: str) -> None:
+        chosen.append(text)
+
+    choose()
+    return chosen[0]
+
+
+@settings(deadline=None)
 @given(data=st.data())
 def test_the_environment_wins_over_the_file(data: st.DataObject, scratch: Path) -> None:
     path, leaf = data.draw(st.sampled_from(LEAVES))
     key = named(path, "orders")
     in_file, in_environment = data.draw(valid_text(leaf)), data.draw(valid_text(leaf))
     name = data.draw(st.sampled_from([str.upper, str.lower, str.title]))(variable(key))
-    scratch.write_text(yaml.safe_dump(nested(key, in_file)), "utf-8")
+    needed = companions(key)
+    scratch.write_text(yaml.safe_dump(nested({key: in_file, **needed})), "utf-8")
     both = load_config(scratch, environ={name: in_environment})
-    assert both.config == load_config(environ={variable(key): in_environment}).config
+    scratch.write_text(yaml.safe_dump(nested({key: in_environment, **needed})), "utf-8")
+    assert both.config == load_config(scratch, environ={}).config
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Path) -> None:
-    known = [("log",), ("log", "seal"), ("store",), ("topics", "orders"), ("server",), ("logging",), ()]
+    known: list[KeyPath] = [
+        *(("log",), ("log", "seal"), ("store",), ("lake",), ("pipeline", "retry"), ("maintenance", "expiry")),
+        *(("topics", "orders"), ("topics", "orders", "table"), ("server",), ("logging",), ()),
+    ]
     section = data.draw(st.sampled_from(known))
     node: Leaf | Group | None = tree()
     for part in section:
@@ -87,7 +129,7 @@ def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Pat
     assert isinstance(node, Group)
     key = data.draw(NAMES.filter(lambda name: name not in node.children))
     blank_lines = data.draw(st.integers(0, 5))
-    scratch.write_text("\n" * blank_lines + yaml.safe_dump(nested((*section, key), "x")), "utf-8")
+    scratch.write_text("\n" * blank_lines + yaml.safe_dump(nested({(*section, key): "x"})), "utf-8")
     with pytest.raises(ConfigError) as caught:
         load_config(scratch, environ={})
     message = str(caught.value)
@@ -101,10 +143,12 @@ def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Pat
 def test_a_wrong_value_is_reported_with_what_is_allowed(path: KeyPath, leaf: Leaf) -> None:
     key = named(path, "orders")
     wrong = invalid_text(leaf)
+    needed = companions(key)
     if wrong is None:
-        assert problems(yaml.safe_dump(nested((*key, "below"), "x")))[0].startswith(f"{dotted(key)}: ")
+        text = yaml.safe_dump(nested({(*key, "below"): "x", **needed}))
+        assert problems(text)[0].startswith(f"{dotted(key)}: ")
         return
-    (problem,) = problems("", **{variable(key): wrong})
+    (problem,) = problems(yaml.safe_dump(nested(needed)) if needed else "", **{variable(key): wrong})
     assert problem == f"{dotted(key)}: {wrong!r} is not allowed; allowed: {leaf.allowed} ({variable(key)})"
 
 
@@ -261,3 +305,144 @@ def test_no_message_tells_a_secret() -> None:
     )
     assert len(told) == 3
     assert "hunter2" not in "".join(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("id", ["id"]),
+        ("day(time), bucket(16, id)", ["day(time)", "bucket(16, id)"]),
+        (" a ,b,, ", ["a", "b"]),
+        ("truncate(4, f(a, b)) desc nulls last, c", ["truncate(4, f(a, b)) desc nulls last", "c"]),
+        ("a), b", ["a)", "b"]),
+    ],
+)
+def test_a_list_can_be_text_with_commas(text: str, items: list[str]) -> None:
+    by_environment = load("", FRAZIL__TOPICS__ORDERS__TABLE__PARTITION_BY=text).config
+    assert by_environment.topics["orders"].table.partition_by == items
+    assert load(f"topics: {{orders: {{table: {{partition_by: {json.dumps(text)}}}}}}}").config == by_environment
+    assert load(f"topics: {{orders: {{table: {{partition_by: {json.dumps(items)}}}}}}}").config == by_environment
+
+
+def test_a_list_that_is_none_is_explained() -> None:
+    table = "topics: {orders: {table: {sort_by: %s}}}"
+    assert problems(table % "{a: b}") == [
+        "topics.orders.table.sort_by: a mapping is not allowed; allowed: list of text (frazil.yaml, line 1)"
+    ]
+    assert problems(table % "[a, [b]]") == [
+        "topics.orders.table.sort_by.1: a list is not allowed; allowed: text (frazil.yaml, line 1)"
+    ]
+
+
+def test_a_name_with_dots_written_as_sections_is_explained() -> None:
+    assert problems("pipeline: {spark: {spark: {master: local}}}") == [
+        "pipeline.spark.spark: a mapping is not allowed; a name with dots is one key here, such as spark.master: … "
+        "(frazil.yaml, line 1)"
+    ]
+
+
+def test_names_with_dots_are_one_key() -> None:
+    text = (
+        "pipeline:\n  spark:\n    spark.master: local[2]\n    spark.executor.cores: 2\n    spark.ui.enabled: false\n"
+    )
+    assert load(text).config.pipeline.spark == {
+        "spark.master": "local[2]",
+        "spark.executor.cores": "2",
+        "spark.ui.enabled": "false",
+    }
+    given = {"pipeline": {"spark": {"spark.executor.cores": 2, "spark.ui.enabled": False}}}
+    assert Config.model_validate(given).pipeline.spark == {"spark.executor.cores": "2", "spark.ui.enabled": "false"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "path"),
+    [
+        ("PIPELINE__SPARK__SPARK_MASTER", ("pipeline", "spark", "spark.master")),
+        ("PIPELINE__SPARK__SPARK__MASTER", ("pipeline", "spark", "spark.master")),
+        ("pipeline__spark__spark_driver_maxResultSize", ("pipeline", "spark", "spark.driver.maxResultSize")),
+        ("PIPELINE__SPARK__spark.sql.catalog.my_own", ("pipeline", "spark", "spark.sql.catalog.my_own")),
+        ("LAKE__PROPERTIES__URI", ("lake", "properties", "uri")),
+        ("LAKE__PROPERTIES__S3__ACCESS_KEY_ID", ("lake", "properties", "s3.access-key-id")),
+        (
+            "TOPICS__ORDERS__TABLE__PROPERTIES__WRITE__METADATA__PREVIOUS_VERSIONS_MAX",
+            ("topics", "orders", "table", "properties", "write.metadata.previous-versions-max"),
+        ),
+        ("STORE__OPTIONS__ALLOW_HTTP", ("store", "options", "allow_http")),
+    ],
+)
+def test_a_variable_gives_a_name_its_dots_and_dashes(variable: str, path: KeyPath) -> None:
+    loaded = load("", **{f"FRAZIL__{variable}": "x"})
+    assert value_at(loaded.config, path) == "x"
+    assert loaded.origins[path] == f"FRAZIL__{variable}"
+
+
+def test_a_variable_finds_the_name_in_the_file_whatever_its_spelling() -> None:
+    text = "pipeline: {spark: {spark.driver.maxResultSize: 1g}}\nlake: {properties: {header.X-Realm: a}}\n"
+    environ = {
+        "FRAZIL__PIPELINE__SPARK__SPARK_DRIVER_MAXRESULTSIZE": "2g",
+        "FRAZIL__LAKE__PROPERTIES__HEADER_X_REALM": "b",
+    }
+    config = load(text, **environ).config
+    assert config.pipeline.spark == {"spark.driver.maxResultSize": "2g"}
+    assert config.lake.properties == {"header.X-Realm": "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "topics:\n  a:\n    table:\n      retention_days: 7\n",
+            "topics.a.table.retention_days: needs retention_column, the column that tells how old a row is "
+            "(frazil.yaml, line 4)",
+        ),
+        (
+            "topics: {a: {table: {compression: snappy, compression_level: 3}}}",
+            "topics.a.table.compression_level: snappy has no levels; zstd and gzip have (frazil.yaml, line 1)",
+        ),
+        (
+            "topics: {a: {derived: {b: {sql: SELECT 1, compression: gzip, compression_level: 10}}}}",
+            "topics.a.derived.b.compression_level: gzip has levels from 1 to 9 (frazil.yaml, line 1)",
+        ),
+        (
+            "topics: {a: {table: {compression_level: 23}}}",
+            "topics.a.table.compression_level: '23' is not allowed; allowed: whole number from 1 to 22 "
+            "(frazil.yaml, line 1)",
+        ),
+        (
+            "topics: {a: {derived: {b: {backfill: true}}}}",
+            "topics.a.derived.b.sql: must be given; allowed: text (frazil.yaml, line 1)",
+        ),
+        (
+            "topics: {a: {derived: {b.c: {sql: SELECT 1}}}}",
+            'topics.a.derived."b.c": cannot be a table: use letters, digits, underscores and dashes '
+            "(frazil.yaml, line 1)",
+        ),
+        (
+            "pipeline: {spark: {driver.memory: 4g}}",
+            'pipeline.spark."driver.memory": Spark\'s settings begin with `spark.`; did you mean '
+            "spark.driver.memory? (frazil.yaml, line 1)",
+        ),
+        (
+            "topics:\n  a:\n    table: {name: b}\n  b: {ack: object}\n",
+            "topics.b.table: is the table frazil.b, but so is topics.a.table; give one another name "
+            "(frazil.yaml, line 4)",
+        ),
+        (
+            "lake: {namespace: x}\ntopics: {a: {derived: {a: {sql: SELECT 1}}}}\n",
+            "topics.a.derived.a: is the table x.a, but so is topics.a.table; give one another name "
+            "(frazil.yaml, line 2)",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_each_other_are_explained(text: str, problem: str) -> None:
+    assert problems(text) == [problem]
+
+
+def test_no_message_tells_a_password_in_an_address() -> None:
+    told = problems(
+        "lake: {properties: {uri: [postgresql://me:hunter2@db/lake], token: [hunter2]}}\n"
+        "server: {port: 'http://me:hunter2@host'}\npipeline: {poll_interval_ms: '?password=hunter2'}\n"
+    )
+    assert len(told) == 4
+    assert "hunter2" not in "".join(told)
+    assert "server.port: 'http://me:********@host' is not allowed" in told[-1] + told[0] + told[1] + told[2]

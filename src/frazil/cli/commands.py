@@ -15,9 +15,12 @@ class Command:
 
 COMMANDS = (
     Command("serve", "frazil.cli.serve:serve", "Run Frazil on this machine."),
+    Command("pipeline", "frazil.cli.pipeline:pipeline", "Run only the pipeline that moves the log into tables."),
     Command("load", "frazil.cli.load:load", "Append files to a topic."),
     Command("topics", "frazil.cli.topics:app", "See what topics there are."),
     Command("log", "frazil.cli.log:app", "Look into the log, check it, repair it."),
+    Command("maintain", "frazil.cli.maintain:app", "Keep tables and log small and quick."),
+    Command("txlog", "frazil.cli.txlog:app", "See what the pipeline did."),
     Command("status", "frazil.cli.status:status", "Ask a running Frazil how it is."),
     Command("config", "frazil.cli.config:app", "Check and show the configuration."),
 )

@@ -1,7 +1,8 @@
 """Settings from environment variables: `FRAZIL__LOG__SYNC=always` is `log.sync: always`.
 
 Names are matched without regard to case. A free name (a topic, a store option) matches the one in the file that is
-spelled alike when every other character than letters and digits is `_`; otherwise it is taken in lower case.
+spelled alike when every other character than letters and digits is `_`; otherwise it is taken in lower case. Names of
+Spark and Iceberg get their dots and dashes back: Iceberg's by the rule that PyIceberg has for its own variables.
 """
 
 from __future__ import annotations
@@ -79,7 +80,18 @@ def _next_key(node: Group, values: Mapping[str, object], parts: list[str]) -> tu
         if matches:
             return matches, parts[count:]
     count = longest if isinstance(node.each, Leaf) else 1
-    return [SEPARATOR.join(parts[:count]).lower()], parts[count:]
+    return [_spell(SEPARATOR.join(parts[:count]), node.spelling)], parts[count:]
+
+
+def _spell(name: str, spelling: str) -> str:
+    """A free name that the file does not mention."""
+    if not spelling:
+        return name.lower()
+    if not name[:1].islower():
+        name = name.lower()
+    if "." in name:
+        return name
+    return name.replace(SEPARATOR, ".").replace("_", "." if spelling == "spark" else "-")
 
 
 def _spelled_alike(wanted: str, names: Iterable[str]) -> list[str]:

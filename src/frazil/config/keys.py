@@ -26,6 +26,8 @@ class Leaf:
     choices: tuple[str, ...] = ()
     default: object = None
     secret: bool = False
+    listed: bool = False
+    required: bool = False
 
     @property
     def allowed(self) -> str:
@@ -40,6 +42,12 @@ class Group:
     children: Mapping[str, Leaf | Group] = field(default_factory=dict)
     each: Leaf | Group | None = None
     optional: bool = False
+    placeholder: str = ""
+    """What stands for a free name in the reference."""
+    spelling: str = ""
+    """How a variable spells a free name: `spark`, `iceberg`, or plainly."""
+    secrets: bool = False
+    """Whether free names that sound like a secret have one."""
 
     def child(self, key: str) -> Leaf | Group | None:
         return self.children.get(key, self.each)
@@ -68,11 +76,7 @@ def leaves(node: Leaf | Group | None = None, path: KeyPath = ()) -> Iterator[tup
     for key, child in node.children.items():
         yield from leaves(child, (*path, key))
     if node.each is not None:
-        yield from leaves(node.each, (*path, placeholder(path)))
-
-
-def placeholder(path: KeyPath) -> str:
-    return f"<{path[-1].removesuffix('s')}>"
+        yield from leaves(node.each, (*path, node.placeholder))
 
 
 def find(path: KeyPath) -> Leaf | Group | None:
@@ -113,7 +117,7 @@ def _nearest(wanted: str, names: Iterable[str], cutoff: float) -> str | None:
     return next((by_lower[name] for name in difflib.get_close_matches(wanted.lower(), by_lower, 1, cutoff)), None)
 
 
-def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Leaf | Group:
+def _node(schema: Mapping[str, Any], defs: Mapping[str, Any], required: bool = False) -> Leaf | Group:
     description = schema.get("description", "")
     default = schema.get("default")
     optional = False
@@ -125,16 +129,25 @@ def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Leaf | Group:
         schema = defs[schema["$ref"].rpartition("/")[2]]
         description = schema.get("description", description)
     if "properties" in schema:
-        children = {key: _node(child, defs) for key, child in schema["properties"].items()}
+        needed = schema.get("required", ())
+        children = {key: _node(child, defs, key in needed) for key, child in schema["properties"].items()}
         return Group(description, children, optional=optional)
     if schema.get("type") == "object":
-        return Group(description, each=_node(schema["additionalProperties"], defs))
+        return Group(
+            description,
+            each=_node(schema["additionalProperties"], defs),
+            placeholder=f"<{schema['placeholder']}>",
+            spelling=schema["spelling"],
+            secrets=schema["secrets"],
+        )
     return Leaf(
         description=description,
         kind=_kind(schema),
         choices=tuple(schema.get("enum", ())),
         default=default,
         secret=schema.get("format") == "password",
+        listed=schema.get("type") == "array",
+        required=required,
     )
 
 

@@ -11,9 +11,11 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from frazil.config.environment import apply_environment
+from frazil.config.hiding import HIDDEN, is_secret, masked
 from frazil.config.keys import Group, KeyPath, Leaf, dotted, find, suggestion, tree
+from frazil.config.lists import split_lists
 from frazil.config.model import Config
-from frazil.config.secrets import HIDDEN, resolve_secret_files
+from frazil.config.secrets import resolve_secret_files
 from frazil.config.yamlfile import Document, Origins, Values, described, read_document
 from frazil.errors import ConfigError
 
@@ -37,6 +39,7 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     resolve_secret_files(document)
     apply_environment(document, environ)
     _open_empty_sections(tree(), document.values)
+    split_lists(tree(), document.values)
     config = _validate(document)
     if config is None or document.problems:
         raise ConfigError(_report(document.problems))
@@ -59,26 +62,41 @@ def _validate(document: Document) -> Config | None:
     try:
         return Config.model_validate(document.values)
     except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False)
+        details = error.errors(include_url=False)
         document.problems.extend(_explain(detail, document.origins) for detail in details)
         return None
 
 
 def _explain(detail: ErrorDetails, origins: Origins) -> str:
     path = tuple(str(part) for part in detail["loc"])
+    if detail["type"] == "setting":
+        # `problem` in the model: the key is relative to where it was noticed.
+        path = (*path, *detail["ctx"]["key"])
+        return f"{dotted(path)}: {detail['msg']}{_where(path, origins)}"
     node = find(path)
-    given = described(detail["input"])
+    if node is None and isinstance(holder := find(path[:-1]), Leaf) and holder.listed:
+        node = Leaf(holder.description, holder.kind.removeprefix("list of "), holder.choices)
+    given = HIDDEN if is_secret(path) else masked(described(detail["input"]))
     match node:
         case None:
             text = f"unknown key; {suggestion(path)}"
+        case Leaf() if detail["type"] == "missing":
+            text = f"must be given; allowed: {node.allowed}"
+        case Leaf() if isinstance(below := detail["input"], dict) and _has_dotted_names(path[:-1]):
+            name = ".".join((path[-1], *map(str, list(below)[:1])))
+            text = f"{given} is not allowed; a name with dots is one key here, such as {name}: …"
         case Leaf():
-            given = HIDDEN if node.secret else given
             text = f"{given} is not allowed; allowed: {node.allowed}"
         case Group(children=children) if detail["type"] in ("model_type", "dict_type"):
             text = f"{given} is not a section; its keys: {', '.join(children) or 'names of your choice'}"
         case Group():
-            text = detail["msg"]
+            text = masked(detail["msg"])
     return f"{dotted(path)}: {text}{_where(path, origins)}"
+
+
+def _has_dotted_names(path: KeyPath) -> bool:
+    group = find(path)
+    return isinstance(group, Group) and bool(group.spelling)
 
 
 def _where(path: KeyPath, origins: Origins) -> str:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 Sync = Literal["always", "periodic", "none"]
 Ack = Literal["local", "object"]
@@ -17,6 +19,31 @@ Positive = Annotated[int, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MIB = 1024 * 1024
+
+
+def _as_text(value: object) -> object:
+    """Numbers and booleans as Spark, Iceberg and object stores spell them in their settings."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+FreeText = Annotated[str, BeforeValidator(_as_text)]
+"""A value of a map whose names are somebody else's."""
+
+
+def names(placeholder: str, *, spelling: str = "", secrets: bool = False) -> dict[str, Any]:
+    """What a map from free names says of them.
+
+    `placeholder` stands for a name in the reference. `spelling` is how a variable's underscores are read when the
+    file does not mention the name (see `environment`). With `secrets`, names that sound like a secret have one.
+    """
+    return {"placeholder": placeholder, "spelling": spelling, "secrets": secrets}
+
+
+def problem(text: str, *key: str) -> PydanticCustomError:
+    """Something that is wrong with a key although its value alone would be right."""
+    return PydanticCustomError("setting", "{text}", {"key": key, "text": text})
 
 
 class Section(BaseModel):
@@ -84,8 +111,10 @@ class StoreConfig(Section):
         None,
         description="`s3://bucket/prefix`, `gs://…`, `az://…` or a folder. By default `store` inside `data_dir`.",
     )
-    options: dict[str, str] = Field(
+    options: dict[str, FreeText] = Field(
         default_factory=dict,
+        repr=False,
+        json_schema_extra=names("option", secrets=True),
         description="Settings of the store by the names of the `obstore` package, e.g. `endpoint`, `region`, "
         "`virtual_hosted_style_request`.",
     )
@@ -103,8 +132,10 @@ class LakeConfig(Section):
         description="Name of the catalog in PyIceberg's own settings (`.pyiceberg.yaml`, `PYICEBERG_*`), which are "
         "used as they are; by default PyIceberg's default catalog.",
     )
-    properties: dict[str, str] = Field(
+    properties: dict[str, FreeText] = Field(
         default_factory=dict,
+        repr=False,
+        json_schema_extra=names("property", spelling="iceberg", secrets=True),
         description="Settings of the catalog by PyIceberg's names (`type`, `uri`, `warehouse`, `s3.endpoint`, …); "
         "they win over PyIceberg's own files. Without any, the catalog is an SQLite file in `data_dir` and the "
         "warehouse a folder of the store.",
@@ -132,11 +163,26 @@ class TableLayoutConfig(Section):
         "first` or `nulls last`.",
     )
     compression: Compression = Field("zstd", description="Compression of the Parquet files.")
-    compression_level: int | None = Field(None, description="Level of `zstd` (default 3) or `gzip`.")
-    target_file_size_mb: Positive = Field(256, description="Size at which a data file is closed, in MiB.")
-    properties: dict[str, str] = Field(
-        default_factory=dict, description="Further Iceberg table properties, as they are."
+    compression_level: Annotated[int, Field(ge=1, le=22)] | None = Field(
+        None, description="Level of `zstd` (1 to 22, by default 3) or `gzip` (1 to 9)."
     )
+    target_file_size_mb: Positive = Field(256, description="Size at which a data file is closed, in MiB.")
+    properties: dict[str, FreeText] = Field(
+        default_factory=dict,
+        json_schema_extra=names("property", spelling="iceberg"),
+        description="Further Iceberg table properties, as they are.",
+    )
+
+    @model_validator(mode="after")
+    def _level_fits_compression(self) -> Self:
+        highest = {"zstd": 22, "gzip": 9}.get(self.compression)
+        if self.compression_level is None:
+            return self
+        if highest is None:
+            raise problem(f"{self.compression} has no levels; zstd and gzip have", "compression_level")
+        if self.compression_level > highest:
+            raise problem(f"{self.compression} has levels from 1 to {highest}", "compression_level")
+        return self
 
 
 class DerivedTableConfig(TableLayoutConfig):
@@ -165,6 +211,12 @@ class TableConfig(TableLayoutConfig):
     retention_column: str | None = Field(
         None, description="Date or timestamp column that tells the age of a row; needed by `retention_days`."
     )
+
+    @model_validator(mode="after")
+    def _retention_has_its_column(self) -> Self:
+        if self.retention_days is not None and self.retention_column is None:
+            raise problem("needs retention_column, the column that tells how old a row is", "retention_days")
+        return self
 
 
 class RetryConfig(Section):
@@ -200,13 +252,23 @@ class PipelineConfig(Section):
     max_size_mb: Positive = Field(256, description="Size of a batch: the bytes of its segments, in MiB.")
     flush_batch_size: Positive = Field(2_000_000, description="Records in a batch.")
     poll_interval_ms: Positive = Field(1000, description="How often new segments are looked for.")
-    spark: dict[str, str] = Field(
+    spark: dict[str, FreeText] = Field(
         default_factory=dict,
+        repr=False,
+        json_schema_extra=names("setting", spelling="spark", secrets=True),
         description="Settings of the Spark session by their own names, e.g. `spark.master`, `spark.driver.memory`.",
     )
     retry: RetryConfig = Field(RetryConfig(), description="Waiting between tries.")
     breaker: BreakerConfig = Field(BreakerConfig(), description="Circuit breakers.")
     txlog: TransactionLogConfig = Field(TransactionLogConfig(), description="The transaction log.")
+
+    @field_validator("spark")
+    @classmethod
+    def _names_are_of_spark(cls, spark: dict[str, str]) -> dict[str, str]:
+        for name in spark:
+            if not name.startswith("spark."):
+                raise problem(f"Spark's settings begin with `spark.`; did you mean spark.{name}?", name)
+        return spark
 
 
 class TopicPipelineConfig(Section):
@@ -242,11 +304,16 @@ class ExpiryConfig(Section):
     """Forgetting old snapshots, and deleting the files that only they need."""
 
     enabled: bool = Field(True, description="Whether it runs by itself.")
-    interval_seconds: Seconds = Field(3600.0, description="Time between two runs.")
+    interval_seconds: Seconds = Field(300.0, description="Time between two runs.")
     max_age_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         120.0, description="Snapshots younger than this are kept."
     )
     keep_last: Positive = Field(20, description="Newest snapshots that are always kept.")
+    max_snapshots: Positive = Field(
+        100,
+        description="Most snapshots kept, however young: every commit writes them all down again in the table's "
+        "metadata.",
+    )
 
 
 class OrphansConfig(Section):
@@ -302,8 +369,18 @@ class TopicConfig(Section):
     pipeline: TopicPipelineConfig = Field(TopicPipelineConfig(), description="As `pipeline`, for this topic.")
     table: TableConfig = Field(TableConfig(), description="The topic's base table.")
     derived: dict[str, DerivedTableConfig] = Field(
-        default_factory=dict, description="Further tables by name, each made by a Spark SQL query."
+        default_factory=dict,
+        json_schema_extra=names("table"),
+        description="Further tables by name, each made by a Spark SQL query.",
     )
+
+    @field_validator("derived")
+    @classmethod
+    def _derived_names_are_names(cls, derived: dict[str, DerivedTableConfig]) -> dict[str, DerivedTableConfig]:
+        for name in derived:
+            if not re.fullmatch(r"\w[\w-]*", name):
+                raise problem("cannot be a table: use letters, digits, underscores and dashes", name)
+        return derived
 
 
 class ServerConfig(Section):
@@ -337,9 +414,27 @@ class Config(Section):
     lake: LakeConfig = Field(LakeConfig(), description="Catalog and warehouse.")
     pipeline: PipelineConfig = Field(PipelineConfig(), description="The Spark pipeline.")
     maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
-    topics: dict[str, TopicConfig] = Field(default_factory=dict, description="Settings by topic name.")
+    topics: dict[str, TopicConfig] = Field(
+        default_factory=dict, json_schema_extra=names("topic"), description="Settings by topic name."
+    )
     server: ServerConfig = Field(ServerConfig(), description="The operations endpoint.")
     logging: LoggingConfig = Field(LoggingConfig(), description="Log output.")
 
     def topic(self, name: str) -> TopicConfig:
         return self.topics.get(name, TopicConfig())
+
+    @model_validator(mode="after")
+    def _one_feeder_per_table(self) -> Self:
+        """Two that commit to one table would stop each other at every batch."""
+        seen: dict[str, str] = {}
+        for topic, settings in self.topics.items():
+            name = settings.table.name or topic.replace(".", "_")
+            base = name if "." in name else f"{self.lake.namespace}.{name}"
+            fed: dict[tuple[str, ...], str] = {("topics", topic, "table"): base}
+            for each in settings.derived:
+                fed["topics", topic, "derived", each] = f"{base.rpartition('.')[0]}.{each}"
+            for key, table in fed.items():
+                if table in seen:
+                    raise problem(f"is the table {table}, but so is {seen[table]}; give one another name", *key)
+                seen[table] = ".".join(key)
+        return self

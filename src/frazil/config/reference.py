@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from frazil.config.keys import FILE_SUFFIX, Group, KeyPath, Leaf, dotted, placeholder, tree, variable
+from frazil.config.keys import FILE_SUFFIX, Group, KeyPath, Leaf, dotted, tree, variable
 
 _HEAD = """\
 # Configuration
@@ -19,15 +19,28 @@ _HEAD = """\
 *This page is generated from the types of the settings (`make docs`).*
 
 Frazil reads one YAML file: the one given with `--config`, else `frazil.yaml` in the working directory, else none:
-every key has a default. Relative paths start at the working directory. `frazil config check` says what is wrong with
+nothing needs to be set. Relative paths start at the working directory. `frazil config check` says what is wrong with
 a configuration, `frazil config show` prints the one in force and where each value came from.
 
 Every key can also be set by an environment variable, which wins over the file: `FRAZIL__` and the key's path, joined
 by two underscores, in any case (`FRAZIL__LOG__SYNC=always` is `log.sync: always`). An empty variable counts as not
-set. In place of `<topic>` stands the topic's name: one that the file mentions is matched without regard to case, with
-`_` for every character that is no letter or digit; any other is taken in lower case.
+set. A list is a YAML list, or text with commas (`day(time), bucket(16, id)`: those in parentheses do not separate).
+
+In place of `<topic>` and other names in angle brackets stands a name of your choice. One that the file mentions is
+matched without regard to case, with `_` for every character that is no letter or digit; any other is taken in lower
+case. Names that belong to others get their dots and dashes back:
+
+- below `pipeline.spark`, an underscore is a dot: `FRAZIL__PIPELINE__SPARK__SPARK_MASTER` is `spark.master`;
+- below `lake.properties` and the `properties` of tables, one underscore is a dash and two are a dot, as PyIceberg has
+  it: `FRAZIL__LAKE__PROPERTIES__S3__ACCESS_KEY_ID` is `s3.access-key-id`;
+- below both, a name that begins with a small letter keeps its case (`spark_driver_maxResultSize`), and one that has
+  dots keeps its underscores.
+
+In the file, such a name is one key (`spark.master: local[*]`), and its value may look like a number or a boolean.
 
 A secret can be kept in a file of its own: add `_file` to its key (`_FILE` to its variable) and give the path.
+`frazil config show` and messages hide secrets; below `store.options`, `lake.properties` and `pipeline.spark` that is
+whatever is called a key, a token, a password or the like, and everywhere the password in an address.
 
 An unknown key, an unknown `FRAZIL__…` variable or a wrong value is an error: nothing is ignored.
 """
@@ -40,7 +53,7 @@ def render() -> str:
 def _sections(group: Group, path: KeyPath) -> Iterator[str]:
     rows = {(*path, key): child for key, child in group.children.items() if isinstance(child, Leaf)}
     if isinstance(group.each, Leaf):
-        rows[(*path, placeholder(path))] = group.each
+        rows[(*path, group.placeholder)] = group.each
     if rows:
         title = f"`{dotted(path)}`" if path else "Top level"
         yield f"\n## {title}\n\n{group.description}\n\n"
@@ -51,7 +64,7 @@ def _sections(group: Group, path: KeyPath) -> Iterator[str]:
         if isinstance(child, Group):
             yield from _sections(child, (*path, key))
     if isinstance(group.each, Group):
-        yield from _sections(group.each, (*path, placeholder(path)))
+        yield from _sections(group.each, (*path, group.placeholder))
 
 
 def _row(path: KeyPath, leaf: Leaf, meaning: str) -> str:
@@ -70,8 +83,10 @@ def _allowed(leaf: Leaf) -> str:
 
 
 def _default(leaf: Leaf) -> str:
+    if leaf.required:
+        return "must be given"
     if leaf.default is None:
-        return "not set"
+        return "empty" if leaf.listed else "not set"
     return f"`{leaf.default}`" if isinstance(leaf.default, str) else f"`{json.dumps(leaf.default)}`"
 
 

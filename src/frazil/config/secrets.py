@@ -7,8 +7,6 @@ from pathlib import Path
 from frazil.config.keys import Group, KeyPath, dotted, tree
 from frazil.config.yamlfile import Document, Values, described
 
-HIDDEN = "********"
-
 
 def resolve_secret_files(document: Document) -> None:
     """Replace every `…_file` key of the document by the secret that its file holds."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import yaml
 
-from frazil.config.keys import Group, KeyPath, Leaf, find
+from frazil.config.hiding import HIDDEN, is_secret, masked
+from frazil.config.keys import Group, KeyPath, find
 from frazil.config.load import LoadedConfig
-from frazil.config.secrets import HIDDEN
-
-# Store options are free text; these are the names by which `obstore` knows its secrets.
-_SECRET_OPTION = re.compile(r"secret|token|password|credential|sas|service_account|key(?!.*_id$)", re.IGNORECASE)
 
 
 def as_data(loaded: LoadedConfig) -> dict[str, Any]:
@@ -29,10 +25,9 @@ def as_yaml(loaded: LoadedConfig) -> str:
 def _hide(path: KeyPath, value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _hide((*path, key), below) for key, below in value.items()}
-    node = find(path)
-    secret = isinstance(node, Leaf) and node.secret
-    secret = secret or (path[:2] == ("store", "options") and _SECRET_OPTION.search(path[-1]) is not None)
-    return HIDDEN if secret and value is not None else value
+    if is_secret(path):
+        return value if value is None else HIDDEN
+    return masked(value) if isinstance(value, str) else value
 
 
 def _lines(data: dict[str, Any], path: KeyPath, loaded: LoadedConfig) -> list[str]:

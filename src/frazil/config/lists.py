@@ -1,0 +1,29 @@
+"""Lists as text: `day(time), bucket(16, id)` has two items, for a comma in parentheses does not separate."""
+
+from __future__ import annotations
+
+from frazil.config.keys import Group, Leaf
+from frazil.config.yamlfile import Values
+
+
+def split_lists(group: Group, values: Values) -> None:
+    """Turn text into a list wherever a setting is one, so that file and variable can say it alike."""
+    for key, value in values.items():
+        child = group.child(key)
+        if isinstance(child, Group) and isinstance(value, dict):
+            split_lists(child, value)
+        elif isinstance(child, Leaf) and child.listed and isinstance(value, str):
+            values[key] = split(value)
+
+
+def split(text: str) -> list[str]:
+    items = [""]
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth <= 0:
+            items.append("")
+        else:
+            items[-1] += character
+    # An empty item, as after a last comma, says nothing.
+    return [item.strip() for item in items if item.strip()]

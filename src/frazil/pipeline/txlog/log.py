@@ -1,0 +1,240 @@
+"""The transaction log of one pipeline.
+
+What may be followed by files (`flush_start`) or by a commit request (`commit_start`) is on disk before the call
+returns; everything else is written at once and synced along with the next of those.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from frazil.config.model import MIB, TransactionLogConfig
+from frazil.errors import CheckpointFailed, FrazilError, LogBroken, PartitionLocked, ShutdownError
+from frazil.lake.proposals import Request
+from frazil.lake.ranges import Range
+from frazil.log.world import World
+from frazil.pipeline.txlog.entries import (
+    CommitEnd,
+    CommitStart,
+    Entry,
+    FlushEnd,
+    FlushStart,
+    MaintenanceOp,
+    OffsetMarker,
+)
+from frazil.pipeline.txlog.slot import Slot
+from frazil.pipeline.txlog.state import LastCommit, LastOffset, OpenAttempt, State
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found out about an open attempt."""
+
+    success: bool
+    reason: str
+    snapshot_id: int | None = None
+
+
+class TransactionLog:
+    """Thread-safe. Holds one slot of the data folder until it is closed or the process ends."""
+
+    def __init__(self, data_dir: Path, config: TransactionLogConfig, world: World, slot: Slot) -> None:
+        self.data_dir = data_dir
+        self._config = config
+        self._world = world
+        self._slot = slot
+        self._lock = threading.Lock()
+        self._closed = False
+        self._checkpointed = 0.0
+        self._begin(slot.state)
+
+    @classmethod
+    def open(cls, data_dir: Path, config: TransactionLogConfig, world: World | None = None) -> TransactionLog:
+        """Take the first free slot; what its last process left open is open here."""
+        world = world or World()
+        slot = first_free_slot(data_dir, config, world)
+        try:
+            return cls(data_dir, config, world, slot)
+        except BaseException:
+            slot.close()
+            raise
+
+    @property
+    def slot(self) -> int:
+        return self._slot.number
+
+    @property
+    def world(self) -> World:
+        return self._world
+
+    @property
+    def config(self) -> TransactionLogConfig:
+        return self._config
+
+    # --- what the pipeline did ---------------------------------------------------------------------------
+
+    def offset_marker(self, topic: str, partition: int, offset: int, record_count: int) -> None:
+        self._append(lambda number, ms: OffsetMarker(number, ms, topic, partition, offset, record_count))
+
+    def flush_start(
+        self, topic: str, table: str, attempt: str, *, record_count: int, batch_size: int, ranges: Iterable[Range]
+    ) -> None:
+        """Before the first file of a batch is written."""
+        kept = tuple(ranges)
+        self._append(
+            lambda number, ms: FlushStart(number, ms, topic, table, attempt, record_count, batch_size, kept),
+            synced=True,
+        )
+
+    def commit_start(self, topic: str, table: str, attempt: str, request: Request) -> None:
+        """Before the request is sent."""
+        self._append(lambda number, ms: CommitStart(number, ms, topic, table, attempt, *request), synced=True)
+
+    def commit_end(
+        self,
+        topic: str,
+        table: str,
+        attempt: str,
+        *,
+        success: bool,
+        snapshot_id: int | None = None,
+        reason: str = "",
+        retry: bool = False,
+    ) -> None:
+        """When the outcome is known; with `retry` the attempt stays open, for its files are committed again."""
+        self._append(
+            lambda number, ms: CommitEnd(number, ms, topic, table, attempt, success, snapshot_id, reason, retry)
+        )
+
+    def flush_end(self, topic: str, table: str, attempt: str, *, snapshot_id: int | None, files_created: int) -> None:
+        self._append(lambda number, ms: FlushEnd(number, ms, topic, table, attempt, snapshot_id, files_created))
+
+    def maintenance_op(self, op_type: str, table: str, details: Mapping[str, Any], topic: str | None = None) -> None:
+        self._append(lambda number, ms: MaintenanceOp(number, ms, op_type, table, dict(details), topic))
+
+    def resolve(self, attempt: OpenAttempt, outcome: Outcome) -> None:
+        """Close an open attempt, once nothing of it is left to find out."""
+        self.commit_end(
+            attempt.topic,
+            attempt.table,
+            attempt.attempt,
+            success=outcome.success,
+            snapshot_id=outcome.snapshot_id,
+            reason=outcome.reason,
+        )
+
+    # --- what is known of it -----------------------------------------------------------------------------
+
+    def open_attempts(self) -> list[OpenAttempt]:
+        """Batches that began and are not known to have ended, in the order of their start."""
+        with self._lock:
+            return sorted(self._slot.state.attempts.values(), key=lambda each: (each.started_ms, each.attempt))
+
+    def last_commits(self) -> dict[str, LastCommit]:
+        """The last commit that succeeded, by table."""
+        with self._lock:
+            return dict(self._slot.state.commits)
+
+    def last_offsets(self) -> dict[tuple[str, int], LastOffset]:
+        """The last offset marker, by topic and partition."""
+        with self._lock:
+            return dict(self._slot.state.offsets)
+
+    @property
+    def broken(self) -> str | None:
+        """Why nothing can be written any more, if so."""
+        return self._slot.broken
+
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Start a new file with all that recovery needs."""
+        with self._lock:
+            self._check_open()
+            self._begin(self._slot.state)
+
+    def absorb(self, state: State) -> None:
+        """Take over what another slot left; it is on disk when this returns."""
+        with self._lock:
+            self._check_open()
+            merged = self._slot.state.copy()
+            merged.merge(state)
+            self._begin(merged)
+
+    def _begin(self, state: State) -> None:
+        try:
+            self._slot.begin(self._world.clock.now_ms(), state)
+        except LogBroken:
+            raise
+        except FrazilError as error:
+            raise CheckpointFailed(str(error)) from error
+        self._checkpointed = self._world.clock.monotonic()
+
+    def _checkpoint_if_due(self) -> None:
+        due = (
+            self._slot.entries_since_checkpoint >= self._config.checkpoint_interval_entries
+            or self._slot.size >= self._config.max_file_size_mb * MIB
+            or self._world.clock.monotonic() - self._checkpointed >= self._config.checkpoint_interval_seconds
+        )
+        if not due:
+            return
+        try:
+            self._begin(self._slot.state)
+        except CheckpointFailed as error:
+            # The entry before it is stored, so its caller goes on; the next entry tries again.
+            logger.warning("no checkpoint of the transaction log", extra={"reason": str(error)})
+
+    # --- writing -----------------------------------------------------------------------------------------
+
+    def _append(self, make: Callable[[int, int], Entry], *, synced: bool = False) -> None:
+        with self._lock:
+            self._check_open()
+            number = self._slot.next_number
+            self._slot.append(make(number, self._world.clock.now_ms()))
+            self._checkpoint_if_due()
+        if synced:
+            self._slot.sync(number)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ShutdownError(f"The transaction log in {self._slot.folder} is closed.")
+
+    def close(self) -> None:
+        """End with a checkpoint; the slot is free for others even when that fails."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if self._slot.entries_since_checkpoint:
+                    self._begin(self._slot.state)
+            finally:
+                self._slot.close()
+
+    def __enter__(self) -> TransactionLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def first_free_slot(data_dir: Path, config: TransactionLogConfig, world: World) -> Slot:
+    """The first that no living process holds, so that two pipelines never share a file."""
+    boot = world.boot_id()
+    for number in itertools.count():
+        try:
+            return Slot(data_dir, number, boot, config.max_log_files)
+        except PartitionLocked:
+            continue
+    raise AssertionError("unreachable")
