@@ -1,19 +1,37 @@
-"""Fixtures for all tests: object stores, and the seed of everything random."""
+"""Fixtures for all tests: object stores, catalogs, Spark, and the seed of everything random."""
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil.config.model import Config
 from frazil.log.store import ObjectStore, open_store
 from frazil.log.store.local import LocalStore
 from tests.servers.proxy import Proxy
-from tests.servers.shared import S3Server, shared_s3_server
+from tests.servers.shared import NessieServer, S3Server, shared_nessie, shared_s3_server
+from tests.servers.spark import SparkKeeper
+
+if TYPE_CHECKING:
+    # Importing it takes a while, and most tests do without.
+    from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that use Spark share one worker, and so one JVM."""
+    for item in items:
+        if "spark_keeper" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            # PySpark leaves closing the sockets that results come through to the garbage collector.
+            item.add_marker(pytest.mark.filterwarnings(r"ignore:unclosed <socket.*127\.0\.0\.1:ResourceWarning"))
 
 
 @pytest.fixture
@@ -26,12 +44,16 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """A real S3 server, one for all workers of this run."""
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of this run share."""
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    with shared_s3_server(folder) as server:
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def s3_server(run_folder: Path) -> Iterator[S3Server]:
+    """A real S3 server, one for all workers of this run."""
+    with shared_s3_server(run_folder) as server:
         yield server
 
 
@@ -53,6 +75,26 @@ def s3_proxy(s3_server: S3Server) -> Iterator[Proxy]:
         yield proxy
 
 
+@pytest.fixture(scope="session")
+def nessie(run_folder: Path, s3_server: S3Server) -> Iterator[NessieServer]:
+    """A real Iceberg REST catalog, one for all workers of this run."""
+    with shared_nessie(run_folder, s3_server) as server:
+        yield server
+
+
+@pytest.fixture
+def nessie_proxy(nessie: NessieServer) -> Iterator[Proxy]:
+    """A proxy before the catalog that fails as it is told."""
+    with Proxy(nessie.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace of a catalog that no other test uses."""
+    return f"t{uuid.uuid4().hex}"
+
+
 @pytest.fixture
 def local_store(tmp_path: Path) -> LocalStore:
     return LocalStore(tmp_path / "store")
@@ -63,3 +105,42 @@ def any_store(request: pytest.FixtureRequest) -> ObjectStore:
     """Each kind of store in turn; the same tests must pass on both."""
     store: ObjectStore = request.getfixturevalue(f"{request.param}_store")
     return store
+
+
+@pytest.fixture(scope="session")
+def spark_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """The settings of the shared Spark session: an SQLite catalog and a warehouse in a folder of its own."""
+    return Config(data_dir=tmp_path_factory.mktemp("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark_keeper(spark_config: Config) -> Iterator[SparkKeeper]:
+    keeper = SparkKeeper(spark_config)
+    yield keeper
+    keeper.stop()
+
+
+@pytest.fixture
+def spark_user(spark_keeper: SparkKeeper) -> Iterator[SparkKeeper]:
+    """Collects what a test leaves of PySpark while it is known whose it is."""
+    yield spark_keeper
+    gc.collect()
+
+
+@pytest.fixture
+def spark(spark_user: SparkKeeper) -> SparkSession:
+    """The shared Spark session; a test keeps to a namespace of its own."""
+    return spark_user.shared()
+
+
+@pytest.fixture
+def spark_for(spark_user: SparkKeeper) -> Callable[[Config], SparkSession]:
+    """Gives a session on the lake of other settings. It costs nothing: the JVM is the shared one."""
+    return spark_user.for_lake
+
+
+@pytest.fixture
+def own_spark(spark_user: SparkKeeper) -> Iterator[Callable[..., SparkSession]]:
+    """Starts a JVM of the test's own: `own_spark(config, {"spark.master": …})`. It takes seconds."""
+    yield spark_user.own
+    spark_user.stop()

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import signal
 import socket
-import subprocess
-import sys
 import sysconfig
 import time
 from collections.abc import Sequence
@@ -21,19 +17,15 @@ from obstore import sign
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
+from tests.servers.child import Child, StartFailed
+
 ACCESS_KEY_ID = "frazil"
 SECRET_ACCESS_KEY = "frazil-secret"
 BUCKET = "frazil"
 
 _START_SECONDS = 60.0
-_STOP_SECONDS = 5.0
 _STARTS = 3
 _ROLES = ("master", "volume", "filer", "s3")
-_PR_SET_PDEATHSIG = 1
-
-
-class StartFailed(Exception):
-    """Raised when the server does not become ready; the text ends with its log."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +59,8 @@ class Ports:
 class SeaweedFS:
     """A running server. It dies with the thread that started it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], ports: Ports) -> None:
-        self._process = process
+    def __init__(self, child: Child, ports: Ports) -> None:
+        self._child = child
         self._ports = ports
         self.endpoint = f"http://127.0.0.1:{ports.http[_ROLES.index('s3')]}"
 
@@ -82,7 +74,7 @@ class SeaweedFS:
             if server._ready():
                 return server
             server.stop()
-            failure = (place / "weed.log").read_text(errors="replace")[-4000:]
+            failure = server._child.log()[-4000:]
         raise StartFailed(f"weed server is not ready after {_STARTS} starts. The end of its log:\n{failure}")
 
     @classmethod
@@ -117,29 +109,20 @@ class SeaweedFS:
             "-volume.max=100",
             "-volume.preStopSeconds=0",
         ]
-        with (folder / "weed.log").open("wb") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
-            )
-        return cls(process, ports)
+        return cls(Child(command, folder / "weed.log"), ports)
 
     def create_bucket(self, name: str) -> None:
         store = self._store(name)
         httpx.put(sign(store, "PUT", "", timedelta(minutes=1))).raise_for_status()
 
     def stop(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._child.stop()
         self._ports.remove_sockets()
 
     def _ready(self) -> bool:
         """Whether a first object can be stored: the parts of the server find each other one by one."""
         until = time.monotonic() + _START_SECONDS
-        while self._process.poll() is None and time.monotonic() < until:
+        while self._child.alive and time.monotonic() < until:
             try:
                 self.create_bucket(BUCKET)
                 self._store(BUCKET).put("ready", b"an empty object would need no volume")
@@ -157,8 +140,3 @@ class SeaweedFS:
             client_options={"allow_http": True},
             retry_config={"max_retries": 0},
         )
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""One S3 server for all workers of a test run.
+"""One server of a kind for all workers of a test run.
 
-The first worker starts a keeper process (`python -m tests.servers.shared FOLDER`) that runs the server; every worker
-holds a connection to it. The keeper stops the server when the last connection closes, which the system does also
-for a worker that was killed.
+The first worker that needs it starts a keeper process (`python -m tests.servers.shared FOLDER KIND …`) that runs the
+server; every worker holds a connection to it. The keeper stops the server when the last connection closes, which the
+system does also for a worker that was killed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from frazil.config.model import StoreConfig
-from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY, SeaweedFS, StartFailed
+from frazil.config.model import LakeConfig, StoreConfig
+from tests.servers.child import StartFailed
+from tests.servers.nessie import Nessie
+from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY, SeaweedFS
 
 # How long a keeper waits for the worker that started it.
 _FIRST_SECONDS = 5.0
 _REPOSITORY = Path(__file__).parents[2]
+
+
+class Server(Protocol):
+    @property
+    def endpoint(self) -> str: ...
+
+    def stop(self) -> None: ...
+
+
+_KINDS: Mapping[str, Callable[..., Server]] = {"s3": SeaweedFS.start, "nessie": Nessie.start}
 
 
 @dataclass(frozen=True)
@@ -45,38 +58,84 @@ class S3Server:
         )
 
 
+@dataclass(frozen=True)
+class NessieServer:
+    """The catalog of this run; a test keeps to a namespace of its own."""
+
+    endpoint: str
+    s3_endpoint: str
+
+    @property
+    def uri(self) -> str:
+        """Where Iceberg's REST interface is."""
+        return self.uri_at(self.endpoint)
+
+    @staticmethod
+    def uri_at(endpoint: str) -> str:
+        return f"{endpoint}/iceberg/"
+
+    def properties(self, endpoint: str | None = None) -> dict[str, str]:
+        """The catalog by PyIceberg's names, perhaps through a proxy at `endpoint`."""
+        return {
+            "type": "rest",
+            "uri": self.uri_at(endpoint or self.endpoint),
+            "s3.endpoint": self.s3_endpoint,
+            "s3.region": "us-east-1",
+            "s3.access-key-id": ACCESS_KEY_ID,
+            "s3.secret-access-key": SECRET_ACCESS_KEY,
+            "s3.path-style-access": "true",
+        }
+
+    def config(self, namespace: str, endpoint: str | None = None) -> LakeConfig:
+        return LakeConfig(properties=self.properties(endpoint), namespace=namespace)
+
+
 @contextmanager
 def shared_s3_server(folder: Path) -> Iterator[S3Server]:
-    """The server of this run, running for as long as the context is open; `folder` is the same for all workers."""
-    with (folder / "s3.lock").open("w") as lock:
+    """The S3 server of this run; `folder` is the same for all workers."""
+    with _shared(folder, "s3") as endpoint:
+        yield S3Server(endpoint)
+
+
+@contextmanager
+def shared_nessie(folder: Path, s3: S3Server) -> Iterator[NessieServer]:
+    """The catalog of this run, on its S3 server; `folder` is the same for all workers."""
+    with _shared(folder, "nessie", s3.endpoint) as endpoint:
+        yield NessieServer(endpoint, s3.endpoint)
+
+
+@contextmanager
+def _shared(folder: Path, kind: str, *arguments: str) -> Iterator[str]:
+    """The address of a server, running for as long as the context is open."""
+    with (folder / f"{kind}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        held = _connect(folder) or _start(folder)
-    connection, server = held
+        held = _connect(folder, kind) or _start(folder, kind, *arguments)
+    connection, endpoint = held
     with connection:
-        yield server
+        yield endpoint
 
 
-def _connect(folder: Path) -> tuple[socket.socket, S3Server] | None:
-    note = folder / "s3.json"
+def _connect(folder: Path, kind: str) -> tuple[socket.socket, str] | None:
+    note = folder / f"{kind}.json"
     if not note.exists():
         return None
     found = json.loads(note.read_text())
     try:
         connection = socket.create_connection(("127.0.0.1", found["keeper"]), timeout=5)
         if connection.recv(1):
-            return connection, S3Server(found["endpoint"])
+            return connection, found["endpoint"]
         connection.close()
     except OSError:
         pass
     return None
 
 
-def _start(folder: Path) -> tuple[socket.socket, S3Server]:
-    (folder / "s3.json").unlink(missing_ok=True)
-    log = folder / "s3-keeper.log"
+def _start(folder: Path, kind: str, *arguments: str) -> tuple[socket.socket, str]:
+    (folder / f"{kind}.json").unlink(missing_ok=True)
+    log = folder / f"{kind}-keeper.log"
     with log.open("wb") as output:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "tests.servers.shared", str(folder)],
+            [sys.executable, "-m", "tests.servers.shared", str(folder), kind, *arguments],
             cwd=_REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -84,7 +143,7 @@ def _start(folder: Path) -> tuple[socket.socket, S3Server]:
             start_new_session=True,
         )
     while keeper.poll() is None:
-        held = _connect(folder)
+        held = _connect(folder, kind)
         if held is not None:
             # The keeper outlives this worker when another still needs it, so nobody waits for its end.
             keeper.returncode = 0
@@ -93,16 +152,16 @@ def _start(folder: Path) -> tuple[socket.socket, S3Server]:
     raise StartFailed(log.read_text(errors="replace"))
 
 
-def _keep(folder: Path) -> None:
+def _keep(folder: Path, kind: str, *arguments: str) -> None:
     with (
-        tempfile.TemporaryDirectory(dir=folder, prefix="s3-") as data,
+        tempfile.TemporaryDirectory(dir=folder, prefix=f"{kind}-") as data,
         socket.create_server(("127.0.0.1", 0)) as door,
     ):
-        server = SeaweedFS.start(Path(data))
+        server = _KINDS[kind](Path(data), *arguments)
         try:
-            draft = folder / "s3.json.new"
+            draft = folder / f"{kind}.json.new"
             draft.write_text(json.dumps({"keeper": door.getsockname()[1], "endpoint": server.endpoint}))
-            draft.rename(folder / "s3.json")
+            draft.rename(folder / f"{kind}.json")
             _wait_for_the_last(door)
         finally:
             door.close()
@@ -132,4 +191,4 @@ def _wait_for_the_last(door: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    _keep(Path(sys.argv[1]))
+    _keep(Path(sys.argv[1]), *sys.argv[2:])

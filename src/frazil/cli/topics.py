@@ -1,4 +1,4 @@
-"""`frazil topics list` and `frazil topics describe`."""
+"""`frazil topics list`, `frazil topics describe` and `frazil topics resume`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from frazil.cli.context import GivenContext
 from frazil.cli.naming import existing_topic, reading
 from frazil.cli.output import Format, print_json, print_table
+from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,6 +96,46 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
             for each in partitions
         ],
     )
+
+
+@app.command
+def resume(
+    topic: str,
+    /,
+    *,
+    accept_schema: Annotated[
+        bool, Parameter(negative=(), help="Put columns aside that do not fit the topic.")
+    ] = False,
+    dead_letter: Annotated[
+        bool, Parameter(negative=(), help="Send rows that do not fit to the dead letters.")
+    ] = False,
+    replay: Annotated[bool, Parameter(negative=(), help="Move again what a rollback took away.")] = False,
+    accept: Annotated[bool, Parameter(negative=(), help="Go on with the table as it is.")] = False,
+    recreate: Annotated[bool, Parameter(negative=(), help="Make a table anew that was dropped.")] = False,
+    context: GivenContext,
+) -> None:
+    """Decide what happens to a topic whose pipeline stopped; without a decision, say why it did."""
+    from frazil.lake.catalog import Lake
+    from frazil.pipeline.decisions import Decision, Topic
+
+    config = context.load().config
+    options: dict[Decision, bool] = {
+        "accept-schema": accept_schema,
+        "dead-letter": dead_letter,
+        "replay": replay,
+        "accept": accept,
+        "recreate": recreate,
+    }
+    decisions = [decision for decision, wanted in options.items() if wanted]
+    if len(decisions) > 1:
+        raise ConfigError(f"One decision at a time, not {' and '.join(f'--{each}' for each in decisions)}.")
+    with reading(config) as log:
+        existing_topic(log, topic)
+        about = Topic(config, Lake(config), log.store, topic)
+        if decisions:
+            print(about.decide(decisions[0]))
+        problem = about.problem()
+    print(f"{topic} can go on." if problem is None else f"{topic} is stopped: {problem}")
 
 
 def _partitions(log: Log, topic: str) -> list[PartitionShown]:

@@ -1,0 +1,224 @@
+"""`frazil maintain`: what keeps tables and log small and quick, now rather than on its schedule."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from frazil.cli.context import Context, GivenContext
+from frazil.cli.output import Format, count, print_json, print_table
+from frazil.errors import ConfigError, IcebergError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.config.model import Config
+    from frazil.maintain.report import Amounts, Report
+    from frazil.maintain.workshop import Workshop
+
+app = App(name="maintain")
+
+Names = Annotated[str, Parameter(help="Topics or tables; all by default.")]
+DryRun = Annotated[bool, Parameter(negative=(), help="Only say what would be done.")]
+Output = Annotated[Format, Parameter(help="How to print it.")]
+
+_LEAST_HOURS = 24.0
+_MINUTE = 60.0
+
+
+@app.command
+def compact(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
+    """Join small data files into large ones, where that helps."""
+    _maintain(context, ("compact",), names, dry_run, output)
+
+
+@app.command
+def manifests(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
+    """Join small manifests, so that planning a read stays quick."""
+    _maintain(context, ("manifests",), names, dry_run, output)
+
+
+@app.command
+def expire(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
+    """Forget old snapshots. Files that only they needed are deleted after the grace time."""
+    _maintain(context, ("expire",), names, dry_run, output)
+
+
+@app.command
+def orphans(
+    *names: Names,
+    dry_run: DryRun = False,
+    older_than_hours: Annotated[
+        float | None, Parameter(help="Leave younger files alone; at least 24, by default as the settings say.")
+    ] = None,
+    output: Output = "human",
+    context: GivenContext,
+) -> None:
+    """Delete files of tables that nothing refers to."""
+    # Not a number is not at least anything.
+    if older_than_hours is not None and not older_than_hours >= _LEAST_HOURS:
+        raise ConfigError(
+            f"--older-than-hours: {older_than_hours:g} is too few. A younger file may belong to a commit that is "
+            f"under way; use {_LEAST_HOURS:g} or more."
+        )
+    _maintain(context, ("orphans",), names, dry_run, output, older_than_hours)
+
+
+@app.command
+def retention(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
+    """Drop rows that are past the `retention_days` of their topic."""
+    _maintain(context, ("retention",), names, dry_run, output)
+
+
+@app.command
+def trim(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
+    """Delete segments of the log that all tables have."""
+    _maintain(context, ("trim",), names, dry_run, output)
+
+
+@app.command
+def migrate(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
+    """Bring tables that an older Frazil made up to date."""
+    _maintain(context, ("migrate",), names, dry_run, output)
+
+
+@app.command(name="all")
+def all_(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
+    """Do all of it, in the order that makes sense."""
+    from frazil.maintain.catalogue import NAMES
+
+    _maintain(context, NAMES, names, dry_run, output)
+
+
+def _maintain(
+    context: Context,
+    wanted: Sequence[str],
+    names: Sequence[str],
+    dry_run: bool,
+    output: Format,
+    older_than_hours: float | None = None,
+) -> None:
+    from frazil.maintain.catalogue import all_operations
+    from frazil.maintain.operations import perform
+    from frazil.maintain.targets import find_targets
+
+    config = context.load().config
+    settings = config.maintenance
+    if older_than_hours is not None:
+        changed = settings.orphans.model_copy(update={"older_than_hours": older_than_hours})
+        settings = settings.model_copy(update={"orphans": changed})
+    operations = [each for each in all_operations(settings) if each.name in wanted]
+    with _workshop(config, dry_run) as shop:
+        targets = find_targets(shop.lake, config, names)
+        reports = [
+            perform(shop, operation, target, dry_run)
+            for operation in operations
+            for target in targets
+            if operation.applies(target)
+        ]
+        where = shop.lake.where
+    if output == "json":
+        print_json([report.as_data() for report in reports])
+    elif not targets:
+        print(f"There are no tables of Frazil's in the {where} yet.")
+    else:
+        _print(reports)
+    failed = [report for report in reports if report.outcome == "failed"]
+    if failed:
+        first = failed[0]
+        raise IcebergError(
+            f"{count(len(failed), 'operation')} of {len(reports)} failed. {first.operation} of {first.table}: "
+            f"{first.work.note}"
+        )
+
+
+@contextmanager
+def _workshop(config: Config, dry_run: bool) -> Iterator[Workshop]:
+    """Spark is started when an operation asks for it, and stopped at the end."""
+    from frazil.lake.catalog import Lake
+    from frazil.log.store import open_store
+    from frazil.log.world import World
+    from frazil.maintain.workshop import Workshop
+    from frazil.pipeline.txlog.log import TransactionLog
+
+    world = World()
+    started: list[SparkSession] = []
+
+    def spark() -> SparkSession:
+        from frazil.pipeline.session import start_session
+
+        if not started:
+            _say("starting Spark")
+            started.append(start_session(config, name="frazil-maintain"))
+        return started[0]
+
+    lake = Lake(config)
+    txlog = None if dry_run else TransactionLog.open(config.data_dir, config.pipeline.txlog, world)
+    try:
+        yield Workshop(
+            config=config,
+            lake=lake,
+            store=open_store(config.store, config.data_dir),
+            world=world,
+            spark=spark,
+            txlog=txlog,
+            say=_say,
+        )
+    finally:
+        if started:
+            from frazil.pipeline.session import stop_session
+
+            stop_session()
+        if txlog is not None:
+            txlog.close()
+        lake.close()
+
+
+def _say(text: str) -> None:
+    print(f"frazil: {text} …", file=sys.stderr)
+
+
+def _print(reports: Sequence[Report]) -> None:
+    rows = [
+        (
+            report.operation,
+            report.table,
+            report.outcome,
+            _change(report, "files"),
+            _change(report, "bytes"),
+            _change(report, "rows"),
+            _change(report, "snapshots"),
+            _change(report, "manifests"),
+            _duration(report.seconds),
+            report.work.note,
+        )
+        for report in reports
+    ]
+    columns = ("operation", "table", "", "files", "bytes", "rows", "snapshots", "manifests", "time", "note")
+    used = [number for number in range(len(columns)) if number < 3 or any(row[number] for row in rows)]
+    print_table([columns[each] for each in used], [[row[each] for each in used] for row in rows])
+    for report in reports:
+        for item in report.work.items:
+            print(f"  {report.operation} {report.table}: {item}")
+
+
+def _change(report: Report, what: str) -> str:
+    before, after, removed = (
+        _number(each, what) for each in (report.work.before, report.work.after, report.work.removed)
+    )
+    if before is not None and after is not None:
+        return f"{before:,} → {after:,}" if before != after else f"{before:,}"
+    return f"-{removed:,}" if removed else ""
+
+
+def _number(amounts: Amounts, what: str) -> int | None:
+    value = getattr(amounts, what)
+    return None if value is None else int(value)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < _MINUTE else f"{seconds / _MINUTE:.1f} min"

@@ -1,0 +1,25 @@
+"""`frazil pipeline`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from frazil.cli.context import GivenContext
+from frazil.errors import Interrupted
+from frazil.ops.logging import setup_logging
+
+
+def pipeline(*, context: GivenContext) -> None:
+    """Move what is in the log into Iceberg tables, until SIGTERM or Ctrl-C.
+
+    `frazil serve` does this too; run it alone where the pipeline has a machine of its own.
+    """
+    from frazil.serve import serve_pipeline
+
+    config = context.load().config
+    setup_logging(config.logging)
+    ended_by = asyncio.run(
+        serve_pipeline(config, announce=lambda url: print(f"Pipeline runs; health at {url}/health."))
+    )
+    if ended_by is not None:
+        raise Interrupted(f"stopped by {ended_by.name}")

@@ -1,0 +1,30 @@
+"""Upper bounds of long values, cut to a length: the least short value that is above all that begin alike."""
+
+from __future__ import annotations
+
+_SURROGATES = (0xD800, 0xDFFF)
+_LAST = 0x10FFFF
+
+
+def text_above(value: str, length: int) -> bytes | None:
+    """The bound in UTF-8; None if there is none of that length."""
+    if len(value) <= length:
+        return value.encode()
+    for end in range(length, 0, -1):
+        following = ord(value[end - 1]) + 1
+        if following == _SURROGATES[0]:
+            # These are no characters: they cannot be written in UTF-8.
+            following = _SURROGATES[1] + 1
+        if following <= _LAST:
+            return (value[: end - 1] + chr(following)).encode()
+    return None
+
+
+def bytes_above(value: bytes, length: int) -> bytes | None:
+    """The bound; None if there is none of that length."""
+    if len(value) <= length:
+        return value
+    for end in range(length, 0, -1):
+        if value[end - 1] < 0xFF:
+            return value[: end - 1] + bytes([value[end - 1] + 1])
+    return None

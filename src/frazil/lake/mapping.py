@@ -1,0 +1,145 @@
+"""Batches of a topic become batches of its table.
+
+Columns are matched by name and converted whole. Older batches lack columns or have narrower types: the table's
+missing columns are null. A row that does not fit is set aside with the reason; the others go on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+
+from frazil.errors import TableSchemaMismatch
+from frazil.lake.arrow import arrow_schema
+from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION
+from frazil.lake.conversions import Conversion, Conversions, floor_microseconds, required, rest_of_microseconds
+from frazil.lake.misfits import FAILURES, Misfits, find_faults
+from frazil.lake.types import is_nanoseconds
+
+OnMismatch = Literal["stop", "dead-letter"]
+
+
+class Mapped(NamedTuple):
+    batch: pa.RecordBatch
+    """In the table's Arrow schema; without the rows that do not fit."""
+    misfits: Misfits | None
+
+
+class Mapper:
+    """Maps batches of one topic to one state of its table.
+
+    With `stop` a topic whose types do not fit the table's raises `TableSchemaMismatch`; with `dead-letter` each value
+    is tried, and rows that fail are misfits.
+    """
+
+    def __init__(self, topic_schema: pa.Schema, table_schema: Schema, on_mismatch: OnMismatch = "stop") -> None:
+        self.schema = arrow_schema(table_schema)
+        self._on_mismatch = on_mismatch
+        self._plans: dict[pa.Schema, _Plan] = {}
+        self._plan(topic_schema)
+
+    def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> Mapped:
+        """`offset` is that of the first row."""
+        plan = self._plan(batch.schema)
+        offsets = pa.arange(offset, offset + len(batch))
+        try:
+            return Mapped(plan.apply(batch, partition, offsets), None)
+        except FAILURES as error:
+            faults = plan.faults(batch)
+            if not faults:
+                raise TableSchemaMismatch(
+                    f"Offsets {offset} to {offset + len(batch)} of partition {partition} cannot be mapped to the "
+                    f"table, though each row can be: {error}."
+                ) from error
+        good = pc.invert(pc.is_in(pa.arange(0, len(batch)), value_set=pa.array(faults, pa.int64())))
+        fitting = plan.apply(batch.filter(good), partition, offsets.filter(good))
+        return Mapped(fitting, Misfits.of(batch, offsets, faults))
+
+    def _plan(self, schema: pa.Schema) -> _Plan:
+        if schema not in self._plans:
+            plan = _Plan(schema, self.schema)
+            if plan.problems and self._on_mismatch == "stop":
+                raise TableSchemaMismatch(
+                    f"The topic does not fit its table: {'; '.join(plan.problems)}. Change the table, or let rows "
+                    f"that do not fit go to the dead-letter table: frazil topics resume TOPIC --dead-letter."
+                )
+            self._plans[schema] = plan
+        return self._plans[schema]
+
+
+class _Step(NamedTuple):
+    name: str
+    """The column of the topic; empty for a column that the topic lacks."""
+    change: Conversion
+
+
+class _Plan:
+    """How batches of one schema are mapped."""
+
+    def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
+        self._target = target
+        conversions = Conversions()
+        self._steps: dict[str, _Step] = {}
+        companions = {
+            field.name + NANOSECONDS: field.name
+            for field in source
+            if is_nanoseconds(field.type) and field.name + NANOSECONDS in target.names
+        }
+        present = set(source.names)
+        self._added = {name for name in (PARTITION, OFFSET) if name in target.names and name not in present}
+        for field in target:
+            if field.name in self._added:
+                continue
+            if field.name in present:
+                kind = source.field(field.name).type
+                split = field.name + NANOSECONDS in companions and pa.types.is_timestamp(field.type)
+                if split and field.type.unit == "us" and (kind.tz is None) == (field.type.tz is None):
+                    change = _with_nulls_checked(floor_microseconds(field.type), field)
+                else:
+                    change = conversions.column(kind, field, field.name)
+                self._steps[field.name] = _Step(field.name, change)
+            elif field.name in companions:
+                change = _with_nulls_checked(rest_of_microseconds, field)
+                self._steps[field.name] = _Step(companions[field.name], change)
+            else:
+                self._steps[field.name] = _Step("", conversions.missing(field, field.name))
+        self._refused = [
+            _Step(field.name, refuse)
+            for field in source
+            if field.name not in target.names and (refuse := conversions.unknown(field.type, field.name)) is not None
+        ]
+        self.problems = conversions.problems
+
+    def apply(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> pa.RecordBatch:
+        columns = []
+        for field in self._target:
+            if field.name not in self._added:
+                step = self._steps[field.name]
+                columns.append(step.change(_column(batch, step)))
+            elif field.name == OFFSET:
+                columns.append(offsets.cast(field.type))
+            else:
+                columns.append(pa.repeat(pa.scalar(partition, field.type), len(batch)))
+        for step in self._refused:
+            step.change(_column(batch, step))
+        return pa.RecordBatch.from_arrays(columns, schema=self._target)
+
+    def faults(self, batch: pa.RecordBatch) -> dict[int, str]:
+        """Which rows do not fit, each with the first reason."""
+        found: dict[int, str] = {}
+        named = [(step.name or name, step) for name, step in self._steps.items()]
+        for name, step in [*named, *((step.name, step) for step in self._refused)]:
+            for place, reason in find_faults(_column(batch, step), step.change, name):
+                found.setdefault(place, reason)
+        return found
+
+
+def _column(batch: pa.RecordBatch, step: _Step) -> pa.Array:
+    return batch.column(step.name) if step.name else pa.nulls(len(batch))
+
+
+def _with_nulls_checked(change: Conversion, field: pa.Field) -> Conversion:
+    return change if field.nullable else required(change)

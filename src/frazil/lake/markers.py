@@ -1,0 +1,67 @@
+"""Which tables a topic has had, remembered beside its log.
+
+A catalog cannot tell a table that never was from one that somebody dropped, nor the one that was made from another of
+the same name. The log can: each table that is made leaves a marker, created once and never changed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from uuid import UUID
+
+from pyiceberg.table import Table
+
+from frazil.errors import LogCorrupted, ObjectExists
+from frazil.lake.catalog import Identifier
+from frazil.log import layout
+from frazil.log.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class Marker:
+    number: int
+    identifier: Identifier
+    uuid: UUID
+    role: str
+
+
+def markers(store: ObjectStore, topic: str, identifier: Identifier | None = None) -> list[Marker]:
+    """The markers of a topic, or of one of its tables, oldest first."""
+    found = [_read(store, info.key) for info in store.list(_prefix(topic))]
+    return [marker for marker in found if identifier is None or marker.identifier == identifier]
+
+
+def newest_marker(store: ObjectStore, topic: str, identifier: Identifier) -> Marker | None:
+    return next(reversed(markers(store, topic, identifier)), None)
+
+
+def mark(store: ObjectStore, topic: str, identifier: Identifier, table: Table, role: str) -> None:
+    """Remember that this is the table; nothing happens when the newest marker says so already."""
+    uuid = table.metadata.table_uuid
+    while True:
+        known = markers(store, topic)
+        mine = [marker for marker in known if marker.identifier == identifier]
+        if mine and mine[-1].uuid == uuid:
+            return
+        number = known[-1].number + 1 if known else 1
+        content = {"identifier": list(identifier), "uuid": str(uuid), "role": role}
+        try:
+            store.put_new(f"{_prefix(topic)}{number:010d}.json", json.dumps(content).encode())
+            return
+        except ObjectExists:
+            # Somebody marked a table of this topic at the same moment, perhaps this one.
+            continue
+
+
+def _prefix(topic: str) -> str:
+    return f"{layout.topic_prefix(topic)}tables/"
+
+
+def _read(store: ObjectStore, key: str) -> Marker:
+    try:
+        content = json.loads(bytes(store.get(key)))
+        number = int(key.rpartition("/")[2].removesuffix(".json"))
+        return Marker(number, tuple(content["identifier"]), UUID(content["uuid"]), content["role"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogCorrupted(f"{key} in {store.url} does not say which table it stands for: {error}.") from error

@@ -1,0 +1,70 @@
+"""What a person can decide about a table that was rolled back.
+
+Either decision is an empty snapshot that carries the offsets it leaves the table with, so rows and properties agree
+again, and requests that were sent before it can do nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.table import Table
+
+from frazil.errors import IcebergError, SegmentsGone
+from frazil.lake.catalog import Lake
+from frazil.lake.commit import send
+from frazil.lake.offsets import (
+    OFFSETS,
+    TableState,
+    describe_differences,
+    describe_offsets,
+    history_offsets,
+    named,
+    offset_properties,
+)
+from frazil.lake.proposals import propose
+
+DECISION = "frazil.decision"
+"""Key of the snapshot's summary: `replay` or `accept`."""
+
+
+def replay_table(lake: Lake, table: Table, log_starts: Mapping[int, int]) -> Table:
+    """Set the offsets back to where the table's rows end, so that the log is moved again from there.
+
+    `log_starts` is the first offset that the log of each partition still has; `SegmentsGone` if that is too late. A
+    `CasConflict` means that the table has changed since it was loaded.
+    """
+    rows = _rows(table)
+    offsets = dict.fromkeys(TableState.of(table).offsets, 0) | rows
+    gone = ", ".join(
+        f"partition {partition}: rows up to {offset}, log from {log_starts[partition]}"
+        for partition, offset in sorted(offsets.items())
+        if log_starts.get(partition, 0) > offset
+    )
+    if gone:
+        topic = TableState.of(table).topic
+        raise SegmentsGone(
+            f"table {named(table)} cannot be replayed, the log no longer has the rows: {gone}. "
+            f"`frazil topics resume {topic} --accept` goes on without them"
+        )
+    return _decide(lake, table, "replay", offsets)
+
+
+def accept_table_state(lake: Lake, table: Table) -> Table:
+    """Keep the rows as they are and go on at the offsets of the properties, but never before the end of the rows."""
+    rows, offsets = _rows(table), TableState.of(table).offsets
+    both = {at: max(rows.get(at, 0), offsets.get(at, 0)) for at in rows.keys() | offsets.keys()}
+    return _decide(lake, table, "accept", both)
+
+
+def _rows(table: Table) -> dict[int, int]:
+    """Where the rows end; an error if there is nothing to decide."""
+    rows = history_offsets(table)
+    if rows is None or not describe_differences(rows, TableState.of(table).offsets):
+        raise IcebergError(f"table {named(table)} was not rolled back: its rows and its offsets agree")
+    return rows
+
+
+def _decide(lake: Lake, table: Table, decision: str, offsets: Mapping[int, int]) -> Table:
+    summary = {DECISION: decision, OFFSETS: describe_offsets(offsets)}
+    return send(lake, table, propose(table, (), summary, offset_properties(offsets)))

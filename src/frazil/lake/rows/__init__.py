@@ -1,0 +1,1 @@
+"""The rows of a topic by offsets, from its table and its log, each exactly once."""

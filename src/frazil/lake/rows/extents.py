@@ -1,0 +1,94 @@
+"""What the log of a topic holds now: segments by listing, and the tail where its WAL is on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from frazil.log import layout
+from frazil.log.epochs import Epochs
+from frazil.log.index import SegmentIndex
+from frazil.log.reader import PartitionReader
+from frazil.log.store import ObjectStore
+from frazil.log.topics import TopicSchemas, list_partitions
+from frazil.log.wal.follower import WalTail
+from frazil.log.wal.recovery import wal_files
+
+
+class Sealed(NamedTuple):
+    """A segment as the listing shows it: it ends where the next one starts."""
+
+    first: int
+    end: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Extent:
+    """One partition."""
+
+    start: int = 0
+    sealed_end: int = 0
+    end: int = 0
+    """With the tail, where it can be read."""
+    epochs: Epochs | None = None
+    segments: tuple[Sealed, ...] = ()
+
+    def between(self, start: int, end: int) -> Iterator[Sealed]:
+        """The segments that hold these offsets."""
+        return (each for each in self.segments if each.first < end and each.end > start)
+
+
+NOTHING = Extent()
+
+
+class Extents:
+    """Looks at the log of one topic. Belongs to one thread."""
+
+    def __init__(self, store: ObjectStore, topic: str, data_dir: Path) -> None:
+        self._store = store
+        self._topic = topic
+        self._data_dir = data_dir
+        self._indexes: dict[int, SegmentIndex] = {}
+
+    def look(self, *, tail: bool) -> dict[int, Extent]:
+        """All partitions; with `tail`, also what is not sealed."""
+        partitions = set(list_partitions(self._store, self._topic))
+        if tail:
+            partitions |= self._local()
+        return {partition: self._extent(partition, tail) for partition in sorted(partitions)}
+
+    def _extent(self, partition: int, tail: bool) -> Extent:
+        # The tail first: what leaves it meanwhile is then in the segments.
+        start = end = 0
+        if tail:
+            reader = tail_reader(self._store, self._topic, partition, self._data_dir)
+            if reader is not None:
+                start, _, end, _ = reader.bounds()
+        index = self._indexes.setdefault(partition, SegmentIndex(self._store, self._topic, partition))
+        index.refresh()
+        firsts, newest, sealed_end = index.firsts, index.newest(), index.sealed_end()
+        return Extent(
+            start=firsts[0] if firsts else max(start, index.low),
+            sealed_end=sealed_end,
+            end=max(sealed_end, end),
+            epochs=newest.epochs if newest else None,
+            segments=tuple(Sealed(first, last, index.size(first)) for first, last in pairwise([*firsts, sealed_end])),
+        )
+
+    def _local(self) -> set[int]:
+        folder = layout.wal_root(self._data_dir) / self._topic
+        found = (layout.parse_partition(child.name) for child in folder.iterdir()) if folder.is_dir() else ()
+        return {partition for partition in found if partition is not None}
+
+
+def tail_reader(store: ObjectStore, topic: str, partition: int, data_dir: Path) -> PartitionReader | None:
+    """A reader that joins segments and the WAL on this machine; none if there is no such WAL."""
+    directory = layout.wal_directory(data_dir, topic, partition)
+    if not wal_files(directory):
+        return None
+    tail = WalTail(directory)
+    return PartitionReader(store, TopicSchemas(store, topic), topic, partition, lambda: tail)

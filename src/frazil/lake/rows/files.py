@@ -1,0 +1,82 @@
+"""The files of a table: which of them have rows of given offsets, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, Or
+from pyiceberg.expressions.parser import parse
+from pyiceberg.io import load_file_io
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.metadata import TableMetadata
+
+from frazil.errors import IcebergError
+from frazil.lake.calls import calling
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.offsets import current_snapshot, named
+from frazil.lake.rows.cut import Span
+
+
+def row_filter(spans: Mapping[int, Span] | None) -> BooleanExpression:
+    """Rows of these offsets; all rows for None, also such as did not come from the log."""
+    if spans is None:
+        return AlwaysTrue()
+    wanted: BooleanExpression = AlwaysFalse()
+    for partition, (start, end) in sorted(spans.items()):
+        if start < end:
+            one = parse(f"{PARTITION} == {partition} and {OFFSET} >= {start} and {OFFSET} < {end}")
+            wanted = Or(wanted, one)
+    return wanted
+
+
+def plan_files(table: Table, spans: Mapping[int, Span] | None) -> list[FileScanTask]:
+    """Files of the current snapshot that may have such rows, by the statistics in its manifests."""
+    wanted = row_filter(spans)
+    if isinstance(wanted, AlwaysFalse):
+        return []
+    with calling(f"Planning a read of table {named(table)}"):
+        try:
+            found = table.scan(wanted, snapshot_id=current_snapshot(table).snapshot_id).plan_files()
+            return sorted(found, key=lambda task: task.file.file_path)
+        except ValueError as error:
+            # PyIceberg's word for what it cannot read, equality deletes for one.
+            raise IcebergError(f"Table {named(table)} cannot be read: {error}.") from error
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads files of one table, wherever it is taken to."""
+
+    name: str
+    metadata: TableMetadata
+    properties: dict[str, str] = field(repr=False)
+    """Of its file system."""
+    spans: dict[int, Span] | None
+
+    @classmethod
+    def of(cls, table: Table, spans: dict[int, Span] | None) -> FileReader:
+        # A long history would travel with every part.
+        nothing: dict[str, Any] = {
+            "snapshots": [],
+            "snapshot_log": [],
+            "metadata_log": [],
+            "refs": {},
+            "current_snapshot_id": None,
+        }
+        metadata = table.metadata.model_copy(update=nothing)
+        return cls(named(table), metadata, dict(table.io.properties), spans)
+
+    def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:
+        """The rows with these columns; rows that were deleted from a file are left out."""
+        with calling(f"Reading table {self.name}"):
+            io = load_file_io(self.properties, self.metadata.location)
+            scan = ArrowScan(self.metadata, io, wanted, row_filter(self.spans))
+            for task in files:
+                # What PyIceberg offers to everybody gathers a whole file before it hands out the first batch.
+                deletes = _read_all_delete_files(io, [task])
+                yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)

@@ -1,0 +1,205 @@
+"""Parts of a read, each to be read on its own by whoever gets it: another thread, process or machine.
+
+A part says exactly which rows it has when it is made. Commits, compaction and trimming that come afterwards change
+nothing of it, as long as the files it names exist: that is what the grace times of trimming and expiry are for.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+
+from frazil.config.model import StoreConfig
+from frazil.errors import OffsetOutOfRange, SegmentMissing, SegmentsGone
+from frazil.lake.arrow import arrow_schema
+from frazil.lake.mapping import Mapper, OnMismatch
+from frazil.lake.rows.cut import Span
+from frazil.lake.rows.extents import Sealed, tail_reader
+from frazil.lake.rows.files import FileReader
+from frazil.log import layout
+from frazil.log.segments import read_footer, read_records
+from frazil.log.store import ObjectStore, open_store
+
+BATCH_ROWS = 65_536
+SEAL_SECONDS = 60.0
+"""How long a part waits until records are sealed that are in a WAL on another machine."""
+_LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What rows look like, wherever they come from."""
+
+    schema: Schema
+    """Of all columns: a record of the log is a row only if all of it fits."""
+    on_mismatch: OnMismatch
+    columns: tuple[str, ...]
+    """Those that are wanted, in this order."""
+
+    @property
+    def wanted(self) -> Schema:
+        return Schema(*(self.schema.find_field(name) for name in self.columns))
+
+    @property
+    def arrow(self) -> pa.Schema:
+        return arrow_schema(self.wanted).remove_metadata()
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """Where the records of a topic are."""
+
+    topic: str
+    store: StoreConfig
+    data_dir: Path
+
+    def open(self) -> ObjectStore:
+        return _opened(pickle.dumps(self))
+
+
+@lru_cache(maxsize=16)
+def _opened(place: bytes) -> ObjectStore:
+    """Kept for the next part."""
+    where: LogPlace = pickle.loads(place)
+    return open_store(where.store, where.data_dir)
+
+
+class Part(Protocol):
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The rows, in the schema `Shape.arrow`."""
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """Some files of a table, of those that one snapshot has."""
+
+    reader: FileReader
+    shape: Shape
+    files: tuple[FileScanTask, ...]
+
+    @classmethod
+    def of(
+        cls, table: Table, shape: Shape, files: tuple[FileScanTask, ...], spans: dict[int, Span] | None
+    ) -> TablePart:
+        return cls(FileReader.of(table, spans), shape, files)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        wanted, target = self.shape.wanted, self.shape.arrow
+        for batch in self.reader.read(self.files, wanted):
+            for at in range(0, len(batch), BATCH_ROWS):
+                yield batch.slice(at, BATCH_ROWS).cast(target)
+
+
+@dataclass(frozen=True)
+class SegmentsPart:
+    """Neighbouring segments, or what is wanted of them."""
+
+    place: LogPlace
+    shape: Shape
+    partition: int
+    span: Span
+    segments: tuple[Sealed, ...]
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        store = self.place.open()
+        to_rows = _Rows(self.shape, self.partition)
+        for sealed in self.segments:
+            yield from _segment(store, self.place.topic, self.partition, sealed, self.span, to_rows)
+
+
+@dataclass(frozen=True)
+class TailPart:
+    """Records that were not sealed when the part was made."""
+
+    place: LogPlace
+    shape: Shape
+    partition: int
+    span: Span
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        store = self.place.open()
+        to_rows = _Rows(self.shape, self.partition)
+        reader = tail_reader(store, self.place.topic, self.partition, self.place.data_dir)
+        left = self.span
+        if reader is not None and reader.bounds().end >= left.end:
+            try:
+                for records in reader.read(*left):
+                    yield to_rows(records.batch, records.offset)
+                    left = Span(records.end, left.end)
+            except SegmentsGone:
+                # Sealed, moved and marked for trimming meanwhile; the segments stay for the grace time.
+                pass
+        if not left.rows:
+            return
+        for sealed in self._sealed(store, left):
+            yield from _segment(store, self.place.topic, self.partition, sealed, left, to_rows)
+
+    def _sealed(self, store: ObjectStore, left: Span) -> list[Sealed]:
+        """Segments that have the records, also such as are marked for trimming; waits until they are there."""
+        deadline = time.monotonic() + SEAL_SECONDS
+        while True:
+            found = list(_listed(store, self.place.topic, self.partition, left))
+            at = left.start
+            for each in found:
+                if each.first > at:
+                    break
+                at = each.end
+            if at >= left.end:
+                return found
+            if time.monotonic() >= deadline:
+                raise OffsetOutOfRange(
+                    f"{self.place.topic}/{self.partition}: records {at} to {left.end} are in a WAL on another "
+                    f"machine and were not sealed for {SEAL_SECONDS:.0f} seconds. Read up to what is sealed only, or "
+                    f"read on the writer's machine."
+                )
+            time.sleep(_LOOK_SECONDS)
+
+
+class _Rows:
+    """Records of one partition become rows. Those that do not fit the table are left out: it leaves them out too."""
+
+    def __init__(self, shape: Shape, partition: int) -> None:
+        self._shape = shape
+        self._partition = partition
+        self._mapper: Mapper | None = None
+        self._target = shape.arrow
+
+    def __call__(self, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
+        self._mapper = self._mapper or Mapper(batch.schema, self._shape.schema, self._shape.on_mismatch)
+        rows = self._mapper.map(batch, self._partition, offset).batch
+        return pa.RecordBatch.from_arrays([rows.column(name) for name in self._shape.columns], schema=self._target)
+
+
+def _segment(
+    store: ObjectStore, topic: str, partition: int, sealed: Sealed, span: Span, to_rows: _Rows
+) -> Iterator[pa.RecordBatch]:
+    segment = read_footer(store, layout.segment_key(topic, partition, sealed.first))
+    if segment.end != sealed.end:
+        raise SegmentMissing(
+            f"{topic}/{partition}: the segment at {sealed.first} ends at {segment.end}, but the next one starts at "
+            f"{sealed.end}."
+        )
+    start, end = max(span.start, segment.first), min(span.end, segment.end)
+    rows = read_records(store, segment).slice(start - segment.first, end - start)
+    for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+        yield to_rows(batch, start)
+        start += len(batch)
+
+
+def _listed(store: ObjectStore, topic: str, partition: int, span: Span) -> Iterator[Sealed]:
+    prefix = layout.partition_prefix(topic, partition)
+    firsts = sorted(first for info in store.list(prefix) if (first := layout.parse_segment(info.key)) is not None)
+    below = [first for first in firsts if first <= span.start][-1:]
+    for first in below + [each for each in firsts if span.start < each < span.end]:
+        segment = read_footer(store, layout.segment_key(topic, partition, first))
+        if segment.end > span.start:
+            yield Sealed(segment.first, segment.end, 0)

@@ -1,0 +1,182 @@
+"""Reading a topic: each row asked for is in exactly one part of the plan, and comes from table or log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
+from frazil.config.model import MIB, Config
+from frazil.errors import ConfigError, OffsetOutOfRange, SegmentsGone
+from frazil.lake.catalog import Lake
+from frazil.lake.columns import OFFSET
+from frazil.lake.rows.cut import EARLIEST, LATEST, Bound, Division, Span, divide
+from frazil.lake.rows.files import plan_files
+from frazil.lake.rows.look import Look, Looker, Read
+from frazil.lake.rows.parts import BATCH_ROWS, LogPlace, Part, SegmentsPart, Shape, TablePart, TailPart
+from frazil.log import layout
+
+PART_BYTES = 64 * MIB
+"""About how much a part reads: enough to be worth a task, little enough to be shared among cores."""
+ORDERED_ROWS = 131_072
+"""Offsets of a table that are read and ordered at a time."""
+
+_FROM_START = Bound(EARLIEST)
+_TO_END = Bound(LATEST)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plan:
+    shape: Shape
+    parts: list[Part]
+
+
+class TopicRows:
+    """Belongs to one thread; the parts it plans belong to anybody."""
+
+    def __init__(self, config: Config, topic: str, read: Read = "both", *, lake: Lake | None = None) -> None:
+        self.topic = layout.check_topic(topic)
+        self.mode = read
+        self._place = LogPlace(topic, config.store, config.data_dir.absolute())
+        self.looker = Looker(config, self._place, read, lake or Lake(config))
+
+    def schema(self) -> Schema:
+        """What rows look like now."""
+        return self.looker.look(tail=False).schema
+
+    def plan(
+        self,
+        starts: Bound = _FROM_START,
+        ends: Bound = _TO_END,
+        *,
+        tail: bool = True,
+        columns: Callable[[Schema], Sequence[str]] | None = None,
+    ) -> Plan:
+        """All rows from `starts` to `ends`; without bounds, all there are now.
+
+        What the table has comes from the table, the rest from the log. `columns` chooses among those there are.
+        """
+        look = self.looker.look(tail=tail)
+        self.check_given(look, starts, ends)
+        spans = {partition: self._wanted(look, partition, starts, ends) for partition in look.partitions}
+        whole = starts == _FROM_START and ends == _TO_END
+        divisions = {
+            partition: divide(span, self._committed(look, partition), look.extent(partition).sealed_end)
+            for partition, span in spans.items()
+        }
+        shape = look.shape(columns(look.schema) if columns else None)
+        return Plan(shape, list(self._parts(look, shape, divisions, whole)))
+
+    def plan_spans(
+        self, look: Look, spans: Mapping[int, Span], columns: Callable[[Schema], Sequence[str]] | None = None
+    ) -> Plan:
+        """Exactly these offsets, from the log where it has them, else from the table."""
+        shape = look.shape(columns(look.schema) if columns else None)
+        divisions = {partition: self._divide(look, partition, span) for partition, span in spans.items()}
+        return Plan(shape, list(self._parts(look, shape, divisions, whole=False)))
+
+    def read(self, partition: int, start: int | None = None, end: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows of one partition in the order of their offsets, a moderate number at a time."""
+        look = self.looker.look(tail=True)
+        begin = Bound(EARLIEST, {} if start is None else {partition: start})
+        stop = Bound(LATEST, {} if end is None else {partition: end})
+        self.check_given(look, begin, stop)
+        shape = look.shape(None)
+        table, *rest = self._divide(look, partition, self._wanted(look, partition, begin, stop))
+        for at in range(table.start, table.end, ORDERED_ROWS):
+            piece = Span(at, min(at + ORDERED_ROWS, table.end))
+            found = [batch for part in self._table_parts(look, shape, {partition: piece}) for batch in part.read()]
+            rows = pa.Table.from_batches(found, shape.arrow).sort_by(OFFSET)
+            yield from rows.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)
+        nothing = Span(table.end, table.end)
+        for part in self._parts(look, shape, {partition: Division(nothing, *rest)}, whole=False):
+            yield from part.read()
+
+    def earliest(self, look: Look, partition: int) -> int:
+        """The first offset that may be asked for. Rows of a table may be gone by its retention all the same."""
+        known = self.mode != "log" and partition in look.offsets
+        return 0 if known else look.extent(partition).start
+
+    def latest(self, look: Look, partition: int) -> int:
+        return max(self._committed(look, partition), look.extent(partition).end)
+
+    def _committed(self, look: Look, partition: int) -> int:
+        return look.offsets.get(partition, 0)
+
+    def check_given(self, look: Look, starts: Bound, ends: Bound) -> None:
+        there = look.partitions
+        if unknown := sorted((starts.given.keys() | ends.given.keys()) - set(there)):
+            listed = ", ".join(map(str, there)) or "none"
+            raise ConfigError(f"Topic {self.topic!r} has no partition {unknown[0]}; its partitions: {listed}.")
+
+    def _wanted(self, look: Look, partition: int, starts: Bound, ends: Bound) -> Span:
+        earliest, latest = self.earliest(look, partition), self.latest(look, partition)
+        first, last = starts.of(partition), ends.of(partition)
+        span = Span(
+            {EARLIEST: earliest, LATEST: latest}.get(first, first),
+            {EARLIEST: earliest, LATEST: latest}.get(last, last),
+        )
+        where = f"{self.topic}/{partition}"
+        if span.start < earliest:
+            raise SegmentsGone(f"{where}: asked for offset {span.start}, but the first that is left is {earliest}.")
+        if max(span) > latest:
+            raise OffsetOutOfRange(
+                f"{where}: asked for offsets {span.start} to {span.end}, but rows end at {latest}."
+            )
+        if span.end < span.start:
+            raise ConfigError(f"{where}: the end ({span.end}) is before the start ({span.start}).")
+        return span
+
+    def _divide(self, look: Look, partition: int, span: Span) -> Division:
+        """As `divide`, at a border as low as the log allows."""
+        extent, committed = look.extent(partition), self._committed(look, partition)
+        border = extent.start if span.end <= extent.end else span.end
+        if span.start < min(border, span.end) and committed < min(border, span.end):
+            where = f"{self.topic}/{partition}"
+            if span.end > extent.end:
+                raise OffsetOutOfRange(
+                    f"{where}: offsets {span.start} to {span.end} are not all there any more: the log ends at "
+                    f"{extent.end}, the table at {committed}. Start again from an offset you trust."
+                )
+            raise SegmentsGone(
+                f"{where}: offset {span.start} was trimmed from the log, which starts at {extent.start} now, and the "
+                f"{'table is not to be read' if self.mode == 'log' else f'table ends at {committed}'}."
+            )
+        return divide(span, border, extent.sealed_end)
+
+    def _parts(self, look: Look, shape: Shape, divisions: Mapping[int, Division], whole: bool) -> Iterator[Part]:
+        spans = {partition: division.table for partition, division in divisions.items()}
+        yield from self._table_parts(look, shape, None if whole else spans)
+        for partition, (_, segments, tail) in sorted(divisions.items()):
+            sealed = look.extent(partition).between(*segments) if segments.rows else ()
+            for group in _gathered(sealed, lambda each: each.bytes):
+                span = Span(max(segments.start, group[0].first), min(segments.end, group[-1].end))
+                yield SegmentsPart(self._place, shape, partition, span, tuple(group))
+            if tail.rows:
+                yield TailPart(self._place, shape, partition, tail)
+
+    def _table_parts(self, look: Look, shape: Shape, spans: dict[int, Span] | None) -> Iterator[TablePart]:
+        if look.table is None or self.mode == "log":
+            return
+        files = plan_files(look.table, spans)
+        for group in _gathered(files, lambda task: task.file.file_size_in_bytes):
+            yield TablePart.of(look.table, shape, tuple(group), spans)
+
+
+def _gathered(things: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Neighbours joined until they have about as many bytes as a part should."""
+    group: list[T] = []
+    total = 0
+    for thing in things:
+        if group and total + size(thing) > PART_BYTES:
+            yield group
+            group, total = [], 0
+        group.append(thing)
+        total += size(thing)
+    if group:
+        yield group

@@ -1,0 +1,136 @@
+"""The schema of a topic's table, made from the topic's own.
+
+Each column of the topic is a column of the table; a timestamp with nanoseconds has a companion that holds what
+microseconds leave out; and each row says where in the log it came from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from frazil.errors import SchemaEvolution
+from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION, RESERVED
+from frazil.lake.types import Unmappable, convert_field, is_nanoseconds
+
+FORMAT_VERSION = 2
+"""Of the table format: the newest that all readers know."""
+
+
+def target_schema(topic_schema: pa.Schema) -> Schema:
+    """The schema that a base table of such a topic needs. `SchemaEvolution` names every column that cannot be."""
+    fields, problems = topic_fields(topic_schema)
+    if problems:
+        raise SchemaEvolution(f"No table can hold this topic: {'; '.join(problems)}.")
+    return fresh([*fields, *origin_fields()])
+
+
+def dead_letter_schema() -> Schema:
+    """The schema of the table of rows that could not be read."""
+    return fresh(
+        [
+            NestedField(0, "topic", StringType(), required=True),
+            NestedField(0, "error", StringType(), required=True),
+            NestedField(0, "raw", BinaryType(), required=False),
+            NestedField(0, "schema_version", IntegerType(), required=False),
+            NestedField(0, "failed_at", TimestamptzType(), required=True),
+            *origin_fields(),
+        ]
+    )
+
+
+def arrow_table_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of the rows of a table, with the id of each field in its metadata."""
+    wide = schema_to_pyarrow(schema)
+    return pa.schema([_narrow(field) for field in wide])
+
+
+def origin_fields(required: bool = True) -> list[NestedField]:
+    return [
+        NestedField(0, PARTITION, IntegerType(), required=required, doc="partition of the log"),
+        NestedField(0, OFFSET, LongType(), required=required, doc="offset in that partition"),
+    ]
+
+
+def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[str]]:
+    """The table's columns for those of a topic, without ids, and what is wrong with them.
+
+    Columns that have had only nulls are left out: a type is for ever, and theirs is not known.
+    """
+    fields: list[NestedField] = []
+    problems: list[str] = []
+    for column in topic_schema:
+        try:
+            fields += _columns(column)
+        except Unmappable as error:
+            problems.append(str(error))
+    problems += _name_problems(topic_schema)
+    return fields, problems
+
+
+def fresh(fields: Iterable[NestedField]) -> Schema:
+    """A schema of these fields with ids that count from 1 in the order in which catalogs assign them."""
+    return assign_fresh_schema_ids(Schema(*fields))
+
+
+def _narrow(field: pa.Field) -> pa.Field:
+    """PyIceberg means `string` when it says `large_string`; the log's rows have the former, and need no copy so."""
+    kind = field.type
+    if pa.types.is_large_string(kind):
+        kind = pa.string()
+    elif pa.types.is_large_binary(kind):
+        kind = pa.binary()
+    elif pa.types.is_large_list(kind) or pa.types.is_list(kind):
+        kind = pa.list_(_narrow(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_narrow(kind.key_field), _narrow(kind.item_field))
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_narrow(inner) for inner in kind.fields])
+    return pa.field(field.name, kind, field.nullable, field.metadata)
+
+
+def _columns(column: pa.Field) -> list[NestedField]:
+    required = not column.nullable
+    if is_nanoseconds(column.type):
+        kind = TimestamptzType() if column.type.tz else TimestampType()
+        rest = f"nanoseconds (0 to 999) to add to {column.name}"
+        return [
+            NestedField(0, column.name, kind, required=required),
+            NestedField(0, column.name + NANOSECONDS, IntegerType(), required=required, doc=rest),
+        ]
+    field = convert_field(column, column.name, required)
+    return [field] if field is not None else []
+
+
+def _name_problems(topic_schema: pa.Schema) -> list[str]:
+    taken = {name.lower() for name in (PARTITION, OFFSET)}
+    problems: list[str] = []
+    for name in topic_schema.names:
+        if name.lower() in taken:
+            problems.append(f"column {name!r} has the name of a column that Frazil adds to every row")
+        elif name.lower() in RESERVED:
+            problems.append(f"column {name!r} has a name that Iceberg keeps for itself")
+    for name, count in Counter(name.lower() for name in topic_schema.names).items():
+        if count > 1:
+            alike = [repr(other) for other in topic_schema.names if other.lower() == name]
+            problems.append(f"columns {' and '.join(alike)} differ in case only, which Spark cannot tell apart")
+    present = {name.lower() for name in topic_schema.names}
+    problems += [
+        f"column {(column.name + NANOSECONDS)!r} has the name of the column for the nanoseconds of {column.name!r}"
+        for column in topic_schema
+        if is_nanoseconds(column.type) and (column.name + NANOSECONDS).lower() in present
+    ]
+    return problems

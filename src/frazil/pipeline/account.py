@@ -1,0 +1,89 @@
+"""Committing one attempt, and writing down what becomes of it, in the transaction log and in the metrics."""
+
+from __future__ import annotations
+
+import logging
+from typing import Self
+
+from pyiceberg.table import Table
+
+from frazil.failpoints import failpoint
+from frazil.lake.attempts import Attempt
+from frazil.lake.catalog import dotted
+from frazil.lake.commit import commit_add_files
+from frazil.lake.outcomes import Committed, Outcome
+from frazil.lake.proposals import Request
+from frazil.lake.ranges import Range
+from frazil.pipeline.tools import Tools
+
+logger = logging.getLogger(__name__)
+
+
+class Account:
+    def __init__(self, tools: Tools, topic: str, table: Table, attempt: str) -> None:
+        self._tools = tools
+        self._topic = topic
+        self._table = table
+        self._name = dotted(table.name())
+        self._attempt = attempt
+
+    def __enter__(self) -> Self:
+        self._tools.running.add((self._name, self._attempt))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tools.running.discard((self._name, self._attempt))
+
+    def begin(self, ranges: tuple[Range, ...]) -> None:
+        rows = sum(each.rows for each in ranges)
+        self._tools.txlog.flush_start(
+            self._topic, self._name, self._attempt, record_count=rows, batch_size=0, ranges=ranges
+        )
+
+    def abandon(self, reason: str) -> None:
+        """No request was sent. The files stay until the attempt is cleaned up."""
+        logger.info("a batch is written again", extra={"topic": self._topic, "table": self._name, "reason": reason})
+
+    def commit(self, attempt: Attempt) -> Outcome:
+        outcome = self._tools.ask_catalog(
+            lambda: commit_add_files(
+                self._tools.lake,
+                self._table,
+                attempt,
+                on_request=self._request,
+                clock=self._tools.world.clock.now_ms,
+                pause=self._tools.stopping.wait,
+                rng=self._tools.world.rng,
+            )
+        )
+        failpoint("flush.committed")
+        if isinstance(outcome, Committed):
+            self._committed(attempt, outcome)
+        else:
+            self.abandon(f"the table has changed: {type(outcome).__name__}")
+        return outcome
+
+    def _request(self, request: Request) -> None:
+        self._tools.txlog.commit_start(self._topic, self._name, self._attempt, request)
+        failpoint("flush.commit-started")
+
+    def _committed(self, attempt: Attempt, outcome: Committed) -> None:
+        txlog, metrics = self._tools.txlog, self._tools.metrics
+        txlog.commit_end(self._topic, self._name, self._attempt, success=True, snapshot_id=outcome.snapshot_id)
+        failpoint("flush.commit-ended")
+        for each in attempt.ranges:
+            txlog.offset_marker(self._topic, each.partition, each.end, each.rows)
+            metrics.committed.labels(self._topic, self._name, each.partition).set(each.end)
+        txlog.flush_end(
+            self._topic,
+            self._name,
+            self._attempt,
+            snapshot_id=outcome.snapshot_id,
+            files_created=len(attempt.files),
+        )
+        failpoint("flush.ended")
+        labels = (self._topic, self._name)
+        metrics.commits.labels(*labels).inc()
+        metrics.files.labels(*labels).inc(len(attempt.files))
+        metrics.rows.labels(*labels).inc(sum(file.record_count for file in attempt.files))
+        metrics.bytes.labels(*labels).inc(sum(file.file_size_in_bytes for file in attempt.files))

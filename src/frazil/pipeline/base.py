@@ -1,0 +1,100 @@
+"""The base table of a topic as a mover's sink."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.table import Table
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.errors import TopicNotFound
+from frazil.lake.catalog import dotted
+from frazil.lake.evolution import follow_topic
+from frazil.lake.offsets import TableState, check_history
+from frazil.lake.opening import open_base_table
+from frazil.lake.tables import base_identifier
+from frazil.log.schema import SchemaVersion
+from frazil.log.topics import TopicSchemas
+from frazil.pipeline import results, source
+from frazil.pipeline.batches import Limits
+from frazil.pipeline.dead_letters import DeadLetters
+from frazil.pipeline.extent import check_against_log, log_extents
+from frazil.pipeline.flush import BaseFlush, Batch
+from frazil.pipeline.source import StreamSettings
+from frazil.pipeline.tasks import LogPlace, MoveJob, move_ranges
+from frazil.pipeline.tools import Tools
+
+
+class BaseSink:
+    def __init__(self, tools: Tools, topic: str) -> None:
+        self._tools = tools
+        self._topic = topic
+        self._identifier = base_identifier(tools.config, topic)
+        self._schemas = TopicSchemas(tools.store, topic)
+        place = LogPlace(topic, tools.config.store, tools.config.data_dir.absolute())
+        self.base = BaseFlush(tools, place, self._load, DeadLetters(tools, topic))
+
+    @property
+    def name(self) -> str:
+        return dotted(self._identifier)
+
+    def open(self) -> dict[int, int]:
+        extents = self._tools.ask_store(lambda: log_extents(self._tools.store, self._topic))
+        schema = self._newest_schema().schema
+        table = self._tools.ask_catalog(
+            lambda: open_base_table(
+                self._tools.lake,
+                self._tools.store,
+                self._tools.config,
+                self._topic,
+                schema,
+                log_starts={partition: extent.start for partition, extent in extents.items()},
+                epochs={partition: extent.epoch for partition, extent in extents.items() if extent.epoch},
+            )
+        )
+        check_history(table)
+        state = TableState.of(table)
+        check_against_log(state, extents)
+        return dict(state.offsets)
+
+    def stream(self, spark: SparkSession, starts: dict[int, int], folder: Path) -> DataFrame:
+        config = self._tools.config
+        settings = StreamSettings(
+            topic=self._topic,
+            store=config.store,
+            data_dir=config.data_dir.absolute(),
+            starts=starts,
+            limits=Limits.of(config.pipeline, config.topic(self._topic).pipeline),
+            parallelism=self._tools.parallelism,
+        )
+        settings.save(folder / "settings")
+        return spark.readStream.format(source.FORMAT).option("settings", str(folder / "settings")).load()
+
+    @property
+    def trigger_seconds(self) -> float:
+        return self._tools.config.pipeline.poll_interval_ms / 1000
+
+    def flush(self, batch: Batch, ranges: DataFrame) -> None:
+        self.base.flush(batch, partial(_run, ranges))
+
+    def _newest_schema(self) -> SchemaVersion:
+        newest = self._tools.ask_store(self._schemas.latest)
+        if newest is None:
+            raise TopicNotFound(f"Topic {self._topic!r} has no schema in {self._tools.store.url}.")
+        return newest
+
+    def _load(self) -> tuple[Table, int]:
+        table = self._tools.ask_catalog(lambda: self._tools.lake.load(self._identifier))
+        check_history(table)
+        version, schema = self._newest_schema()
+        return self._evolve(table, schema), version
+
+    def _evolve(self, table: Table, schema: pa.Schema) -> Table:
+        """Columns that the topic got come before the rows that have them."""
+        return self._tools.ask_catalog(lambda: follow_topic(self._tools.lake, table, schema))
+
+
+def _run(ranges: DataFrame, job: MoveJob) -> results.Written:
+    return results.collect(ranges.mapInArrow(partial(move_ranges, job), results.SCHEMA).toArrow())

@@ -1,0 +1,176 @@
+"""When a batch is due, how far it goes in each partition, and how it is shared among tasks.
+
+Only sealed segments are moved. A segment ends where the next one starts, so the listing of a partition and the footer
+of its newest segment tell all there is to know, however long the backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from frazil.config.model import MIB, PipelineConfig, TopicPipelineConfig
+from frazil.errors import SegmentsGone
+from frazil.lake.ranges import Range
+from frazil.log.index import SegmentIndex
+from frazil.log.store import ObjectStore
+from frazil.log.topics import list_partitions
+
+DISCOVERY_SECONDS = 5.0
+"""How often new partitions are looked for."""
+SMALLEST_TASK_BYTES = 4 * MIB
+"""Segments are not shared among tasks below this: starting one more would cost more than it gains."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A batch ends at whichever comes first."""
+
+    seconds: float
+    rows: int
+    bytes: int
+
+    @classmethod
+    def of(cls, pipeline: PipelineConfig, topic: TopicPipelineConfig) -> Limits:
+        return cls(
+            topic.flush_interval_seconds or pipeline.flush_interval_seconds,
+            topic.flush_batch_size or pipeline.flush_batch_size,
+            (topic.max_size_mb or pipeline.max_size_mb) * MIB,
+        )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A segment, or the part of one that is left to be moved."""
+
+    start: int
+    end: int
+    bytes: int
+
+    @property
+    def rows(self) -> int:
+        return self.end - self.start
+
+
+class Backlog:
+    """What is sealed of one partition."""
+
+    def __init__(self, store: ObjectStore, topic: str, partition: int) -> None:
+        self._name = f"{topic}/{partition}"
+        self._index = SegmentIndex(store, topic, partition)
+        self._borders: list[int] = []
+        self._end = 0
+
+    def refresh(self) -> None:
+        self._index.refresh()
+        self._end = self._index.sealed_end()
+        self._borders = [*self._index.firsts, self._end]
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def pieces(self, start: int, end: int) -> Iterator[Piece]:
+        """The segments that hold `[start, end)`, cut to it."""
+        if start < end and start < self._index.start:
+            raise self._index.gone(start)
+        for first, last in pairwise(self._borders):
+            if last > start and first < end:
+                low, high = max(first, start), min(last, end)
+                yield Piece(low, high, self._index.size(first) * (high - low) // max(1, last - first))
+
+    def epoch(self, end: int) -> str:
+        newest = self._index.newest()
+        if newest is None:
+            raise SegmentsGone(f"{self._name}: no segments are left.")
+        return newest.epochs.at(end - 1)
+
+
+class BatchPlanner:
+    """Plans the batches of one topic, one after another. Belongs to one thread."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        topic: str,
+        starts: Mapping[int, int],
+        limits: Limits,
+        parallelism: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._topic = topic
+        self._limits = limits
+        self._parallelism = parallelism
+        self._clock = clock
+        self._positions = dict(starts)
+        self._backlogs: dict[int, Backlog] = {}
+        self._discovered = float("-inf")
+        self._waiting_since: float | None = None
+
+    def next_end(self) -> dict[int, int]:
+        """How far the next batch goes; the end of the last one while none is due."""
+        now = self._clock()
+        self._refresh(now)
+        pieces = {
+            partition: list(backlog.pieces(self._positions.get(partition, 0), backlog.end))
+            for partition, backlog in self._backlogs.items()
+        }
+        rows = sum(piece.rows for run in pieces.values() for piece in run)
+        size = sum(piece.bytes for run in pieces.values() for piece in run)
+        if rows == 0:
+            self._waiting_since = None
+            return dict(self._positions)
+        self._waiting_since = now if self._waiting_since is None else self._waiting_since
+        waited = now - self._waiting_since >= self._limits.seconds
+        if waited or rows >= self._limits.rows or size >= self._limits.bytes:
+            self._take(pieces)
+            self._waiting_since = now
+        return dict(self._positions)
+
+    def _refresh(self, now: float) -> None:
+        if now - self._discovered >= DISCOVERY_SECONDS:
+            for partition in list_partitions(self._store, self._topic):
+                self._backlogs.setdefault(partition, Backlog(self._store, self._topic, partition))
+            self._discovered = now
+        for backlog in self._backlogs.values():
+            backlog.refresh()
+
+    def _take(self, pieces: Mapping[int, list[Piece]]) -> None:
+        """A segment of each partition in turn until the batch is full; there is always room for a first one."""
+        rows, size = self._limits.rows, self._limits.bytes
+        queues = {partition: iter(run) for partition, run in sorted(pieces.items()) if run}
+        while queues and rows > 0 and size > 0:
+            for partition in list(queues):
+                piece = next(queues[partition], None)
+                if piece is None:
+                    del queues[partition]
+                elif rows > 0 and size > 0:
+                    self._positions[partition] = min(piece.end, piece.start + rows)
+                    rows -= piece.rows
+                    size -= piece.bytes
+
+    def tasks(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[Range]:
+        """The batch from `start` to `end`, cut at the borders of segments so that every core has its share."""
+        wanted = {p: list(self._backlogs[p].pieces(start.get(p, 0), end[p])) for p in sorted(end)}
+        total = sum(piece.bytes for run in wanted.values() for piece in run)
+        share = max(SMALLEST_TASK_BYTES, total // self._parallelism)
+        return [
+            Range(partition, low, high, self._backlogs[partition].epoch(high))
+            for partition, run in wanted.items()
+            for low, high in gather(run, share)
+        ]
+
+
+def gather(run: list[Piece], share: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring pieces joined until they have about `share` bytes."""
+    start, size = None, 0
+    for piece in run:
+        if start is not None and size + piece.bytes > share * 1.25:
+            yield start, piece.start
+            start, size = None, 0
+        start = piece.start if start is None else start
+        size += piece.bytes
+    if start is not None:
+        yield start, run[-1].end

@@ -1,0 +1,112 @@
+"""The dead-letter table of a topic: rows that do not fit its base table, with their bytes and the reason."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyiceberg.table import Table
+
+from frazil.errors import TableNotFound
+from frazil.lake.attempts import Attempt
+from frazil.lake.calls import calling
+from frazil.lake.catalog import dotted
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.offsets import TableState, check_history
+from frazil.lake.opening import open_dead_letter_table
+from frazil.lake.outcomes import Committed
+from frazil.lake.ranges import Range
+from frazil.lake.tables import dead_letter_identifier
+from frazil.pipeline.account import Account
+from frazil.pipeline.results import Written
+from frazil.pipeline.tools import Tools
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What the dead-letter table says about the ranges of a batch."""
+
+    table: Table | None = None
+    decided: dict[int, int] = field(default_factory=dict)
+    excluded: dict[int, list[int]] = field(default_factory=dict)
+
+
+class DeadLetters:
+    def __init__(self, tools: Tools, topic: str) -> None:
+        self._tools = tools
+        self._topic = topic
+        self._identifier = dead_letter_identifier(tools.config, topic)
+
+    def look(self, ranges: tuple[Range, ...]) -> Decisions:
+        """Decisions about these ranges; rows are read only where the table is ahead of them."""
+        try:
+            table = self._tools.ask_catalog(lambda: self._tools.lake.load(self._identifier))
+        except TableNotFound:
+            return Decisions()
+        check_history(table)
+        offsets = TableState.of(table).offsets
+        decided = {each.partition: offsets.get(each.partition, 0) for each in ranges}
+        excluded = {
+            each.partition: self._tools.ask_catalog(partial(_offsets, table, each, decided[each.partition]))
+            for each in ranges
+            if decided[each.partition] > each.start
+        }
+        return Decisions(table, decided, excluded)
+
+    def create(self, ranges: tuple[Range, ...]) -> None:
+        """Make the table; it begins where the base table is."""
+        self._tools.ask_catalog(
+            lambda: open_dead_letter_table(
+                self._tools.lake,
+                self._tools.store,
+                self._tools.config,
+                self._topic,
+                offsets={each.partition: each.start for each in ranges},
+                epochs={},
+            )
+        )
+
+    def commit(self, decisions: Decisions, attempt: str, ranges: tuple[Range, ...], written: Written) -> bool:
+        """Whether the letters are in the table; its offset moves to the end of the batch with them."""
+        table = decisions.table
+        assert table is not None
+        state = TableState.of(table)
+        moved = tuple(
+            each._replace(start=decisions.decided[each.partition])
+            for each in ranges
+            if decisions.decided[each.partition] < each.end
+        )
+        with Account(self._tools, self._topic, table, attempt) as account:
+            account.begin(moved)
+            outcome = account.commit(
+                Attempt(
+                    id=attempt,
+                    ranges=moved,
+                    files=written.dead_letters,
+                    table_uuid=state.uuid,
+                    schema_id=state.schema_id,
+                    spec_id=state.spec_id,
+                    application=self._tools.application,
+                    tasks=written.tasks,
+                )
+            )
+        if not isinstance(outcome, Committed):
+            return False
+        self._tools.metrics.dead_letters.labels(self._topic).inc(written.dead_rows)
+        logger.warning(
+            "rows did not fit their table and went to the dead-letter table",
+            extra={"topic": self._topic, "table": dotted(self._identifier), "rows": written.dead_rows},
+        )
+        return True
+
+
+def _offsets(table: Table, moved: Range, decided: int) -> list[int]:
+    """The offsets of the range that are in the table, in order."""
+    end = min(moved.end, decided)
+    wanted = f"{PARTITION} == {moved.partition} and {OFFSET} >= {moved.start} and {OFFSET} < {end}"
+    with calling(f"Reading {dotted(table.name())}"):
+        rows = table.scan(wanted, selected_fields=(OFFSET,)).to_arrow()
+    return sorted(rows[OFFSET].to_pylist())

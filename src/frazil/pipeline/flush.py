@@ -1,0 +1,145 @@
+"""One batch: clip it to what the table still needs, let tasks write it, commit the dead letters, commit the rows.
+
+A batch may be begun many times, by several processes at once, and ends in the table once: each commit names the
+offsets it starts from, and the table takes it only if it is there.
+
+Dead letters are committed first, with offsets of their own. Below its offset the dead-letter table decides: a row
+that is there is left out of the base table, any other must fit. So a kill between the two commits neither loses a row
+nor puts it into both. A batch without dead letters does not touch that table, so it lags behind the base table and
+catches up with the next dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from frazil.errors import FrazilError
+from frazil.failpoints import failpoint
+from frazil.lake.attempts import Attempt, new_attempt
+from frazil.lake.catalog import dotted
+from frazil.lake.mapping import OnMismatch
+from frazil.lake.offsets import TableState
+from frazil.lake.outcomes import Committed
+from frazil.lake.ranges import Range
+from frazil.pipeline.account import Account
+from frazil.pipeline.dead_letters import DeadLetters
+from frazil.pipeline.results import Written
+from frazil.pipeline.tasks import LogPlace, MoveJob, Target
+from frazil.pipeline.tools import Tools
+
+Run = Callable[[MoveJob], Written]
+"""Runs a job in Spark's tasks."""
+
+
+class StartOver(FrazilError):
+    """Raised when the table is not where the stream is, so that the stream must begin again at the table's offset."""
+
+    retryable = True
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the stream says is next."""
+
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+    def left(self, state: TableState) -> tuple[Range, ...]:
+        """What of it the table still needs; the epochs are not known before the records are read."""
+        ranges = []
+        for partition, end in sorted(self.ends.items()):
+            start, needed = self.starts.get(partition, 0), state.offsets.get(partition, 0)
+            if needed < start:
+                raise StartOver(
+                    f"{state.topic}/{partition}: the table needs offset {needed}, but the batch begins at {start}."
+                )
+            if needed < end:
+                ranges.append(Range(partition, needed, end, ""))
+        return tuple(ranges)
+
+
+class BaseFlush:
+    """Moves batches of one topic into its base table."""
+
+    def __init__(
+        self, tools: Tools, place: LogPlace, load: Callable[[], tuple[Table, int]], dead_letters: DeadLetters
+    ) -> None:
+        """`load` gives the table, ready to take records of the topic's newest schema, and the version of that."""
+        self._tools = tools
+        self._place = place
+        self._load = load
+        self._dead_letters = dead_letters
+
+    def flush(self, batch: Batch, run: Run) -> None:
+        """Return when the table is at or past the end of the batch."""
+        started = self._tools.world.clock.monotonic()
+        while True:
+            table, version = self._load()
+            name = dotted(table.name())
+            ranges = batch.left(TableState.of(table))
+            if not ranges:
+                return
+            with self._tools.turns.take(table.name()):
+                done = self._try(table, version, ranges, run)
+            if done:
+                seconds = self._tools.world.clock.monotonic() - started
+                self._tools.metrics.flush_seconds.labels(self._place.topic, name).observe(seconds)
+                return
+            self._tools.metrics.conflicts.labels(self._place.topic, name).inc()
+
+    def _try(self, table: Table, version: int, ranges: tuple[Range, ...], run: Run) -> bool:
+        """Whether the ranges are in the table now; False when it has changed, and they must be looked at again."""
+        attempt = new_attempt(self._tools.world.clock.now_ms(), self._tools.world.rng)
+        with Account(self._tools, self._place.topic, table, attempt) as account:
+            return self._move(table, version, ranges, run, account, attempt)
+
+    def _move(
+        self, table: Table, version: int, ranges: tuple[Range, ...], run: Run, account: Account, attempt: str
+    ) -> bool:
+        dead = self._dead_letters.look(ranges)
+        account.begin(ranges)
+        failpoint("flush.started")
+        written = run(
+            MoveJob(
+                place=self._place,
+                target=Target.of(table, attempt),
+                on_mismatch=on_mismatch(table),
+                schema_version=version,
+                now_ms=self._tools.world.clock.now_ms(),
+                clip={each.partition: each.start for each in ranges},
+                dead_letters=Target.of(dead.table, attempt) if dead.table else None,
+                decided=dead.decided,
+                excluded=dead.excluded,
+            )
+        )
+        failpoint("flush.written")
+        known = tuple(each._replace(epoch=written.epochs[each.partition]) for each in ranges)
+        if written.misfits:
+            account.abandon(f"{written.misfits} rows do not fit the table and need a dead-letter table first")
+            self._dead_letters.create(ranges)
+            return False
+        if written.dead_letters and not self._dead_letters.commit(dead, attempt, known, written):
+            account.abandon("somebody else moved the dead-letter table")
+            return False
+        failpoint("flush.dead-letters-committed")
+        state = TableState.of(table)
+        outcome = account.commit(
+            Attempt(
+                id=attempt,
+                ranges=known,
+                files=written.files,
+                table_uuid=state.uuid,
+                schema_id=state.schema_id,
+                spec_id=state.spec_id,
+                application=self._tools.application,
+                tasks=written.tasks,
+            )
+        )
+        return isinstance(outcome, Committed)
+
+
+def on_mismatch(table: Table) -> OnMismatch:
+    return "dead-letter" if table.properties.get("frazil.on-mismatch") == "dead-letter" else "stop"

@@ -1,0 +1,50 @@
+"""What the pipeline counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class PipelineMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        table = ("topic", "table")
+        self.rows = Counter("frazil_pipeline_rows", "Rows committed to tables.", table, registry=registry)
+        self.bytes = Counter("frazil_pipeline_bytes", "Bytes of data files committed.", table, registry=registry)
+        self.files = Counter("frazil_pipeline_files", "Data files committed.", table, registry=registry)
+        self.commits = Counter("frazil_pipeline_commits", "Commits that succeeded.", table, registry=registry)
+        self.conflicts = Counter(
+            "frazil_pipeline_conflicts",
+            "Batches that somebody else moved first, all or in part.",
+            table,
+            registry=registry,
+        )
+        self.dead_letters = Counter(
+            "frazil_pipeline_dead_letters", "Rows that did not fit their table.", ("topic",), registry=registry
+        )
+        self.failures = Counter(
+            "frazil_pipeline_failures",
+            "Batches that failed and were begun again.",
+            ("topic", "error"),
+            registry=registry,
+        )
+        self.flush_seconds = Histogram(
+            "frazil_pipeline_flush_duration_seconds",
+            "Time from reading a batch to its commit.",
+            table,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.committed = Gauge(
+            "frazil_pipeline_committed_offset",
+            "Next offset that a table needs.",
+            (*table, "partition"),
+            registry=registry,
+        )
+        self.lag = Gauge(
+            "frazil_pipeline_lag_records",
+            "Sealed records that are not in the table yet.",
+            (*table, "partition"),
+            registry=registry,
+        )

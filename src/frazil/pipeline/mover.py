@@ -1,0 +1,181 @@
+"""A mover keeps one streaming query alive: it opens the table, starts the query there, and starts it again after
+failures.
+
+What may pass by itself is tried again with growing pauses. What a person has to decide stops this mover alone; it
+looks again every few seconds whether the decision was made.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from frazil.errors import FrazilError, SparkFailed
+from frazil.ops.health import HEALTHY, Health
+from frazil.pipeline import results
+from frazil.pipeline.flush import Batch, StartOver
+from frazil.pipeline.tools import Tools
+
+logger = logging.getLogger(__name__)
+
+RECHECK_SECONDS = 5.0
+"""How often a mover that is stopped looks whether it may go on."""
+_OURS = re.compile(r"frazil\.errors\.(\w+): (.*?)\s*(?:\n|$)")
+
+
+class Sink(Protocol):
+    """What a mover fills: a table with its own way of making rows from records."""
+
+    @property
+    def name(self) -> str:
+        """The table, for people."""
+
+    def open(self) -> dict[int, int]:
+        """Make the table ready; the offsets at which it goes on."""
+
+    def stream(self, spark: SparkSession, starts: dict[int, int], folder: Path) -> DataFrame:
+        """The stream from there on; its offsets are maps from partition to next offset. `folder` is for its files."""
+
+    @property
+    def trigger_seconds(self) -> float:
+        """How often the stream is asked for a batch."""
+
+    def flush(self, batch: Batch, frame: DataFrame) -> None:
+        """Return when the table has the batch, which `frame` is the stream's own picture of."""
+
+
+@dataclass(frozen=True)
+class Status:
+    problem: FrazilError | None = None
+    failures: int = 0
+    """In a row."""
+
+    def health(self) -> Health:
+        if self.problem is None:
+            return HEALTHY
+        return Health("degraded", str(self.problem))
+
+
+class Mover:
+    def __init__(self, spark: SparkSession, tools: Tools, topic: str, sink: Sink, scratch: Path) -> None:
+        self.topic = topic
+        self.sink = sink
+        self.status = Status()
+        self._spark = spark
+        self._tools = tools
+        self._scratch = scratch
+        self._failure: FrazilError | None = None
+        self._query: StreamingQuery | None = None
+        self._busy = threading.Lock()
+        self._thread = threading.Thread(target=self._live, name=f"mover-{sink.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Let a batch that is being moved end, then end the query. The tools' `stopping` is set already."""
+        if self._busy.acquire(timeout=timeout):
+            self._busy.release()
+        query = self._query
+        if query is not None:
+            _quietly(query.stop)
+        self._thread.join(timeout)
+
+    def _live(self) -> None:
+        while not self._tools.stopping.is_set():
+            try:
+                self._move()
+            except StartOver as again:
+                logger.info("starting over", extra={"topic": self.topic, "reason": str(again)})
+            except FrazilError as error:
+                self._tools.stopping.wait(self._failed(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, this topic goes on and health tells
+                self._tools.stopping.wait(self._failed(SparkFailed(f"{type(error).__name__}: {error}")))
+
+    def _failed(self, error: FrazilError) -> float:
+        """Remember and say it once; how long to wait."""
+        failures = self.status.failures + 1
+        if str(error) != str(self.status.problem):
+            logger.error("not moving", extra={"topic": self.topic, "table": self.sink.name, "reason": str(error)})
+        self._tools.metrics.failures.labels(self.topic, type(error).__name__).inc()
+        self.status = Status(error, failures)
+        return self._tools.backoff.delay(failures, self._tools.world.rng) if error.retryable else RECHECK_SECONDS
+
+    def _move(self) -> None:
+        starts = self.sink.open()
+        folder = Path(tempfile.mkdtemp(prefix="query-", dir=self._scratch))
+        try:
+            self._follow(starts, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _follow(self, starts: dict[int, int], folder: Path) -> None:
+        self._failure = None
+        checkpoint = folder / "checkpoint"
+        self._query = (
+            self.sink.stream(self._spark, starts, folder)
+            .writeStream.foreachBatch(partial(self._on_batch, starts, checkpoint))
+            .queryName(self.sink.name)
+            .option("checkpointLocation", checkpoint.as_uri())
+            .trigger(processingTime=f"{round(self.sink.trigger_seconds * 1000)} milliseconds")
+            .start()
+        )
+        if self.status.problem is not None and not self.status.problem.retryable:
+            self.status = Status()
+        try:
+            self._query.awaitTermination()
+        except PySparkException as error:
+            raise self._failure or told(error) from error
+
+    def _on_batch(self, starts: dict[int, int], checkpoint: Path, frame: DataFrame, number: int) -> None:
+        with self._busy:
+            if self._tools.stopping.is_set():
+                return
+            try:
+                first = read_offsets(checkpoint, number - 1) if number else starts
+                self.sink.flush(Batch(first, read_offsets(checkpoint, number)), frame)
+                self.status = Status()
+            except FrazilError as error:
+                self._failure = error
+                raise
+            except PySparkException as error:
+                self._failure = told(error)
+                raise
+
+
+def read_offsets(checkpoint: Path, number: int) -> dict[int, int]:
+    """Where a batch ends, as Spark wrote it down before it began: the last line of its entry in the offset log."""
+    entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+    return {int(partition): offset for partition, offset in json.loads(entry[-1]).items()}
+
+
+def told(error: PySparkException) -> FrazilError:
+    """What an error of Spark's is about: one of ours if it carries one, else its first line."""
+    text = str(error)
+    for kind, message in _OURS.findall(text):
+        ours = results.found(kind, message)
+        if ours is not None:
+            return ours
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    return SparkFailed(first[:500])
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    """A query that is gone need not be stopped."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - Py4J raises what it likes when the JVM is gone
+        logger.debug("stopping a query", extra={"reason": str(error)})

@@ -1,0 +1,150 @@
+"""The pipeline: one Spark session, one transaction log, a mover for each table that a topic feeds."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+from pyspark.sql import SparkSession
+
+from frazil.config.model import Config
+from frazil.errors import FrazilError
+from frazil.lake.catalog import Lake, dotted
+from frazil.lake.tables import base_identifier
+from frazil.log.store import open_store
+from frazil.log.topics import list_topics
+from frazil.log.world import World
+from frazil.ops.breaker import BreakerCollector, CircuitBreaker
+from frazil.ops.health import HEALTHY, Health
+from frazil.ops.retry import backoff_of
+from frazil.pipeline.base import BaseSink
+from frazil.pipeline.leftovers import Leftovers
+from frazil.pipeline.metrics import PipelineMetrics
+from frazil.pipeline.mover import Mover, Sink
+from frazil.pipeline.session import start_session, stop_session
+from frazil.pipeline.source import RangeSource
+from frazil.pipeline.tools import Tools
+from frazil.pipeline.txlog.log import TransactionLog
+
+logger = logging.getLogger(__name__)
+
+DISCOVERY_SECONDS = 2.0
+"""How often new topics are looked for."""
+
+
+class Pipeline:
+    """Belongs to the thread that runs it; `health` may be asked from any."""
+
+    def __init__(self, config: Config, registry: CollectorRegistry, world: World | None = None) -> None:
+        self._config = config
+        self._world = world or World()
+        breaker = config.pipeline.breaker
+        self._catalog_breaker = CircuitBreaker("catalog", breaker, self._world.clock)
+        self._store_breaker = CircuitBreaker("store", breaker, self._world.clock)
+        registry.register(BreakerCollector((self._catalog_breaker, self._store_breaker)))
+        self._metrics = PipelineMetrics(registry)
+        self._movers: dict[str, Mover] = {}
+        self._starting: str | None = "starting"
+        self._problem: FrazilError | None = None
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Move what there is and what comes, until `stop`. Raises when it cannot even begin."""
+        scratch = Path(tempfile.mkdtemp(prefix="frazil-pipeline-"))
+        txlog = TransactionLog.open(self._config.data_dir, self._config.pipeline.txlog, self._world)
+        spark: SparkSession | None = None
+        try:
+            lake = Lake(self._config)
+            self._await_catalog(lake)
+            spark = start_session(self._config)
+            spark.dataSource.register(RangeSource)
+            tools = Tools(
+                config=self._config,
+                lake=lake,
+                store=open_store(self._config.store, self._config.data_dir),
+                txlog=txlog,
+                world=self._world,
+                metrics=self._metrics,
+                catalog_breaker=self._catalog_breaker,
+                store_breaker=self._store_breaker,
+                application=spark.sparkContext.applicationId,
+                parallelism=spark.sparkContext.defaultParallelism,
+                stopping=self._stopping,
+            )
+            self._starting = None
+            logger.info("pipeline runs", extra={"catalog": lake.where, "spark": tools.application})
+            self._watch(spark, tools, scratch)
+        finally:
+            self._stop_movers()
+            if spark is not None:
+                stop_session()
+            txlog.close()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def failed(self, error: FrazilError) -> None:
+        """What `run` ended with, for the last report."""
+        self._problem = error
+
+    def stop(self) -> None:
+        """Ask `run` to end, from any thread: batches that are being moved are finished."""
+        self._stopping.set()
+
+    def health(self) -> dict[str, Health]:
+        found = {breaker.name: breaker.health() for breaker in (self._catalog_breaker, self._store_breaker)}
+        if self._problem is not None:
+            return found | {"pipeline": Health("unhealthy", str(self._problem))}
+        if self._starting is not None:
+            return found | {"pipeline": Health("degraded", self._starting)}
+        problems = {
+            name: mover.status.problem for name, mover in sorted(self._movers.items()) if mover.status.problem
+        }
+        reason = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
+        return found | {"pipeline": Health("degraded", reason) if problems else HEALTHY}
+
+    def _await_catalog(self, lake: Lake) -> None:
+        """Wait for a catalog that does not answer, and say so; one that refuses us is an error at once."""
+        failed = 0
+        while not self._stopping.is_set():
+            try:
+                with self._catalog_breaker:
+                    lake.check()
+                self._problem = None
+                return
+            except FrazilError as error:
+                if not error.retryable:
+                    raise
+                if self._problem is None:
+                    logger.error("the catalog cannot be reached; trying on", extra={"reason": str(error)})
+                    self._problem = error
+            self._stopping.wait(backoff_of(self._config.pipeline.retry).delay(failed, self._world.rng))
+            failed += 1
+
+    def _watch(self, spark: SparkSession, tools: Tools, scratch: Path) -> None:
+        leftovers = Leftovers(tools)
+        while not self._stopping.is_set():
+            try:
+                with self._store_breaker:
+                    topics = list_topics(tools.store)
+                for topic in topics:
+                    if dotted(base_identifier(self._config, topic)) not in self._movers:
+                        self._begin(topic, BaseSink(tools, topic), spark, tools, scratch)
+                leftovers.clean()
+            except FrazilError as error:
+                # What may pass is told by the breaker's health, what does not by the log.
+                logger.warning("cannot look for topics", extra={"reason": str(error)})
+            self._stopping.wait(DISCOVERY_SECONDS)
+
+    def _begin(self, topic: str, sink: Sink, spark: SparkSession, tools: Tools, scratch: Path) -> None:
+        mover = Mover(spark, tools, topic, sink, scratch)
+        self._movers[sink.name] = mover
+        mover.start()
+        logger.info("moving", extra={"topic": topic, "table": sink.name})
+
+    def _stop_movers(self) -> None:
+        self._stopping.set()
+        for mover in self._movers.values():
+            mover.stop(self._config.server.shutdown_timeout_seconds)

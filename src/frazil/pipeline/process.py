@@ -1,0 +1,86 @@
+"""The process that the pipeline runs in, a child of `frazil serve` or `frazil pipeline`.
+
+It gets its settings on its standard input, where credentials are safe, and ends when that does: its parent is gone
+then, whatever became of it. On its standard output it says how it is, one JSON line at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import NoReturn
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from frazil.config.model import Config
+from frazil.errors import FrazilError
+from frazil.ops.health import Health
+from frazil.ops.logging import setup_logging
+from frazil.pipeline.pipeline import Pipeline
+from frazil.pipeline.report import Report, settings_from
+
+REPORT_SECONDS = 1.0
+METRICS_SECONDS = 5.0
+
+
+def main() -> NoReturn:
+    config = settings_from(sys.stdin.buffer.readline())
+    setup_logging(config.logging)
+    code = 0
+    try:
+        run(config)
+    except FrazilError as error:
+        # The parent has heard it in the last report, and tells people.
+        code = error.exit_code
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def run(config: Config) -> None:
+    registry = CollectorRegistry()
+    pipeline = Pipeline(config, registry)
+    signal.signal(signal.SIGTERM, lambda *_: pipeline.stop())
+    threading.Thread(target=_watch_parent, args=(pipeline,), name="parent", daemon=True).start()
+    ended = threading.Event()
+    reporter = threading.Thread(target=_report, args=(pipeline, registry, ended), name="reports", daemon=True)
+    reporter.start()
+    try:
+        pipeline.run()
+    except FrazilError as error:
+        pipeline.failed(error)
+        raise
+    finally:
+        ended.set()
+        reporter.join()
+
+
+def _watch_parent(pipeline: Pipeline) -> None:
+    """The read ends when the parent does."""
+    sys.stdin.buffer.read()
+    pipeline.stop()
+
+
+def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Event) -> None:
+    said: dict[str, Health] | None = None
+    metrics_due = 0.0
+    while True:
+        last = ended.wait(REPORT_SECONDS)
+        now, health = time.monotonic(), pipeline.health()
+        metrics = generate_latest(registry).decode() if last or now >= metrics_due else None
+        if metrics is not None:
+            metrics_due = now + METRICS_SECONDS
+        if metrics is not None or health != said:
+            said = health
+            try:
+                os.write(sys.stdout.fileno(), (Report(health, metrics).to_line() + "\n").encode())
+            except BrokenPipeError:
+                return
+        if last:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""All settings of the Spark session: what Frazil needs, the lake's catalog, then what the user says."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from frazil.config.model import Config
+
+# These hold lists: what the user adds stands beside what Frazil needs, not instead of it.
+_LISTS = {
+    "spark.sql.extensions": ",",
+    "spark.jars": ",",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.executor.extraClassPath": os.pathsep,
+    "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
+}
+
+FAIR_POOLS = """\
+<allocations>
+  <pool name="default"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+</allocations>
+"""
+
+
+class Master:
+    """What `spark.master` means for this machine."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", url)
+        local = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?", url)
+        self.is_local_cluster = cluster is not None
+        self.on_this_machine = cluster is not None or local is not None
+        self.cores: int | None = None
+        if cluster is not None:
+            self.cores = int(cluster[1]) * int(cluster[2])
+        elif local is not None:
+            self.cores = len(os.sched_getaffinity(0)) if local[1] == "*" else int(local[1] or 1)
+
+
+def master_of(config: Config, extra: Mapping[str, str]) -> Master:
+    return Master(extra.get("spark.master") or config.pipeline.spark.get("spark.master") or "local[*]")
+
+
+def session_settings(
+    config: Config,
+    catalog: Mapping[str, str],
+    extra: Mapping[str, str],
+    *,
+    name: str,
+    folder: Path,
+    jars: Sequence[Path],
+) -> dict[str, str]:
+    """Everything Spark is told; `folder` is the session's own and has what the settings name in it."""
+    master = master_of(config, extra)
+    ours = _defaults(master, name, folder) | _class_path(master, jars)
+    return _merge(_merge(_merge(ours, catalog), config.pipeline.spark), extra)
+
+
+def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
+    # Spark's own files go where Java's do, unless `spark.local.dir` says otherwise.
+    temporary = f'"-Djava.io.tmpdir={folder / "tmp"}"'
+    driver = (
+        temporary,
+        f'"-Dlog4j2.configurationFile=file:{folder / "log4j2.properties"}"',
+        f'"-Dderby.system.home={folder / "derby"}"',
+        # A driver without memory is of no use to anybody: it goes, and is started again.
+        "-XX:+ExitOnOutOfMemoryError",
+    )
+    settings = {
+        "spark.master": master.url,
+        "spark.app.name": name,
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": " ".join(driver),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.python.worker.reuse": "true",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
+        # Checkpoints are thrown away at every start, so their history is of no use.
+        "spark.sql.streaming.minBatchesToRetain": "2",
+        "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "10",
+    }
+    if master.on_this_machine:
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.extraJavaOptions": temporary,
+        }
+    if master.cores is not None:
+        settings["spark.sql.shuffle.partitions"] = str(master.cores)
+    return settings
+
+
+def _class_path(master: Master, jars: Sequence[Path]) -> dict[str, str]:
+    """Other machines are sent the jars; on this one, `spark.jars` would copy each of them at every start."""
+    if not jars:
+        return {}
+    if not master.on_this_machine:
+        return {"spark.jars": ",".join(map(str, jars))}
+    path = os.pathsep.join(map(str, jars))
+    return {"spark.driver.extraClassPath": path, "spark.executor.extraClassPath": path}
+
+
+def _merge(settings: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
+    merged = dict(settings)
+    for key, value in over.items():
+        separator = _LISTS.get(key)
+        both = separator is not None and key in merged
+        merged[key] = f"{merged[key]}{separator}{value}" if both else value
+    return merged

@@ -1,0 +1,89 @@
+"""What Spark's JVM says, as log records of Frazil: one line each, warnings and worse, in the format of the others."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import deque
+from typing import IO
+
+logger = logging.getLogger("frazil.spark")
+
+_LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG,
+}
+_REMEMBERED = 100
+
+# Said by Java itself, before any of its settings count; Spark's launcher asks for that module.
+_NOISE = "WARNING: Using incubator modules"
+
+# Java's last words after it has told what is wrong.
+_SAYS_NOTHING = ("Error: Could not create the Java", "Error: A fatal exception has occurred", "\tat ", "at ")
+_CAUSE = re.compile(r"Exception\b|Error\b")
+_PREFIX = re.compile(r'^(Exception in thread "[^"]*" )?([\w.$]+(Exception|Error): )?')
+
+# Each of these warns of something that is as it should be here.
+_QUIET = (
+    "org.apache.hadoop.util.NativeCodeLoader",
+    "org.apache.spark.sql.catalyst.util.SparkStringUtils",
+    "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
+)
+
+LOG4J = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.alwaysWriteExceptions = false
+appender.out.layout.pattern = %level\\t%logger{1}\\t%replace{%msg %throwable{short.message}}{\\\\s+}{ }%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+""" + "".join(
+    f"logger.quiet{number}.name = {name}\nlogger.quiet{number}.level = error\n" for number, name in enumerate(_QUIET)
+)
+
+
+class LogRelay:
+    """Reads the JVM's output until it ends. A pipe that nobody reads would stop the JVM once it is full."""
+
+    def __init__(self, output: IO[bytes]) -> None:
+        self._output = output
+        self._last: deque[str] = deque(maxlen=_REMEMBERED)
+        self._thread = threading.Thread(target=self._run, name="spark-log", daemon=True)
+        self._thread.start()
+
+    def cause(self) -> str:
+        """The line that tells best why the JVM ended."""
+        self._thread.join(timeout=5)
+        lines = [line for line in self._last if not line.startswith(_SAYS_NOTHING)]
+        told = next((line for line in lines if _CAUSE.search(line)), lines[-1] if lines else "it said nothing")
+        return _PREFIX.sub("", told).rstrip(".")
+
+    def close(self) -> None:
+        """To be called once the JVM has ended."""
+        self._thread.join(timeout=5)
+        self._output.close()
+
+    def _run(self) -> None:
+        for raw in self._output:
+            line = raw.decode(errors="replace").rstrip()
+            if not line or line.startswith(_NOISE):
+                continue
+            level, name, text = _parts(line)
+            self._last.append(text)
+            logger.log(level, text, extra={"source": name} if name else None)
+
+
+def _parts(line: str) -> tuple[int, str, str]:
+    """Level, logger and message; a line that is not from the JVM's logging (a Python worker's) is all message."""
+    parts = line.split("\t", 2)
+    if len(parts) == 3 and parts[0] in _LEVELS:
+        return _LEVELS[parts[0]], parts[1], parts[2].strip()
+    return logging.INFO, "", line

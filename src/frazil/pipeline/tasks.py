@@ -1,0 +1,181 @@
+"""What runs inside Spark's tasks: records of the log become data files of a table."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+
+from frazil.config.model import StoreConfig
+from frazil.errors import DeadLetterMissing, FrazilError
+from frazil.failpoints import failpoint
+from frazil.lake.attempts import attempt_folder
+from frazil.lake.columns import OFFSET
+from frazil.lake.datafiles import DataFileWriter
+from frazil.lake.mapping import Mapper, OnMismatch
+from frazil.lake.misfits import Misfits, dead_letter_batch, exclude
+from frazil.lake.ranges import Range
+from frazil.log.reader import PartitionReader
+from frazil.log.store import ObjectStore, open_store
+from frazil.log.topics import TopicSchemas
+from frazil.pipeline.results import TaskReport
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """Where the records are."""
+
+    topic: str
+    store: StoreConfig
+    data_dir: Path
+
+    def reader(self, partition: int) -> PartitionReader:
+        store, schemas = _opened(pickle.dumps(self))
+        return PartitionReader(store, schemas, self.topic, partition)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table as a task needs it."""
+
+    metadata_json: str
+    properties: dict[str, str]
+    """Of its file system."""
+    attempt: str
+
+    @classmethod
+    def of(cls, table: Table, attempt: str) -> Target:
+        return cls(table.metadata.model_dump_json(), dict(table.io.properties), attempt)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        return TableMetadataUtil.parse_raw(self.metadata_json)
+
+    def writer(self, task: int) -> DataFileWriter:
+        metadata = self.metadata
+        folder = attempt_folder(metadata.location, self.attempt)
+        return DataFileWriter(self.io, metadata, folder, task)
+
+    @property
+    def io(self) -> FileIO:
+        return load_file_io(self.properties, self.metadata.location)
+
+
+@dataclass(frozen=True)
+class MoveJob:
+    """Everything a task has to know to move its ranges."""
+
+    place: LogPlace
+    target: Target
+    on_mismatch: OnMismatch
+    schema_version: int
+    """Of the topic."""
+    now_ms: int
+    clip: dict[int, int]
+    """What the table has already: nothing below these offsets is written again."""
+    dead_letters: Target | None = None
+    """Where rows go that do not fit; without it they are only counted."""
+    decided: dict[int, int] = field(default_factory=dict)
+    """Below these offsets the dead-letter table has decided which rows fit."""
+    excluded: dict[int, list[int]] = field(default_factory=dict)
+    """The rows below `decided` that are in the dead-letter table."""
+
+
+def move_ranges(job: MoveJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of a task: ranges come in, a report goes out."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    ranges = [Range(**row) for batch in batches for row in batch.to_pylist()]
+    # The id is unique within the application, so that a task that is tried again never meets its own file.
+    yield move(job, context.taskAttemptId(), ranges)
+
+
+def move(job: MoveJob, task: int, ranges: list[Range]) -> pa.RecordBatch:
+    """Write the files of one task; its report."""
+    report = TaskReport(task)
+    if ranges:
+        try:
+            _Move(job, report).run(ranges)
+        except FrazilError as error:
+            report.failed(error)
+    return report.batch()
+
+
+class _Move:
+    def __init__(self, job: MoveJob, report: TaskReport) -> None:
+        self._job = job
+        self._report = report
+        self._schema = job.target.metadata.schema()
+        self._files = job.target.writer(report.task)
+        self._dead = job.dead_letters.writer(report.task) if job.dead_letters else None
+
+    def run(self, ranges: list[Range]) -> None:
+        try:
+            for each in ranges:
+                self._range(each)
+            failpoint("task.before-close")
+            for file in self._files.close():
+                self._report.file(file)
+            for file in self._dead.close() if self._dead else ():
+                self._report.dead_letters(file)
+        except BaseException:
+            self._files.abort()
+            if self._dead:
+                self._dead.abort()
+            raise
+        failpoint("task.files-written")
+
+    def _range(self, moved: Range) -> None:
+        start = max(moved.start, self._job.clip.get(moved.partition, 0))
+        if start >= moved.end:
+            return
+        failpoint("task.before-read")
+        mapper: Mapper | None = None
+        gone = pa.array(self._job.excluded.get(moved.partition, ()), pa.int64())
+        rows = 0
+        for records in self._job.place.reader(moved.partition).read(start, moved.end):
+            mapper = mapper or Mapper(records.batch.schema, self._schema, self._job.on_mismatch)
+            mapped = mapper.map(records.batch, moved.partition, records.offset)
+            self._files.write(exclude(mapped.batch, gone))
+            rows += records.batch.num_rows
+            if mapped.misfits:
+                self._misfits(mapped.misfits, moved.partition, gone)
+        failpoint("task.after-read")
+        self._report.range(moved.partition, moved.end, moved.epoch, rows)
+
+    def _misfits(self, misfits: Misfits, partition: int, gone: pa.Array) -> None:
+        fresh = exclude(misfits.rows, gone)
+        if not len(fresh):
+            return
+        decided = self._job.decided.get(partition, 0)
+        offset, error = fresh[OFFSET][0].as_py(), fresh["error"][0].as_py()
+        if offset < decided:
+            raise DeadLetterMissing(
+                f"{self._job.place.topic}/{partition}: the record at offset {offset} does not fit the table "
+                f"({error}), but the dead-letter table, which has decided up to {decided}, took it as fitting. "
+                f"Something changed between two tries: look at the table's schema."
+            )
+        if self._dead is None:
+            self._report.misfits(len(fresh), error)
+        else:
+            job = self._job
+            self._dead.write(
+                dead_letter_batch(Misfits(fresh), job.place.topic, partition, job.schema_version, job.now_ms)
+            )
+
+
+@lru_cache(maxsize=64)
+def _opened(place: bytes) -> tuple[ObjectStore, TopicSchemas]:
+    """Kept between the tasks of one worker."""
+    where: LogPlace = pickle.loads(place)
+    store = open_store(where.store, where.data_dir)
+    return store, TopicSchemas(store, where.topic)

@@ -1,0 +1,75 @@
+"""What all movers of a pipeline share."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from frazil.backoff import Backoff
+from frazil.config.model import Config
+from frazil.lake.catalog import Identifier, Lake
+from frazil.log.store import ObjectStore
+from frazil.log.world import World
+from frazil.ops.breaker import CircuitBreaker
+from frazil.ops.retry import backoff_of, retrying
+from frazil.pipeline.metrics import PipelineMetrics
+from frazil.pipeline.txlog.log import TransactionLog
+
+T = TypeVar("T")
+
+TURN_SECONDS = 60.0
+"""How long the mover waits for maintenance of its table; after that both go on, and the commits sort it out."""
+
+
+class Turns:
+    """Mover and maintenance take turns per table, so that neither makes work for the other."""
+
+    def __init__(self) -> None:
+        self._locks: defaultdict[Identifier, threading.Lock] = defaultdict(threading.Lock)
+
+    @contextmanager
+    def take(self, table: Identifier, timeout: float = TURN_SECONDS) -> Iterator[bool]:
+        """Whether it is really our turn; False when the other did not end in time."""
+        lock = self._locks[table]
+        ours = lock.acquire(timeout=timeout)
+        try:
+            yield ours
+        finally:
+            if ours:
+                lock.release()
+
+
+@dataclass(frozen=True)
+class Tools:
+    config: Config
+    lake: Lake
+    store: ObjectStore
+    txlog: TransactionLog
+    world: World
+    metrics: PipelineMetrics
+    catalog_breaker: CircuitBreaker
+    store_breaker: CircuitBreaker
+    application: str
+    parallelism: int
+    stopping: threading.Event = field(default_factory=threading.Event)
+    turns: Turns = field(default_factory=Turns)
+    running: set[tuple[str, str]] = field(default_factory=set)
+    """Tables and attempts that are being worked on right now."""
+
+    @property
+    def backoff(self) -> Backoff:
+        return backoff_of(self.config.pipeline.retry)
+
+    def ask_catalog(self, call: Callable[[], T]) -> T:
+        """Call the catalog, again while it fails in ways that may pass."""
+        return self._ask(self.catalog_breaker, call)
+
+    def ask_store(self, call: Callable[[], T]) -> T:
+        return self._ask(self.store_breaker, call)
+
+    def _ask(self, breaker: CircuitBreaker, call: Callable[[], T]) -> T:
+        return retrying(lambda: breaker.call(call), self.backoff, self.world.rng, wait=self.stopping.wait)

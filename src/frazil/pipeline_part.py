@@ -1,0 +1,109 @@
+"""The pipeline as a part of a running Frazil: a child process that is started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from frazil.backoff import Backoff
+from frazil.config.model import Config
+from frazil.ops.health import HEALTHY, Health, HealthReport
+from frazil.pipeline.report import Report, settings_line
+
+logger = logging.getLogger(__name__)
+
+_PAUSES = Backoff(base_seconds=1.0, longest_seconds=60.0)
+_STEADY_SECONDS = 60.0
+"""A child that lived this long was well: its death is the first failure, not one more."""
+_LINE_BYTES = 64 * 1024 * 1024
+
+
+class PipelinePart:
+    name = "pipeline"
+
+    def __init__(self, config: Config, metrics: CollectorRegistry) -> None:
+        self._config = config
+        self._report = Report({"pipeline": Health("degraded", "starting")}, "")
+        self._child: asyncio.subprocess.Process | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        metrics.register(ChildMetrics(self))
+
+    async def start(self) -> None:
+        """Return at once: Spark takes its time, and the log takes records meanwhile."""
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._child is not None and self._child.returncode is None:
+            self._child.terminate()
+            await self._child.wait()
+
+    def health(self) -> Health:
+        report = HealthReport(self._report.health, 0.0)
+        return HEALTHY if report.status == "healthy" else Health(report.status, report.reason)
+
+    @property
+    def metrics_text(self) -> str:
+        return self._report.metrics or ""
+
+    async def _keep(self) -> None:
+        failures = 0
+        said = ""
+        while True:
+            started = time.monotonic()
+            code = await self._live()
+            failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
+            pause = _PAUSES.delay(failures, random.Random())
+            reason = self._cause(code)
+            if reason != said:
+                logger.error("the pipeline ended; it is started again", extra={"reason": reason, "exit_code": code})
+                said = reason
+            self._report = Report({"pipeline": Health("unhealthy", reason)}, "")
+            await asyncio.sleep(pause)
+
+    def _cause(self, code: int) -> str:
+        last = self.health()
+        if last.status == "unhealthy":
+            return last.reason
+        return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
+
+    async def _live(self) -> int:
+        """Run the child until it ends; its exit code."""
+        self._child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "frazil.pipeline.process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LINE_BYTES,
+            # A Ctrl-C in the terminal is for this process, which then stops its child in order.
+            start_new_session=True,
+        )
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(settings_line(self._config))
+        async for line in self._child.stdout:
+            report = Report.from_line(line.decode())
+            self._report = report if report.metrics is not None else report.with_metrics(self._report.metrics)
+        return await self._child.wait()
+
+
+class ChildMetrics(Collector):
+    """What the child counted, as of its last report."""
+
+    def __init__(self, part: PipelinePart) -> None:
+        self._part = part
+
+    def collect(self) -> Iterator[Metric]:
+        yield from text_string_to_metric_families(self._part.metrics_text)

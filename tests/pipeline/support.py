@@ -1,0 +1,96 @@
+"""Small helpers for tests of the pipeline."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry
+
+from frazil.config.model import Config
+from frazil.lake.catalog import Identifier, Lake
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.log.store import ObjectStore, open_store
+from frazil.log.world import World
+from frazil.ops.breaker import CircuitBreaker
+from frazil.pipeline import results
+from frazil.pipeline.base import BaseSink
+from frazil.pipeline.batches import BatchPlanner, Limits
+from frazil.pipeline.flush import Batch, Run
+from frazil.pipeline.metrics import PipelineMetrics
+from frazil.pipeline.results import Written
+from frazil.pipeline.tasks import MoveJob, move
+from frazil.pipeline.tools import Tools
+from frazil.pipeline.txlog.log import TransactionLog
+from tests.log.support import TOPIC, rows, writer
+
+
+def seal(store: ObjectStore, folder: Path, count: int, partition: int = 0) -> None:
+    """Append records to the topic of the log's tests and seal them as one segment."""
+    with closing(writer(store, folder, partition=partition)) as log:
+        log.append(rows(log.next_offset, count))
+        log.seal_all()
+
+
+def broken(start: int, count: int) -> pa.RecordBatch:
+    """Records whose text is no UTF-8, which Arrow takes and no table can."""
+    good = rows(start, count)
+    text = pa.array([b"\xff"] * count, pa.binary()).view(pa.string())
+    return pa.RecordBatch.from_arrays([good.column(0), text], schema=good.schema)
+
+
+@contextmanager
+def tools_of(config: Config, seed: int = 0) -> Iterator[Tools]:
+    """The real tools of a pipeline that has no Spark."""
+    world = World(rng=random.Random(seed))
+    breaker = config.pipeline.breaker
+    with TransactionLog.open(config.data_dir, config.pipeline.txlog, world) as txlog:
+        yield Tools(
+            config=config,
+            lake=Lake(config),
+            store=open_store(config.store, config.data_dir),
+            txlog=txlog,
+            world=world,
+            metrics=PipelineMetrics(CollectorRegistry()),
+            catalog_breaker=CircuitBreaker("catalog", breaker, world.clock),
+            store_breaker=CircuitBreaker("store", breaker, world.clock),
+            application="none",
+            parallelism=2,
+        )
+
+
+def run_here(planner: BatchPlanner, batch: Batch) -> Run:
+    """Runs the body of each task in this process, one after the other."""
+
+    def run(job: MoveJob) -> Written:
+        tasks = planner.tasks(batch.starts, batch.ends)
+        reports = [move(job, number, [each]) for number, each in enumerate(tasks)]
+        return results.collect(pa.Table.from_batches(reports))
+
+    return run
+
+
+def move_all(tools: Tools, topic: str = TOPIC, batch_rows: int = 1_000_000) -> None:
+    """Move what is sealed, batch by batch, as a mover does."""
+    sink = BaseSink(tools, topic)
+    starts = sink.open()
+    planner = BatchPlanner(tools.store, topic, starts, Limits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
+    while (ends := planner.next_end()) != starts:
+        batch = Batch(starts, ends)
+        sink.base.flush(batch, run_here(planner, batch))
+        starts = ends
+
+
+def found_offsets(lake: Lake, identifier: Identifier) -> Counter[tuple[int, int]]:
+    """How often each record is in a table, read by PyIceberg alone."""
+    table = lake.load(identifier).scan(selected_fields=(PARTITION, OFFSET)).to_arrow()
+    return Counter(zip(table[PARTITION].to_pylist(), table[OFFSET].to_pylist(), strict=True))
+
+
+def expect_once(offsets: Counter[tuple[int, int]], ends: dict[int, int]) -> None:
+    """Each record of the log is there, and once."""
+    assert offsets == Counter({(partition, offset): 1 for partition, end in ends.items() for offset in range(end)})

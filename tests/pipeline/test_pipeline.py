@@ -1,0 +1,71 @@
+"""The pipeline as a process with Spark: it moves what is there and what comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil.config.model import Config
+from frazil.errors import TableNotFound
+from frazil.lake.catalog import Lake
+from frazil.lake.offsets import APPLICATION, TASKS, TableState, summary_of
+from frazil.lake.tables import base_identifier
+from frazil.log.log import Log
+from tests.lake.support import local_config
+from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.support import expect_once, found_offsets
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+QUICK = {"flush_interval_seconds": 0.2, "poll_interval_ms": 100}
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+def append(log: Log, topic: str, count: int, partition: int = 0) -> None:
+    writer = log.writer(topic, SCHEMA, partition=partition)
+    start = writer.next_offset
+    ids = list(range(start, start + count))
+    writer.append(pa.RecordBatch.from_pydict({"id": ids, "text": [f"row {i}" for i in ids]}, SCHEMA))
+    writer.seal_all()
+
+
+def committed(config: Config, topic: str) -> dict[int, int]:
+    lake = Lake(config)
+    try:
+        return dict(TableState.of(lake.load(base_identifier(config, topic))).offsets)
+    except TableNotFound:
+        return {}
+    finally:
+        lake.close()
+
+
+def test_topics_are_moved_side_by_side(tmp_path: Path) -> None:
+    config = local_config(tmp_path, pipeline=QUICK)
+    with Log(config) as log:
+        append(log, "orders", 500)
+        append(log, "orders", 300, partition=1)
+        append(log, "broken", 10)
+        lake = Lake(config)
+        foreign(lake, base_identifier(config, "broken"))
+        with PipelineProcess(config) as pipeline:
+            pipeline.wait_for(lambda: committed(config, "orders") == {0: 500, 1: 300}, "moved what was there")
+            append(log, "orders", 7)
+            append(log, "later", 9)
+            pipeline.wait_for(lambda: committed(config, "orders") == {0: 507, 1: 300}, "moved what came")
+            pipeline.wait_for(lambda: committed(config, "later") == {0: 9}, "found the new topic")
+            pipeline.wait_for(lambda: pipeline.health.status == "degraded", "told of the broken topic")
+            assert "broken was not made by Frazil" in pipeline.health.reason
+            assert 'frazil_pipeline_rows_total{table="frazil.orders",topic="orders"} 807' in pipeline.metrics
+            assert pipeline.stop() == 0
+        expect_once(found_offsets(lake, base_identifier(config, "orders")), {0: 507, 1: 300})
+        snapshot = lake.load(base_identifier(config, "orders")).current_snapshot()
+        assert snapshot is not None
+        assert summary_of(snapshot)[APPLICATION].startswith("local-")
+        assert summary_of(snapshot)[TASKS]
+
+
+def foreign(lake: Lake, identifier: tuple[str, ...]) -> None:
+    lake.ensure_namespace(identifier[:-1])
+    lake.catalog.create_table(identifier, SCHEMA)

@@ -1,0 +1,60 @@
+"""Spark in tests: one JVM for all tests of a worker, since each takes seconds and half a gigabyte to start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from frazil.config.model import Config
+from frazil.lake.spark_catalog import spark_settings
+from frazil.pipeline.jars import fetch_jars
+from tests.servers.jars import AWS, say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NOTHING: Mapping[str, str] = {}
+
+# The compiler that makes code fast in the long run takes half of the time of a short one.
+SHORT_LIVED = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+
+
+class SparkKeeper:
+    """Starts the shared session when it is needed, and again after a test that had a JVM of its own."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._shared: SparkSession | None = None
+
+    def shared(self) -> SparkSession:
+        if self._shared is None:
+            # Any catalog that a test uses later must find its classes.
+            (aws,) = fetch_jars([AWS], say)
+            self._shared = self.own(self._config, {"spark.driver.extraClassPath": str(aws)})
+        return self._shared
+
+    def for_lake(self, config: Config) -> SparkSession:
+        """A session of the shared JVM with another catalog."""
+        session = self.shared().newSession()
+        for key in spark_settings(self._config):
+            if key.startswith("spark.sql.catalog."):
+                session.conf.unset(key)
+        for key, value in spark_settings(config).items():
+            if key.startswith("spark.sql.catalog."):
+                session.conf.set(key, value)
+        return session
+
+    def own(self, config: Config, extra: Mapping[str, str] = _NOTHING) -> SparkSession:
+        from frazil.pipeline.session import start_session
+
+        self.stop()
+        return start_session(config, extra={**SHORT_LIVED, **extra})
+
+    def stop(self) -> None:
+        from frazil.pipeline.session import stop_session
+
+        self._shared = None
+        stop_session()
