@@ -26,6 +26,7 @@ run: $(READY)  ## Start Frazil on this machine (data in ./data)
 
 test: $(READY)  ## Lint, strict types and all tests
 	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m tests.servers.jars
 	@$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not soak"
 
 lint: $(READY)  ## ruff, mypy --strict and the freshness of generated docs
@@ -38,6 +39,7 @@ bench: $(READY)  ## Benchmarks, as ratios to what this machine can do
 	@$(BIN)/python -m bench
 
 soak: $(READY)  ## The fault runs in full (long); SEED=n repeats one
+	@$(BIN)/python -m tests.servers.jars
 	@FRAZIL_TEST_SEED=$(SEED) $(BIN)/python -m pytest -m soak -n 2 --dist loadgroup --timeout 3600
 
 docs: $(READY)  ## Write the generated parts of docs/

@@ -11,7 +11,7 @@ from frazil.config.model import Config
 from frazil.errors import SchemaEvolution, TableForeign, TableReplaced
 from frazil.lake.standing import Standing
 from tests.lake.opened import TABLE, Opened
-from tests.lake.support import TOPIC, local_config, nessie_config
+from tests.lake.support import TOPIC, TOPIC_SCHEMA, local_config, nessie_config
 
 ADOPT = {TOPIC: {"table": {"adopt": True}}}
 
@@ -45,7 +45,7 @@ def test_a_table_is_adopted_when_told_so(config: Config) -> None:
     snapshot = adopted.current_snapshot()
     assert before
     assert snapshot
-    assert snapshot.parent_snapshot_id == before.snapshot_id
+    assert snapshot.sequence_number == (before.sequence_number or 0) + 1
     assert snapshot.schema_id == adopted.metadata.current_schema_id
     assert adopted.scan().to_arrow().to_pylist() == [
         {"id": 1, "mine": "kept", "text": None, "_log_partition": None, "_offset": None}

@@ -150,7 +150,7 @@ def test_a_commit_is_sent_once(
 
 
 def test_frazil_s_own_errors_and_mistakes_of_ours_pass_through() -> None:
-    with pytest.raises(FrazilError, match="^own$"), calling("Doing it"):
+    with pytest.raises(FrazilError, match=r"^own$"), calling("Doing it"):
         raise FrazilError("own")
     with pytest.raises(ZeroDivisionError), calling("Doing it"):
         raise ZeroDivisionError

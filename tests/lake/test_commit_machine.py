@@ -172,7 +172,7 @@ class Commits(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**32))
     def start(self, seed: int) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="frazil-commits-"))
-        self.others: Lake = make_lake(self.folder)
+        self.others: Lake = make_lake(self.folder, synced=False)
         make_table(self.others)
         self.lakes = [FaultyLake(self.others.config) for _ in range(3)]
         self.movers = [Mover(lake, random.Random(seed + at)) for at, lake in enumerate(self.lakes)]
@@ -238,13 +238,20 @@ class Commits(RuleBasedStateMachine):
         self.write(mover, [count, 0], empty=False)
         self.commit(mover, faults)
 
-    @rule(mover=MOVERS, count=COUNTS)
-    def lose_and_go_on(self, mover: int, count: int) -> None:
+    @rule(mover=MOVERS, counts=st.tuples(COUNTS, COUNTS), arrives=st.sampled_from(["before", "between", "after"]))
+    def lose_and_go_on(self, mover: int, counts: tuple[int, int], arrives: str) -> None:
         """A commit that stays unknown while its request is under way; the mover starts again with other files."""
         self.look(mover)
-        self.write(mover, [count] * PARTITIONS, empty=False)
+        self.write(mover, [counts[0]] * PARTITIONS, empty=False)
         self.commit(mover, ["late", "lost request", "lost request"])
         self.restart(mover)
+        self.write(mover, [counts[1]] * PARTITIONS, empty=False)
+        self.movers[mover].clean()
+        under_way = self.movers[mover].lake
+        if under_way.late and arrives == "before":
+            under_way.deliver_late()
+        self.commit(mover, ["late one arrives"] if arrives == "between" else [])
+        self.movers[mover].clean()
 
     def fault(self, mover: int, name: str) -> Fault:
         actions: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, IsNull, LessThan
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
@@ -108,7 +107,7 @@ def _order(schema: Schema, *names: str, direction: SortDirection = SortDirection
     )
 
 
-@settings(max_examples=60, deadline=None, phases=[__import__('hypothesis').Phase.generate])
+@settings(max_examples=60, deadline=None)
 @given(rows=batches(), data=st.data())
 def test_every_reader_reads_the_rows_that_were_written(
     warehouse: Warehouse, rows: pa.RecordBatch, data: st.DataObject
@@ -116,8 +115,13 @@ def test_every_reader_reads_the_rows_that_were_written(
     schema = target_schema(rows.schema)
     simple = [field for field in schema.fields if field.field_type.is_primitive]
     chosen = data.draw(st.lists(st.sampled_from(simple), max_size=2, unique=True))
-    transforms = [IdentityTransform(), BucketTransform(3), TruncateTransform(2), DayTransform()]
-    fields = []
+    transforms: list[Transform[Any, Any]] = [
+        IdentityTransform(),
+        BucketTransform(3),
+        TruncateTransform(2),
+        DayTransform(),
+    ]
+    fields: list[PartitionField] = []
     for field in chosen:
         able = [transform for transform in transforms if transform.can_transform(field.field_type)]
         # Of a required column PyIceberg cannot store that its part is void.
@@ -177,7 +181,7 @@ def _check_metrics(schema: Schema, file: DataFile, rows: pa.Table) -> None:
         assert file.null_value_counts[field.field_id] == column.null_count
         values = column.drop_null()
         if pa.types.is_floating(column.type):
-            assert file.nan_value_counts[field.field_id] == pc.sum(pc.is_nan(values)).as_py() or not len(values)
+            assert file.nan_value_counts[field.field_id] == (pc.sum(pc.is_nan(values)).as_py() or 0)
             values = values.filter(pc.invert(pc.is_nan(values)))
         low, high = file.lower_bounds.get(field.field_id), file.upper_bounds.get(field.field_id)
         if not len(values):
@@ -189,7 +193,7 @@ def _check_metrics(schema: Schema, file: DataFile, rows: pa.Table) -> None:
         assert all(_given(field.field_type, low) <= value for value in plain)
         if high is None:
             # Only what cannot be counted up has no upper bound: text of the last character, bytes of 0xFF.
-            assert max(plain)[:16] in ("\U0010ffff" * 16, b"\xff" * 16, b"\xf4\x8f\xbf\xbf" * 16, max(plain)[:16])
+            assert max(plain).startswith((b"\xff" * 16, ("\U0010ffff" * 16).encode()))
         else:
             assert all(_given(field.field_type, high) >= value for value in plain)
 
@@ -242,7 +246,7 @@ def test_scans_open_only_the_files_of_the_partitions_they_need(warehouse: Wareho
     written = _write(table, [_logs(500), _logs(500)])
     _append(table, written.files)
     assert [file.partition[0] for file in written.files] == [0, 1, 2]
-    one_day = And(GreaterThanOrEqual("time", _moment(1)), LessThan("time", _moment(2)))
+    one_day = f"time >= '{_moment(1)}' and time < '{_moment(2)}'"
     (task,) = table.scan(row_filter=one_day).plan_files()
     assert task.file == written.files[1]
     for file, path in zip(written.files, _paths(written.files), strict=True):
@@ -255,17 +259,17 @@ def test_scans_open_only_the_files_whose_bounds_fit(warehouse: Warehouse) -> Non
     table = warehouse.table(target_schema(_LOGS))
     tasks = [_write(table, [_logs(100)], task=0), _write(table, [_logs(100)], task=1)]
     names = pa.array([f"ünusual-and-long-name-{i}" for i in range(3)])
-    other = pa.RecordBatch.from_pydict({"service": names, "level": pa.array([7, 8, 9])}, pa.schema(
-        [("service", pa.string()), ("level", pa.int32())]
-    ))
+    other = pa.RecordBatch.from_pydict(
+        {"service": names, "level": pa.array([7, 8, 9])}, pa.schema([("service", pa.string()), ("level", pa.int32())])
+    )
     tasks.append(_write(table, [other], task=2))
     _append(table, [file for task in tasks for file in task.files])
-    planned = {task.file.file_path for task in table.scan(row_filter=EqualTo("level", 8)).plan_files()}
+    planned = {task.file.file_path for task in table.scan(row_filter="level = 8").plan_files()}
     assert planned == {tasks[2].files[0].file_path}
-    wanted = EqualTo("service", "ünusual-and-long-name-1")
+    wanted = "service = 'ünusual-and-long-name-1'"
     assert {task.file.file_path for task in table.scan(row_filter=wanted).plan_files()} == planned
     assert table.scan(row_filter=wanted).to_arrow().num_rows == 1
-    assert {task.file.file_path for task in table.scan(row_filter=IsNull("time")).plan_files()} == planned
+    assert {task.file.file_path for task in table.scan(row_filter="time is null").plan_files()} == planned
 
 
 def test_rows_without_a_sort_order_stay_as_they_came(warehouse: Warehouse) -> None:
@@ -397,7 +401,7 @@ def test_bounds_that_parquet_left_out_of_one_row_group_are_left_out_of_the_file(
     table = warehouse.catalog.create_table(f"n.t{next(_names)}", target_schema(rows.schema), properties=properties)
     written = _write(table, [rows])
     _append(table, written.files)
-    assert table.scan(row_filter=EqualTo("text", "z" * 10_000)).to_arrow().num_rows == 1
+    assert table.scan(row_filter=f"text = '{'z' * 10_000}'").to_arrow().num_rows == 1
 
 
 def test_a_writer_that_gives_up_leaves_nothing(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -459,5 +463,5 @@ def test_parts_of_structs_have_bounds_too(warehouse: Warehouse) -> None:
     x, y = (table.schema().find_field(f"inner.{name}").field_id for name in "xy")
     assert written.files[0].lower_bounds[x] == (5).to_bytes(8, "little")
     assert written.files[0].nan_value_counts == {y: 1}
-    assert list(table.scan(row_filter=EqualTo("inner.x", 4)).plan_files()) == []
-    assert len(list(table.scan(row_filter=EqualTo("inner.x", 9)).plan_files())) == 1
+    assert list(table.scan(row_filter="inner.x = 4").plan_files()) == []
+    assert len(list(table.scan(row_filter="inner.x = 9").plan_files())) == 1

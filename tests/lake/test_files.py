@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import frazil.log.store.durable as durable
 from frazil.lake.catalog import Lake
 from frazil.lake.files import DurableFileIO
 from tests.lake.support import local_config, make_base_table
@@ -23,7 +22,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         real(descriptor)
 
-    monkeypatch.setattr(durable.os, "fsync", noting)
+    monkeypatch.setattr("frazil.log.store.durable.os.fsync", noting)
     return paths
 
 

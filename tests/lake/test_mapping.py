@@ -203,7 +203,9 @@ def test_good_and_bad_rows_are_all_rows_in_order(batch: pa.RecordBatch, data: st
     """A column of strings, of which some are broken, among columns of every kind."""
     chosen = data.draw(st.sets(st.integers(0, len(batch) - 1)))
     texts = _broken_text([b"\xff" if i in chosen else b"fine" for i in range(len(batch))])
-    batch = pa.RecordBatch.from_arrays([*batch.columns, texts], schema=batch.schema.append(pa.field("t", pa.string())))
+    batch = pa.RecordBatch.from_arrays(
+        [*batch.columns, texts], schema=batch.schema.append(pa.field("t", pa.string()))
+    )
     mapped = Mapper(batch.schema, target_schema(batch.schema)).map(batch, 0, 1000)
     good = mapped.batch.column(OFFSET).to_pylist()
     bad = mapped.misfits.rows.column(OFFSET).to_pylist() if mapped.misfits else []

@@ -22,7 +22,7 @@ from frazil.lake.schema import arrow_table_schema, dead_letter_schema, target_sc
 from frazil.log.schema import plain
 from tests.lake.support import local_config, make_base_table
 
-NOON = dt.datetime(2026, 1, 2, 12, 30, 15, 123456)
+NOON = dt.datetime(2026, 1, 2, 12, 30, 15, 123456, dt.UTC).replace(tzinfo=None)
 EVERYTHING: list[tuple[str, pa.DataType, str, Any]] = [
     # name, type in the topic, type in the table, a value as the table has it
     ("bool", pa.bool_(), "boolean", True),

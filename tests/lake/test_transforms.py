@@ -56,15 +56,12 @@ _VALUES: dict[IcebergType, st.SearchStrategy[Any]] = {
     UUIDType(): st.uuids().map(lambda value: value.bytes),
     DecimalType(9, 2): _DECIMALS,
 }
+_CALENDAR: list[Transform[Any, Any]] = [YearTransform(), MonthTransform(), DayTransform()]
 _CASES: list[tuple[Transform[Any, Any], IcebergType]] = [
     *((BucketTransform(count), kind) for kind in _VALUES for count in (1, 16, 1_000_003)),
     *((TruncateTransform(width), kind) for kind in (IntegerType(), LongType()) for width in (1, 10, 1000)),
     *((TruncateTransform(3), kind) for kind in (StringType(), BinaryType(), DecimalType(9, 2))),
-    *(
-        (transform, kind)
-        for transform in (YearTransform(), MonthTransform(), DayTransform())
-        for kind in (DateType(), TimestampType(), TimestamptzType())
-    ),
+    *((transform, kind) for transform in _CALENDAR for kind in (DateType(), TimestampType(), TimestamptzType())),
     (HourTransform(), TimestampType()),
     (HourTransform(), TimestamptzType()),
 ]
@@ -82,6 +79,30 @@ def test_each_value_is_transformed_as_pyiceberg_does(
     expected = [_wrapped(one(value), transform, kind) for value in values]
     assert _plain(kernel(transform, kind)(array)).to_pylist() == expected
     assert _plain(kernel(transform, kind)(array.slice(1))).to_pylist() == expected[1:]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (IntegerType(), 34, 2017239379),
+        (LongType(), 34, 2017239379),
+        (DecimalType(9, 2), Decimal("14.20"), -500754589),
+        (DateType(), 17_486, -653330422),
+        (TimeType(), 81_068_000_000, -662762989),
+        (TimestampType(), 1_510_871_468_000_000, -2047944441),
+        (TimestamptzType(), 1_510_871_468_000_000, -2047944441),
+        (StringType(), "iceberg", 1210000089),
+        (UUIDType(), uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7").bytes, 1488055340),
+        (FixedType(4), b"\0\1\2\3", -188683207),
+        (BinaryType(), b"\0\1\2\3", -188683207),
+    ],
+    ids=str,
+)
+def test_hashes_are_those_of_the_specification(kind: IcebergType, value: Any, expected: int) -> None:
+    count = 2**31 - 1
+    assert kernel(BucketTransform(count), kind)(_array([value], kind)).to_pylist() == [
+        (expected & 0x7FFF_FFFF) % count
+    ]
 
 
 def _wrapped(value: Any, transform: Transform[Any, Any], kind: IcebergType) -> Any:

@@ -81,7 +81,7 @@ def move_all(tools: Tools, topic: str = TOPIC, batch_rows: int = 1_000_000) -> N
     planner = BatchPlanner(tools.store, topic, starts, Limits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
     while (ends := planner.next_end()) != starts:
         batch = Batch(starts, ends)
-        sink.base.flush(batch, run_here(planner, batch))
+        sink.flush_with(batch, run_here(planner, batch))
         starts = ends
 
 

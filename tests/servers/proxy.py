@@ -47,6 +47,16 @@ class Rule:
         """Let the server do it, then close the connection without a word."""
         self._set(_drop_reply, times)
 
+    def replace_reply(self, status: int, times: int | None = None) -> None:
+        """Let the server do it, then answer something else."""
+        self._set(partial(_replace_reply, status), times)
+
+    def keep_request(self, times: int | None = None) -> list[Exchange]:
+        """Close the connection, and keep the request for the test to `forward` when it likes."""
+        kept: list[Exchange] = []
+        self._set(kept.append, times)
+        return kept
+
     def cut_reply(self, times: int | None = None) -> None:
         """Relay the first half of what the server answers, then close the connection."""
         self._set(_cut_reply, times)
@@ -222,6 +232,11 @@ def _drop_request(_: Exchange) -> None:
 
 def _drop_reply(exchange: Exchange) -> None:
     exchange.forward()
+
+
+def _replace_reply(status: int, exchange: Exchange) -> None:
+    exchange.forward()
+    _answer(status, b"", _NO_HEADERS, exchange)
 
 
 def _cut_reply(exchange: Exchange) -> None:

@@ -72,6 +72,21 @@ def follow_topic(lake: Lake, table: Table, topic_schema: pa.Schema) -> Table:
     return _apply(lake, table, lambda current: plan_following(current, topic_schema))
 
 
+def follow_query(lake: Lake, table: Table, result: Schema) -> Table:
+    """A derived table with every column that its query gives."""
+    return _apply(lake, table, lambda current: _plan_result(current, result))
+
+
+def _plan_result(table: Table, result: Schema) -> Evolution:
+    evolution, problems = _plan(table.metadata, result.fields)
+    if problems:
+        raise SchemaEvolution(
+            f"Table {named(table)} cannot follow its query: {'; '.join(each.text for each in problems)}. Give the "
+            f"derived table another name, or make the query give what the table has."
+        )
+    return evolution
+
+
 def accept_schema(lake: Lake, table: Table, topic_schema: pa.Schema) -> Table:
     """As `follow_topic`, for a person who agrees to what is not additive.
 

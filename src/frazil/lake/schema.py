@@ -22,7 +22,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from frazil.errors import SchemaEvolution
+from frazil.errors import ConfigError, SchemaEvolution
 from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION, RESERVED
 from frazil.lake.types import Unmappable, convert_field, is_nanoseconds
 
@@ -36,6 +36,16 @@ def target_schema(topic_schema: pa.Schema) -> Schema:
     if problems:
         raise SchemaEvolution(f"No table can hold this topic: {'; '.join(problems)}.")
     return fresh([*fields, *origin_fields()])
+
+
+def derived_schema(result: pa.Schema, where: str) -> Schema:
+    """The schema of a table for the result of a query; all of its columns may be null."""
+    origin = [field for field in origin_fields(required=False) if field.name in result.names]
+    own = [field.with_nullable(True) for field in result if field.name not in (PARTITION, OFFSET)]
+    fields, problems = topic_fields(pa.schema(own))
+    if problems:
+        raise ConfigError(f"{where}: no table can hold its result: {'; '.join(problems)}.")
+    return fresh([*fields, *origin])
 
 
 def dead_letter_schema() -> Schema:

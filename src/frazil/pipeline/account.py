@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Self
 
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from frazil.failpoints import failpoint
 from frazil.lake.attempts import Attempt
 from frazil.lake.catalog import dotted
 from frazil.lake.commit import commit_add_files
-from frazil.lake.outcomes import Committed, Outcome
+from frazil.lake.offsets import TableState
+from frazil.lake.outcomes import Committed
 from frazil.lake.proposals import Request
 from frazil.lake.ranges import Range
 from frazil.pipeline.tools import Tools
@@ -25,26 +27,38 @@ class Account:
         self._topic = topic
         self._table = table
         self._name = dotted(table.name())
-        self._attempt = attempt
+        self.attempt = attempt
 
     def __enter__(self) -> Self:
-        self._tools.running.add((self._name, self._attempt))
+        self._tools.running.add((self._name, self.attempt))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._tools.running.discard((self._name, self._attempt))
+        self._tools.running.discard((self._name, self.attempt))
 
     def begin(self, ranges: tuple[Range, ...]) -> None:
         rows = sum(each.rows for each in ranges)
         self._tools.txlog.flush_start(
-            self._topic, self._name, self._attempt, record_count=rows, batch_size=0, ranges=ranges
+            self._topic, self._name, self.attempt, record_count=rows, batch_size=0, ranges=ranges
         )
 
     def abandon(self, reason: str) -> None:
         """No request was sent. The files stay until the attempt is cleaned up."""
         logger.info("a batch is written again", extra={"topic": self._topic, "table": self._name, "reason": reason})
 
-    def commit(self, attempt: Attempt) -> Outcome:
+    def commit(self, ranges: tuple[Range, ...], files: tuple[DataFile, ...], tasks: tuple[int, ...]) -> bool:
+        """Whether the files are in the table now; False when it has changed, and all must be looked at again."""
+        state = TableState.of(self._table)
+        attempt = Attempt(
+            id=self.attempt,
+            ranges=ranges,
+            files=files,
+            table_uuid=state.uuid,
+            schema_id=state.schema_id,
+            spec_id=state.spec_id,
+            application=self._tools.application,
+            tasks=tasks,
+        )
         outcome = self._tools.ask_catalog(
             lambda: commit_add_files(
                 self._tools.lake,
@@ -61,15 +75,15 @@ class Account:
             self._committed(attempt, outcome)
         else:
             self.abandon(f"the table has changed: {type(outcome).__name__}")
-        return outcome
+        return isinstance(outcome, Committed)
 
     def _request(self, request: Request) -> None:
-        self._tools.txlog.commit_start(self._topic, self._name, self._attempt, request)
+        self._tools.txlog.commit_start(self._topic, self._name, self.attempt, request)
         failpoint("flush.commit-started")
 
     def _committed(self, attempt: Attempt, outcome: Committed) -> None:
         txlog, metrics = self._tools.txlog, self._tools.metrics
-        txlog.commit_end(self._topic, self._name, self._attempt, success=True, snapshot_id=outcome.snapshot_id)
+        txlog.commit_end(self._topic, self._name, self.attempt, success=True, snapshot_id=outcome.snapshot_id)
         failpoint("flush.commit-ended")
         for each in attempt.ranges:
             txlog.offset_marker(self._topic, each.partition, each.end, each.rows)
@@ -77,7 +91,7 @@ class Account:
         txlog.flush_end(
             self._topic,
             self._name,
-            self._attempt,
+            self.attempt,
             snapshot_id=outcome.snapshot_id,
             files_created=len(attempt.files),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,7 +20,7 @@ from frazil.pipeline import results, source
 from frazil.pipeline.batches import Limits
 from frazil.pipeline.dead_letters import DeadLetters
 from frazil.pipeline.extent import check_against_log, log_extents
-from frazil.pipeline.flush import BaseFlush, Batch
+from frazil.pipeline.flush import BaseFlush, Batch, Run, flush
 from frazil.pipeline.source import StreamSettings
 from frazil.pipeline.tasks import LogPlace, MoveJob, move_ranges
 from frazil.pipeline.tools import Tools
@@ -34,7 +33,7 @@ class BaseSink:
         self._identifier = base_identifier(tools.config, topic)
         self._schemas = TopicSchemas(tools.store, topic)
         place = LogPlace(topic, tools.config.store, tools.config.data_dir.absolute())
-        self.base = BaseFlush(tools, place, self._load, DeadLetters(tools, topic))
+        self._flush = BaseFlush(tools, place, DeadLetters(tools, topic))
 
     @property
     def name(self) -> str:
@@ -77,7 +76,11 @@ class BaseSink:
         return self._tools.config.pipeline.poll_interval_ms / 1000
 
     def flush(self, batch: Batch, ranges: DataFrame) -> None:
-        self.base.flush(batch, partial(_run, ranges))
+        self.flush_with(batch, partial(_run, ranges))
+
+    def flush_with(self, batch: Batch, run: Run) -> None:
+        move = partial(self._flush.move, run, self._newest_schema().version)
+        flush(self._tools, self._topic, batch, self._load, move)
 
     def _newest_schema(self) -> SchemaVersion:
         newest = self._tools.ask_store(self._schemas.latest)
@@ -85,14 +88,11 @@ class BaseSink:
             raise TopicNotFound(f"Topic {self._topic!r} has no schema in {self._tools.store.url}.")
         return newest
 
-    def _load(self) -> tuple[Table, int]:
+    def _load(self) -> Table:
+        """The table with every column that the topic has: they come before the rows that have them."""
         table = self._tools.ask_catalog(lambda: self._tools.lake.load(self._identifier))
         check_history(table)
-        version, schema = self._newest_schema()
-        return self._evolve(table, schema), version
-
-    def _evolve(self, table: Table, schema: pa.Schema) -> Table:
-        """Columns that the topic got come before the rows that have them."""
+        schema = self._newest_schema().schema
         return self._tools.ask_catalog(lambda: follow_topic(self._tools.lake, table, schema))
 
 

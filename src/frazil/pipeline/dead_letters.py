@@ -9,13 +9,11 @@ from functools import partial
 from pyiceberg.table import Table
 
 from frazil.errors import TableNotFound
-from frazil.lake.attempts import Attempt
 from frazil.lake.calls import calling
 from frazil.lake.catalog import dotted
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_dead_letter_table
-from frazil.lake.outcomes import Committed
 from frazil.lake.ranges import Range
 from frazil.lake.tables import dead_letter_identifier
 from frazil.pipeline.account import Account
@@ -73,7 +71,6 @@ class DeadLetters:
         """Whether the letters are in the table; its offset moves to the end of the batch with them."""
         table = decisions.table
         assert table is not None
-        state = TableState.of(table)
         moved = tuple(
             each._replace(start=decisions.decided[each.partition])
             for each in ranges
@@ -81,20 +78,8 @@ class DeadLetters:
         )
         with Account(self._tools, self._topic, table, attempt) as account:
             account.begin(moved)
-            outcome = account.commit(
-                Attempt(
-                    id=attempt,
-                    ranges=moved,
-                    files=written.dead_letters,
-                    table_uuid=state.uuid,
-                    schema_id=state.schema_id,
-                    spec_id=state.spec_id,
-                    application=self._tools.application,
-                    tasks=written.tasks,
-                )
-            )
-        if not isinstance(outcome, Committed):
-            return False
+            if not account.commit(moved, written.dead_letters, written.tasks):
+                return False
         self._tools.metrics.dead_letters.labels(self._topic).inc(written.dead_rows)
         logger.warning(
             "rows did not fit their table and went to the dead-letter table",

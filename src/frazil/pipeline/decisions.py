@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from pyiceberg.table import Table
-from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError, TopicNotFound
-from frazil.lake.calls import calling
 from frazil.lake.catalog import Lake
-from frazil.lake.evolution import accept_schema
+from frazil.lake.evolution import accept_schema, set_on_mismatch
 from frazil.lake.offsets import TableState, check_history, named
 from frazil.lake.opening import Wanted, accept_table, open_base_table, recreate_table, wanted_base
 from frazil.lake.rollback import accept_table_state, replay_table
@@ -56,8 +54,8 @@ class Topic:
             case "accept-schema":
                 return f"{named(accept_schema(self._lake, self._table(), self._schema))} takes the topic's columns."
             case "dead-letter":
-                self._set("frazil.on-mismatch", "dead-letter")
-                return f"Rows that do not fit {named(self._table())} go to its dead-letter table."
+                table = set_on_mismatch(self._lake, self._table(), "dead-letter")
+                return f"Rows that do not fit {named(table)} go to its dead-letter table."
             case "replay":
                 table = replay_table(self._lake, self._table(), self._starts())
                 return f"{named(table)} is moved again from {_offsets(table)}."
@@ -77,15 +75,6 @@ class Topic:
 
     def _table(self) -> Table:
         return self._lake.load(base_identifier(self._config, self._topic))
-
-    def _set(self, key: str, value: str) -> None:
-        table = self._table()
-        with calling(f"Changing table {named(table)}"):
-            self._lake.catalog.commit_table(
-                table,
-                (AssertTableUUID(uuid=table.metadata.table_uuid),),
-                (SetPropertiesUpdate(updates={key: value}),),
-            )
 
     def _wanted(self) -> Wanted:
         return wanted_base(self._config, self._topic, self._schema, self._starts(), self._epochs())

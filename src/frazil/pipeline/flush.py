@@ -18,11 +18,11 @@ from pyiceberg.table import Table
 
 from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
-from frazil.lake.attempts import Attempt, new_attempt
+from frazil.lake.attempts import new_attempt
 from frazil.lake.catalog import dotted
+from frazil.lake.evolution import ON_MISMATCH
 from frazil.lake.mapping import OnMismatch
 from frazil.lake.offsets import TableState
-from frazil.lake.outcomes import Committed
 from frazil.lake.ranges import Range
 from frazil.pipeline.account import Account
 from frazil.pipeline.dead_letters import DeadLetters
@@ -61,56 +61,51 @@ class Batch:
         return tuple(ranges)
 
 
+Move = Callable[[Table, tuple[Range, ...], Account], bool]
+"""Moves ranges into a table as it was loaded; False when that has changed, and they must be looked at again."""
+
+
+def flush(tools: Tools, topic: str, batch: Batch, load: Callable[[], Table], move: Move) -> None:
+    """Return when the table is at or past the end of the batch, moved by us or by somebody else."""
+    started = tools.world.clock.monotonic()
+    while True:
+        table = load()
+        name = dotted(table.name())
+        ranges = batch.left(TableState.of(table))
+        if not ranges:
+            return
+        attempt = new_attempt(tools.world.clock.now_ms(), tools.world.rng)
+        with tools.turns.take(table.name()), Account(tools, topic, table, attempt) as account:
+            done = move(table, ranges, account)
+        if done:
+            seconds = tools.world.clock.monotonic() - started
+            tools.metrics.flush_seconds.labels(topic, name).observe(seconds)
+            return
+        tools.metrics.conflicts.labels(topic, name).inc()
+
+
 class BaseFlush:
     """Moves batches of one topic into its base table."""
 
-    def __init__(
-        self, tools: Tools, place: LogPlace, load: Callable[[], tuple[Table, int]], dead_letters: DeadLetters
-    ) -> None:
-        """`load` gives the table, ready to take records of the topic's newest schema, and the version of that."""
+    def __init__(self, tools: Tools, place: LogPlace, dead_letters: DeadLetters) -> None:
         self._tools = tools
         self._place = place
-        self._load = load
         self._dead_letters = dead_letters
 
-    def flush(self, batch: Batch, run: Run) -> None:
-        """Return when the table is at or past the end of the batch."""
-        started = self._tools.world.clock.monotonic()
-        while True:
-            table, version = self._load()
-            name = dotted(table.name())
-            ranges = batch.left(TableState.of(table))
-            if not ranges:
-                return
-            with self._tools.turns.take(table.name()):
-                done = self._try(table, version, ranges, run)
-            if done:
-                seconds = self._tools.world.clock.monotonic() - started
-                self._tools.metrics.flush_seconds.labels(self._place.topic, name).observe(seconds)
-                return
-            self._tools.metrics.conflicts.labels(self._place.topic, name).inc()
-
-    def _try(self, table: Table, version: int, ranges: tuple[Range, ...], run: Run) -> bool:
-        """Whether the ranges are in the table now; False when it has changed, and they must be looked at again."""
-        attempt = new_attempt(self._tools.world.clock.now_ms(), self._tools.world.rng)
-        with Account(self._tools, self._place.topic, table, attempt) as account:
-            return self._move(table, version, ranges, run, account, attempt)
-
-    def _move(
-        self, table: Table, version: int, ranges: tuple[Range, ...], run: Run, account: Account, attempt: str
-    ) -> bool:
+    def move(self, run: Run, version: int, table: Table, ranges: tuple[Range, ...], account: Account) -> bool:
+        """`version` is that of the topic's schema, which the table can take records of."""
         dead = self._dead_letters.look(ranges)
         account.begin(ranges)
         failpoint("flush.started")
         written = run(
             MoveJob(
                 place=self._place,
-                target=Target.of(table, attempt),
+                target=Target.of(table, account.attempt),
                 on_mismatch=on_mismatch(table),
                 schema_version=version,
                 now_ms=self._tools.world.clock.now_ms(),
                 clip={each.partition: each.start for each in ranges},
-                dead_letters=Target.of(dead.table, attempt) if dead.table else None,
+                dead_letters=Target.of(dead.table, account.attempt) if dead.table else None,
                 decided=dead.decided,
                 excluded=dead.excluded,
             )
@@ -121,25 +116,12 @@ class BaseFlush:
             account.abandon(f"{written.misfits} rows do not fit the table and need a dead-letter table first")
             self._dead_letters.create(ranges)
             return False
-        if written.dead_letters and not self._dead_letters.commit(dead, attempt, known, written):
+        if written.dead_letters and not self._dead_letters.commit(dead, account.attempt, known, written):
             account.abandon("somebody else moved the dead-letter table")
             return False
         failpoint("flush.dead-letters-committed")
-        state = TableState.of(table)
-        outcome = account.commit(
-            Attempt(
-                id=attempt,
-                ranges=known,
-                files=written.files,
-                table_uuid=state.uuid,
-                schema_id=state.schema_id,
-                spec_id=state.spec_id,
-                application=self._tools.application,
-                tasks=written.tasks,
-            )
-        )
-        return isinstance(outcome, Committed)
+        return account.commit(known, written.files, written.tasks)
 
 
 def on_mismatch(table: Table) -> OnMismatch:
-    return "dead-letter" if table.properties.get("frazil.on-mismatch") == "dead-letter" else "stop"
+    return "dead-letter" if table.properties.get(ON_MISMATCH) == "dead-letter" else "stop"

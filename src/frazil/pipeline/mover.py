@@ -159,7 +159,8 @@ class Mover:
 def read_offsets(checkpoint: Path, number: int) -> dict[int, int]:
     """Where a batch ends, as Spark wrote it down before it began: the last line of its entry in the offset log."""
     entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()
-    return {int(partition): offset for partition, offset in json.loads(entry[-1]).items()}
+    ends = json.loads(entry[-1])
+    return {int(each): end["offset"] if isinstance(end, dict) else end for each, end in ends.items()}
 
 
 def told(error: PySparkException) -> FrazilError:

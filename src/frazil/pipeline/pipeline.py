@@ -13,18 +13,21 @@ from pyspark.sql import SparkSession
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError
-from frazil.lake.catalog import Lake, dotted
-from frazil.lake.tables import base_identifier
+from frazil.lake.catalog import Lake
 from frazil.log.store import open_store
 from frazil.log.topics import list_topics
 from frazil.log.world import World
+from frazil.maintain.metrics import MaintenanceMetrics
+from frazil.maintain.schedule import Scheduler
 from frazil.ops.breaker import BreakerCollector, CircuitBreaker
 from frazil.ops.health import HEALTHY, Health
 from frazil.ops.retry import backoff_of
 from frazil.pipeline.base import BaseSink
+from frazil.pipeline.derived import DerivedSink
 from frazil.pipeline.leftovers import Leftovers
 from frazil.pipeline.metrics import PipelineMetrics
 from frazil.pipeline.mover import Mover, Sink
+from frazil.pipeline.rows.private import RowSource
 from frazil.pipeline.session import start_session, stop_session
 from frazil.pipeline.source import RangeSource
 from frazil.pipeline.tools import Tools
@@ -47,7 +50,10 @@ class Pipeline:
         self._store_breaker = CircuitBreaker("store", breaker, self._world.clock)
         registry.register(BreakerCollector((self._catalog_breaker, self._store_breaker)))
         self._metrics = PipelineMetrics(registry)
+        self._maintenance_metrics = MaintenanceMetrics(registry)
+        self._scheduler: Scheduler | None = None
         self._movers: dict[str, Mover] = {}
+        self._topics: set[str] = set()
         self._starting: str | None = "starting"
         self._problem: FrazilError | None = None
         self._stopping = threading.Event()
@@ -62,6 +68,7 @@ class Pipeline:
             self._await_catalog(lake)
             spark = start_session(self._config)
             spark.dataSource.register(RangeSource)
+            spark.dataSource.register(RowSource)
             tools = Tools(
                 config=self._config,
                 lake=lake,
@@ -75,6 +82,7 @@ class Pipeline:
                 parallelism=spark.sparkContext.defaultParallelism,
                 stopping=self._stopping,
             )
+            self._maintain(tools, spark)
             self._starting = None
             logger.info("pipeline runs", extra={"catalog": lake.where, "spark": tools.application})
             self._watch(spark, tools, scratch)
@@ -95,6 +103,8 @@ class Pipeline:
 
     def health(self) -> dict[str, Health]:
         found = {breaker.name: breaker.health() for breaker in (self._catalog_breaker, self._store_breaker)}
+        if self._scheduler is not None:
+            found["maintenance"] = self._scheduler.health()
         if self._problem is not None:
             return found | {"pipeline": Health("unhealthy", str(self._problem))}
         if self._starting is not None:
@@ -130,19 +140,32 @@ class Pipeline:
                 with self._store_breaker:
                     topics = list_topics(tools.store)
                 for topic in topics:
-                    if dotted(base_identifier(self._config, topic)) not in self._movers:
-                        self._begin(topic, BaseSink(tools, topic), spark, tools, scratch)
+                    self._begin(topic, spark, tools, scratch)
                 leftovers.clean()
             except FrazilError as error:
                 # What may pass is told by the breaker's health, what does not by the log.
                 logger.warning("cannot look for topics", extra={"reason": str(error)})
             self._stopping.wait(DISCOVERY_SECONDS)
 
-    def _begin(self, topic: str, sink: Sink, spark: SparkSession, tools: Tools, scratch: Path) -> None:
-        mover = Mover(spark, tools, topic, sink, scratch)
-        self._movers[sink.name] = mover
-        mover.start()
-        logger.info("moving", extra={"topic": topic, "table": sink.name})
+    def _begin(self, topic: str, spark: SparkSession, tools: Tools, scratch: Path) -> None:
+        """Start what moves a topic, unless it runs already."""
+        if topic in self._topics:
+            return
+        self._topics.add(topic)
+        sinks: list[Sink] = [BaseSink(tools, topic)]
+        sinks += [DerivedSink(tools, spark, topic, name) for name in self._config.topic(topic).derived]
+        for sink in sinks:
+            mover = Mover(spark, tools, topic, sink, scratch)
+            self._movers[sink.name] = mover
+            mover.start()
+            logger.info("moving", extra={"topic": topic, "table": sink.name})
+
+    def _maintain(self, tools: Tools, spark: SparkSession) -> None:
+        if self._config.maintenance.enabled:
+            self._scheduler = Scheduler.of(tools, spark, self._maintenance_metrics)
+            threading.Thread(
+                target=self._scheduler.run, args=(self._stopping,), name="maintenance", daemon=True
+            ).start()
 
     def _stop_movers(self) -> None:
         self._stopping.set()

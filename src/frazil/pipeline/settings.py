@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -39,7 +40,13 @@ class Master:
         if cluster is not None:
             self.cores = int(cluster[1]) * int(cluster[2])
         elif local is not None:
-            self.cores = len(os.sched_getaffinity(0)) if local[1] == "*" else int(local[1] or 1)
+            self.cores = _cores() if local[1] == "*" else int(local[1] or 1)
+
+
+def _cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def master_of(config: Config, extra: Mapping[str, str]) -> Master:

@@ -9,7 +9,6 @@ from frazil.errors import EpochChanged, OffsetOutOfRange, SegmentsGone
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
 from frazil.lake.rows.progress import BatchLimits, Positions, Progress
 from frazil.lake.rows.topic import Read
-from frazil.log.follow import STORE_POLL_SECONDS
 from frazil.log.reader import Position
 from tests.lake.commits import compact, expire
 from tests.lake.rows.support import Topic, of_parts, span
@@ -34,9 +33,8 @@ class Stream:
         size: int | None = None,
         at: Positions | None = None,
     ) -> None:
-        self._clock = ManualClock()
         limits = BatchLimits(rows, size)
-        self._progress = Progress(log.rows(read), starts or Bound(EARLIEST), limits, self._clock.monotonic)
+        self._progress = Progress(log.rows(read), starts or Bound(EARLIEST), limits, ManualClock())
         if at is None:
             self.at = self._progress.initial()
         else:
@@ -44,7 +42,6 @@ class Stream:
             assert self._progress.plan(at, at) is None
 
     def batch(self) -> list[tuple[int, int]]:
-        self._clock.advance(STORE_POLL_SECONDS)
         end = self._progress.next_end()
         plan = self._progress.plan(self.at, end)
         self.at = end

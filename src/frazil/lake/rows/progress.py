@@ -16,9 +16,11 @@ from frazil.errors import OffsetOutOfRange
 from frazil.lake.offsets import TableState, current_snapshot
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound, Span
 from frazil.lake.rows.extents import NOTHING, Extent, Sealed
+from frazil.lake.rows.look import Look
 from frazil.lake.rows.topic import Plan, TopicRows
 from frazil.log.follow import STORE_POLL_SECONDS
 from frazil.log.reader import Position
+from frazil.log.world import Clock, SystemClock
 
 TABLE_STEP = 65_536
 """Offsets of a table that a batch takes or leaves together."""
@@ -37,54 +39,47 @@ class BatchLimits:
 class Progress:
     """The batches of one stream, one after another. Belongs to one thread."""
 
-    def __init__(self, rows: TopicRows, starts: Bound, limits: BatchLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, rows: TopicRows, starts: Bound, limits: BatchLimits, clock: Clock | None = None) -> None:
         self._rows = rows
         self._starts = starts
         self._limits = limits
-        self._clock = clock
+        self._clock = clock or SystemClock()
+        self._initial: dict[int, Position] | None = None
         self._at: dict[int, Position] | None = None
-        self._looked = float("-inf")
+        self._due = float("-inf")
         self._turn = 0
 
     def initial(self) -> Positions:
-        look = self._rows.looker.look(tail=False)
-        self._rows.check_given(look, self._starts, self._starts)
-        at = {}
-        for partition in look.partitions:
-            start = self._starts.of(partition)
-            if start == EARLIEST:
-                start = self._rows.earliest(look, partition)
-            elif start == LATEST:
-                start = self._rows.latest(look, partition)
-            at[partition] = _position(look.extent(partition), start)
-        self._at = at
-        return dict(at)
+        """Where a stream begins that never was; however often it is asked, the answer is the first one."""
+        if self._initial is None:
+            look = self._rows.looker.look(tail=False)
+            self._rows.check_given(look, self._starts, self._starts)
+            self._initial = {partition: self._start(look, partition) for partition in look.partitions}
+        return dict(self._initial)
 
     def next_end(self) -> Positions:
-        """Where the next batch ends; where the last one ended if there is nothing to read."""
-        now = self._clock()
-        if self._at is not None and now - self._looked < STORE_POLL_SECONDS:
-            return dict(self._at)
-        extents = self._rows.looker.extents(tail=False)
-        at = self._at if self._at is not None else {}
+        """Where the next batch ends; where the last one ended if there is nothing to read.
+
+        Who asks again and again is made to wait a little: looking at a store costs a request.
+        """
+        if self._at is None:
+            self._at = dict(self.initial())
+        self._clock.sleep(max(0.0, self._due - self._clock.monotonic()))
+        at, extents = self._at, self._rows.looker.extents(tail=False)
         table = _Behind(self._rows, at, extents)
         runs = {
             partition: self._pieces(partition, at.get(partition), extents.get(partition, NOTHING), table)
             for partition in self._in_turn(sorted(extents.keys() | table.offsets.keys()))
         }
-        # Without a position nobody knows where a batch of limited size would begin.
-        limits = self._limits if self._at is not None else BatchLimits()
-        ends = _take(runs, limits)
         moved = {
             partition: _position(extents.get(partition, NOTHING), end)
-            for partition, end in ends.items()
-            if partition not in at or end > at[partition].offset
+            for partition, end in _take(runs, self._limits).items()
         }
         self._at = dict(sorted({**at, **moved}.items()))
         if moved:
             self._turn += 1
         else:
-            self._looked = now
+            self._due = self._clock.monotonic() + STORE_POLL_SECONDS
         return dict(self._at)
 
     def plan(
@@ -103,6 +98,14 @@ class Progress:
                 spans[partition] = Span(first, position.offset)
                 self._check(partition, before, look.extent(partition))
         return self._rows.plan_spans(look, spans, columns)
+
+    def _start(self, look: Look, partition: int) -> Position:
+        start = self._starts.of(partition)
+        if start == EARLIEST:
+            start = self._rows.earliest(look, partition)
+        elif start == LATEST:
+            start = self._rows.latest(look, partition)
+        return _position(look.extent(partition), start)
 
     def _in_turn(self, partitions: list[int]) -> list[int]:
         """Each batch begins with another partition: a busy one may fill it alone."""

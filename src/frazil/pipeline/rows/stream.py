@@ -6,7 +6,6 @@ epoch of the record before it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -47,7 +46,7 @@ class TopicStream(DataSourceStreamReader):
     def _follow(self) -> Progress:
         if self._progress is None:
             options = self._options
-            self._progress = Progress(options.open(), options.starts, options.limits, time.monotonic)
+            self._progress = Progress(options.open(), options.starts, options.limits)
         return self._progress
 
 

@@ -1,0 +1,1 @@
+"""Maintenance: what keeps tables and log small and quick, beside those who write and read them."""

@@ -1,0 +1,220 @@
+"""Compaction: many small data files become few large ones, by Spark's `rewrite_data_files`.
+
+Which partitions are worth it is decided here, from the sizes that the manifests tell, so that nothing is started for
+nothing and no file is rewritten for ever: Spark's own choice takes two files of two thirds of the target size again
+and again. A partition is taken only if its small files become at most half as many, so work ends after a few rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.partitioning import PartitionField
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, TruncateTransform, VoidTransform
+
+from frazil.config.model import CompactionConfig
+from frazil.lake.catalog import Identifier, dotted
+from frazil.lake.offsets import current_snapshot
+from frazil.maintain.contents import Contents, amounts
+from frazil.maintain.report import Work
+from frazil.maintain.targets import Target
+from frazil.maintain.workshop import Workshop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SMALL = 0.75
+"""A file below this part of the target size is small. Spark's own limit."""
+_SPILL = 1.1
+"""A little more than the target goes into one file rather than into two. Spark's own limit, too."""
+_DEFAULT_TARGET = 512 * 1024 * 1024
+_BYTES_AT_A_TIME = 16 * 1024**3
+_PARTITIONS_AT_A_TIME = 64
+"""Each portion is a commit of its own, and the mover has its turn in between."""
+_ROUNDS = 3
+"""How often one run takes the same partition: rows that are sorted may need less room than anybody knew before."""
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The small files of one partition."""
+
+    key: Key
+    sizes: tuple[int, ...]
+
+    def expected(self, target: int) -> int:
+        """How many files they become."""
+        return expected_files(sum(self.sizes), target)
+
+
+def expected_files(total: int, target: int) -> int:
+    if total <= target:
+        return 1
+    fewer = total // target
+    return (
+        fewer if total / fewer < _SPILL * target and total % target <= SMALL * target else math.ceil(total / target)
+    )
+
+
+def worth_it(group: Group, target: int, min_input_files: int) -> bool:
+    count = len(group.sizes)
+    return count >= max(2, min_input_files) and group.expected(target) <= count / 2
+
+
+def small_files(files: Iterable[DataFile], spec_id: int, target: int) -> list[Group]:
+    """By partition; files of an older partition spec are left as they are."""
+    groups: defaultdict[Key, list[int]] = defaultdict(list)
+    for file in files:
+        ours = file.spec_id == spec_id and file.content == DataFileContent.DATA
+        if ours and file.file_size_in_bytes < SMALL * target:
+            groups[key_of(file)].append(file.file_size_in_bytes)
+    return [Group(key, tuple(sizes)) for key, sizes in groups.items()]
+
+
+def key_of(file: DataFile) -> Key:
+    return tuple(file.partition[number] for number in range(len(file.partition)))
+
+
+def target_size(table: Table) -> int:
+    return int(table.metadata.properties.get("write.target-file-size-bytes", _DEFAULT_TARGET))
+
+
+class Compaction:
+    name = "compact"
+    any_version = False
+
+    def __init__(self, config: CompactionConfig) -> None:
+        self._config = config
+        self._settled: dict[Identifier, int] = {}
+        """The snapshot at which there was nothing to do, so that a table at rest costs nothing."""
+
+    def applies(self, target: Target) -> bool:
+        return True
+
+    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+        now = current_snapshot(table).snapshot_id
+        if self._settled.get(table.name()) == now:
+            return Work("nothing")
+        target = target_size(table)
+        files = Contents().data_files(table)
+        before = amounts(files)
+        chosen, _ = self._plan(table, files, target, Counter())
+        if not chosen:
+            self._settled[table.name()] = now
+            return Work("nothing", before, before)
+        if dry_run:
+            fewer = sum(len(group.sizes) - group.expected(target) for group in chosen)
+            after = replace(before, files=(before.files or 0) - fewer)
+            return Work("would", before, after, note=_describe(chosen))
+        done, tried = 0, Counter[Key]()
+        while True:
+            chosen, others = self._plan(table, files, target, tried)
+            if not chosen:
+                break
+            portion = _portion(chosen)
+            done += len(portion)
+            tried.update(group.key for group in portion)
+            shop.say(f"compacting {dotted(table.name())}: {_describe(portion)}")
+            # Spark would also take partitions that are not worth it.
+            narrow = len(portion) < len(chosen) or any(len(group.sizes) > 1 for group in others)
+            table = self._rewrite(shop, table, [group.key for group in portion] if narrow else [], target)
+            files = Contents().data_files(table)
+        after = amounts(files)
+        return Work("done", before, after, note=f"{done} partition{'s' if done != 1 else ''} rewritten")
+
+    def _plan(
+        self, table: Table, files: Sequence[DataFile], target: int, tried: Counter[Key]
+    ) -> tuple[list[Group], list[Group]]:
+        """The partitions that are worth it, and those that are not though they have small files."""
+        groups = small_files(files, table.metadata.default_spec_id, target)
+        chosen = [
+            group
+            for group in groups
+            if worth_it(group, target, self._config.min_input_files) and tried[group.key] < _ROUNDS
+        ]
+        return chosen, [group for group in groups if group not in chosen]
+
+    def _rewrite(self, shop: Workshop, table: Table, keys: Sequence[Key], target: int) -> Table:
+        from frazil.maintain.sparkwork import actions, asking_spark, java_table, settle
+
+        spark = shop.spark()
+        identifier = table.name()
+        with shop.turn(identifier), asking_spark("Compacting", identifier):
+            action = actions(spark).rewriteDataFiles(java_table(spark, shop.config, identifier))
+            ordered = bool(table.sort_order().fields) and self._config.strategy != "binpack"
+            action = action.sort() if ordered else action.binPack()
+            if keys:
+                action = action.filter(_filter(spark, table, keys))
+            options = {
+                "target-file-size-bytes": target,
+                "min-file-size-bytes": int(SMALL * target),
+                "min-input-files": max(2, self._config.min_input_files),
+            }
+            for name, value in options.items():
+                action = action.option(name, str(value))
+            action.execute()
+        after = shop.lake.load(identifier)
+        old = {file.file_path for file in Contents().data_files(table)}
+        settle(table, after, [file.file_path for file in Contents().data_files(after) if file.file_path not in old])
+        return after
+
+
+def _portion(chosen: Sequence[Group]) -> list[Group]:
+    """As much as one commit should do, at least one partition; the most crowded first."""
+    taken: list[Group] = []
+    total = 0
+    for group in sorted(chosen, key=lambda each: len(each.sizes), reverse=True):
+        total += sum(group.sizes)
+        if taken and (total > _BYTES_AT_A_TIME or len(taken) == _PARTITIONS_AT_A_TIME):
+            break
+        taken.append(group)
+    return taken
+
+
+def _describe(groups: Sequence[Group]) -> str:
+    files = sum(len(group.sizes) for group in groups)
+    size = sum(sum(group.sizes) for group in groups)
+    places = f" in {len(groups)} partitions" if len(groups) > 1 else ""
+    return f"{files:,} small files{places}, {size:,} bytes"
+
+
+def _filter(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Any:
+    """What selects the files of these partitions."""
+    from frazil.maintain.sparkwork import expressions
+
+    java = expressions(spark)
+    fields = table.spec().fields
+    wanted = java.alwaysFalse()
+    for key in keys:
+        each = java.alwaysTrue()
+        for field, value in zip(fields, key, strict=True):
+            if not isinstance(field.transform, VoidTransform):
+                each = getattr(java, "and")(each, _equals(java, table, field, value))
+        wanted = getattr(java, "or")(wanted, each)
+    return wanted
+
+
+def _equals(java: Any, table: Table, field: PartitionField, value: object) -> Any:
+    column = table.schema().find_column_name(field.source_id)
+    match field.transform:
+        case BucketTransform(num_buckets=number):
+            term = java.bucket(column, number)
+        case TruncateTransform(width=width):
+            term = java.truncate(column, width)
+        case other:
+            named = {"year": java.year, "month": java.month, "day": java.day, "hour": java.hour}
+            term = named.get(str(other), java.ref)(column)
+    if value is None:
+        return java.isNull(term)
+    if isinstance(value, float) and math.isnan(value):
+        return java.isNaN(term)
+    return java.equal(term, str(value) if isinstance(value, UUID) else value)

@@ -1,0 +1,139 @@
+"""Expiry: forgetting old snapshots, and deleting what only they needed.
+
+Every commit writes all snapshots of a table down again, so a table that is committed to every few seconds must forget
+them by number, not only by age. Kept are the newest, those that a branch or tag names, and the way from main's
+newest snapshot back to the one that carries Frazil's offsets: it shows whether somebody rolled the table back.
+"""
+
+from __future__ import annotations
+
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import RemoveSnapshotsUpdate
+
+from frazil.config.model import ExpiryConfig
+from frazil.errors import CasConflict
+from frazil.failpoints import failpoint
+from frazil.lake.offsets import OFFSETS, ancestors, summary_of
+from frazil.maintain.changes import CATALOGS_BUSINESS, change, collects_garbage
+from frazil.maintain.contents import Contents
+from frazil.maintain.files import TableFiles
+from frazil.maintain.pending import needed_only_by, note, sweep
+from frazil.maintain.report import Amounts, NotOurs, Work
+from frazil.maintain.targets import Target
+from frazil.maintain.workshop import Workshop
+
+_HOUR_MS = 3_600_000
+_TRIES = 3
+_AT_A_TIME = 1000
+"""Snapshots forgotten by one commit; the next run goes on."""
+
+
+def expired(table: Table, config: ExpiryConfig, now_ms: int) -> list[int]:
+    """The snapshots to forget, oldest first."""
+    line = list(ancestors(table))
+    with_offsets = next((number for number, each in enumerate(line) if OFFSETS in summary_of(each)), 0)
+    first = max(config.keep_last, with_offsets + 1)
+    limit_ms = now_ms - int(config.max_age_hours * _HOUR_MS)
+    chosen = {
+        each.snapshot_id
+        for number, each in enumerate(line)
+        if number >= first and (each.timestamp_ms < limit_ms or number >= config.max_snapshots)
+    }
+    on_main = {each.snapshot_id for each in line}
+    chosen |= {
+        each.snapshot_id
+        for each in table.metadata.snapshots
+        if each.snapshot_id not in on_main and each.timestamp_ms < limit_ms
+    }
+    chosen -= _referred(table, on_main)
+    oldest_first = sorted(table.metadata.snapshots, key=lambda each: each.timestamp_ms)
+    return [each.snapshot_id for each in oldest_first if each.snapshot_id in chosen][:_AT_A_TIME]
+
+
+def _referred(table: Table, on_main: set[int]) -> set[int]:
+    """What branches and tags name, and what a branch has of its own."""
+    parents = {each.snapshot_id: each.parent_snapshot_id for each in table.metadata.snapshots}
+    found = set()
+    for name, ref in table.metadata.refs.items():
+        found.add(ref.snapshot_id)
+        at: int | None = ref.snapshot_id
+        while name != MAIN_BRANCH and ref.snapshot_ref_type == SnapshotRefType.BRANCH and at not in on_main:
+            if at is None or at not in parents:
+                break
+            found.add(at)
+            at = parents[at]
+    return found
+
+
+class Expiry:
+    name = "expire"
+    any_version = False
+
+    def __init__(self, config: ExpiryConfig) -> None:
+        self._config = config
+
+    def applies(self, target: Target) -> bool:
+        return True
+
+    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+        if not collects_garbage(table):
+            raise NotOurs(CATALOGS_BUSINESS)
+        before = Amounts(snapshots=len(table.metadata.snapshots))
+        contents = Contents()
+        if dry_run:
+            return self._plan(shop, table, contents)
+        after, forgot = self._forget(shop, table, contents)
+        failpoint("expire.forgotten")
+        removed, waiting = sweep(after, shop.now_ms(), contents)
+        return Work(
+            "done" if forgot or removed.files else "nothing",
+            before,
+            Amounts(snapshots=len(after.metadata.snapshots)),
+            note=_waiting(waiting, shop),
+            removed=removed,
+        )
+
+    def _plan(self, shop: Workshop, table: Table, contents: Contents) -> Work:
+        snapshots = len(table.metadata.snapshots)
+        ids = expired(table, self._config, shop.now_ms())
+        ripe, _ = sweep(table, shop.now_ms(), contents, dry_run=True)
+        later = needed_only_by(table, ids, contents).amounts if ids else Amounts(files=0, bytes=0)
+        removed = Amounts(files=(ripe.files or 0) + (later.files or 0), bytes=(ripe.bytes or 0) + (later.bytes or 0))
+        return Work(
+            "would" if ids or ripe.files else "nothing",
+            Amounts(snapshots=snapshots),
+            Amounts(snapshots=snapshots - len(ids)),
+            removed=removed,
+            items=tuple(f"snapshot {each}" for each in ids),
+        )
+
+    def _forget(self, shop: Workshop, table: Table, contents: Contents) -> tuple[Table, bool]:
+        """The table without expired snapshots, and whether there were any."""
+        if not expired(table, self._config, shop.now_ms()):
+            return table, False
+        with shop.turn(table.name()):
+            for left in reversed(range(_TRIES)):
+                table = shop.lake.load(table.name())
+                ids = expired(table, self._config, shop.now_ms())
+                if not ids:
+                    break
+                ripe_ms = shop.now_ms() + int(shop.config.log.trim_grace_seconds * 1000)
+                written = note(table, needed_only_by(table, ids, contents), ripe_ms, shop.world.new_id())
+                failpoint("expire.noted")
+                try:
+                    return change(shop.lake, table, [RemoveSnapshotsUpdate(snapshot_ids=ids)]), True
+                except CasConflict:
+                    # It was not done, so the note has nothing to say.
+                    TableFiles(table).delete([written])
+                    if not left:
+                        raise
+        return table, False
+
+
+def _waiting(files: int, shop: Workshop) -> str:
+    if not files:
+        return ""
+    return (
+        f"{files:,} files that no snapshot needs wait for the grace time of {shop.config.log.trim_grace_seconds:g} s"
+    )

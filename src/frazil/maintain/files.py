@@ -1,0 +1,85 @@
+"""The files below a table's folder: listing, deleting, small notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table import Table
+
+from frazil.errors import FrazilError
+from frazil.lake.attempts import attempt_time_ms
+
+THREADS = 16
+"""Object stores take tens of milliseconds for each request, whatever it is."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
+
+
+class Found(NamedTuple):
+    path: str
+    size: int
+    modified_ms: int
+
+
+def place(path: str) -> str:
+    """Where a file is, however that was written: `file:/a` and `file:///a`, `s3://b/k` and `s3a://b/k`."""
+    match = _SCHEME.fullmatch(path)
+    return f"{match[2] or ''}{match[3]}" if match else path
+
+
+class TableFiles:
+    """The files of one table, also when PyIceberg was told to use a library that cannot list."""
+
+    def __init__(self, table: Table) -> None:
+        self.location = table.metadata.location.rstrip("/")
+        self._io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
+
+    def below(self, folder: str) -> list[Found]:
+        scheme, netloc, path = self._io.parse_location(folder, self._io.properties)
+        listed = self._io.fs_by_scheme(scheme, netloc).get_file_info(
+            FileSelector(path, allow_not_found=True, recursive=True)
+        )
+        return [
+            Found(folder + info.path[len(path) :], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+            for info in listed
+            if info.type == FileType.File
+        ]
+
+    def delete(self, paths: Iterable[str]) -> int:
+        """How many of them were there."""
+        chosen = list(paths)
+        with ThreadPoolExecutor(THREADS) as pool:
+            deleted = sum(pool.map(self._delete, chosen))
+        self._tidy(chosen)
+        return deleted
+
+    def write(self, path: str, content: bytes) -> None:
+        with self._io.new_output(path).create() as stream:
+            stream.write(content)
+
+    def read(self, path: str) -> bytes:
+        with self._io.new_input(path).open() as stream:
+            return bytes(stream.read())
+
+    def _delete(self, path: str) -> bool:
+        try:
+            self._io.delete(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _tidy(self, paths: Iterable[str]) -> None:
+        """Local folders outlive their files. Those of attempts are never written to again."""
+        if not place(self.location).startswith("/"):
+            return
+        for folder in {Path(place(path)).parent for path in paths}:
+            with suppress(FrazilError, OSError):
+                attempt_time_ms(folder.name)
+                folder.rmdir()

@@ -1,0 +1,64 @@
+"""Manifests: many small ones become few, by Spark's `rewrite_manifests`, so that planning a read stays quick."""
+
+from __future__ import annotations
+
+import math
+
+from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.table import Table
+
+from frazil.config.model import ManifestsConfig
+from frazil.lake.catalog import dotted
+from frazil.lake.offsets import current_snapshot
+from frazil.maintain.contents import Contents
+from frazil.maintain.report import Amounts, Work
+from frazil.maintain.targets import Target
+from frazil.maintain.workshop import Workshop
+
+_DEFAULT_TARGET = 8 * 1024 * 1024
+
+
+class ManifestRewrite:
+    name = "manifests"
+    any_version = False
+
+    def __init__(self, config: ManifestsConfig) -> None:
+        self._config = config
+
+    def applies(self, target: Target) -> bool:
+        return True
+
+    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+        found = _data_manifests(table)
+        before = _amounts(found)
+        target = int(table.metadata.properties.get("commit.manifest.target-size-bytes", _DEFAULT_TARGET))
+        expected = max(1, math.ceil(sum(each.manifest_length for each in found) / target))
+        if len(found) < self._config.min_input_manifests or expected > len(found) / 2:
+            return Work("nothing", before, before)
+        if dry_run:
+            return Work("would", before, Amounts(manifests=expected))
+        return Work("done", before, _amounts(_data_manifests(_rewrite(shop, table))))
+
+
+def _rewrite(shop: Workshop, table: Table) -> Table:
+    from frazil.maintain.sparkwork import actions, asking_spark, java_table, settle
+
+    identifier = table.name()
+    shop.say(f"rewriting the manifests of {dotted(identifier)}")
+    spark = shop.spark()
+    with shop.turn(identifier), asking_spark("Rewriting the manifests of", identifier):
+        actions(spark).rewriteManifests(java_table(spark, shop.config, identifier)).execute()
+    after = shop.lake.load(identifier)
+    settle(table, after, [])
+    return after
+
+
+def _data_manifests(table: Table) -> list[ManifestFile]:
+    """Those that a rewrite takes: manifests of the partition spec that is current."""
+    found = Contents().manifests(table, [current_snapshot(table)]).values()
+    spec = table.metadata.default_spec_id
+    return [each for each in found if each.content == ManifestContent.DATA and each.partition_spec_id == spec]
+
+
+def _amounts(manifests: list[ManifestFile]) -> Amounts:
+    return Amounts(manifests=len(manifests), bytes=sum(each.manifest_length for each in manifests))

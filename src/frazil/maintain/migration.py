@@ -1,0 +1,91 @@
+"""Migration: tables made by an older Frazil become what this one expects.
+
+Each step takes a table from one version to the next in one atomic change that also sets the version. So a migration
+that is killed, or run by two at once, is somewhere between two steps and goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+from pyiceberg.table.update import SetPropertiesUpdate, TableRequirement, TableUpdate
+
+from frazil.errors import CasConflict
+from frazil.failpoints import failpoint
+from frazil.lake.catalog import dotted
+from frazil.lake.tables import CURRENT_VERSION, VERSION
+from frazil.maintain.changes import change
+from frazil.maintain.report import Work
+from frazil.maintain.targets import Target, check_version, version_of
+from frazil.maintain.workshop import Workshop
+
+_TRIES = 10
+"""A mover commits every few seconds and a change takes a fraction of one."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a step does to a table: updates, and what must still be true when they are made."""
+
+    updates: Sequence[TableUpdate]
+    requirements: Sequence[TableRequirement] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one version to the next."""
+
+    description: str
+    plan: Callable[[Table], Change]
+    """Looks only at the table as it is: a step may be planned more than once."""
+
+
+STEPS: Mapping[int, Step] = {}
+"""By the version that they start from. Version 1 is the first, so there is none yet."""
+
+
+class Migration:
+    name = "migrate"
+    any_version = True
+
+    def __init__(self, steps: Mapping[int, Step] = STEPS, newest: int = int(CURRENT_VERSION)) -> None:
+        self._steps = steps
+        self._newest = newest
+
+    def applies(self, target: Target) -> bool:
+        return True
+
+    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+        check_version(table, self._newest)
+        version = version_of(table)
+        planned = tuple(
+            f"version {at} to {at + 1}: {self._steps[at].description}" for at in range(version, self._newest)
+        )
+        if not planned:
+            return Work("nothing", note=f"version {version}")
+        if dry_run:
+            return Work("would", note=f"version {version} to {self._newest}", items=planned)
+        shop.say(f"migrating {dotted(table.name())} from version {version} to {self._newest}")
+        with shop.turn(table.name()):
+            while version_of(table) < self._newest:
+                table = self._step(shop, table)
+        return Work("done", note="; ".join(planned))
+
+    def _step(self, shop: Workshop, table: Table) -> Table:
+        """The table one version on; somebody else may have done it."""
+        version = version_of(table)
+        for left in reversed(range(_TRIES)):
+            failpoint("migrate.step")
+            planned = self._steps[version].plan(table)
+            stamp = SetPropertiesUpdate(updates={VERSION: str(version + 1)})
+            try:
+                return change(shop.lake, table, (*planned.updates, stamp), planned.requirements)
+            except CasConflict:
+                if not left:
+                    raise
+                table = shop.lake.load(table.name())
+                if version_of(table) != version:
+                    return table
+        raise AssertionError("unreachable")

@@ -1,0 +1,122 @@
+"""Trimming: segments leave the log when every table that is fed from it has their records.
+
+The base table decides, and each derived table that the settings name, for those read the log on their own. (The
+dead-letter table commits before the base table, so it never needs what that has.) A table that cannot be trusted, for
+it was rolled back, replaced, or filled from another log, needs everything that is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from frazil.errors import EpochChanged, OffsetsAhead, TableReplaced, TableRolledBack
+from frazil.lake.catalog import dotted
+from frazil.lake.markers import newest_marker
+from frazil.lake.offsets import TOPIC, TableState, check_history
+from frazil.lake.tables import base_identifier, derived_identifier, find_table
+from frazil.log import layout
+from frazil.log.trim import Trimmed, trim
+from frazil.maintain.report import Amounts, NotOurs, Work
+from frazil.maintain.targets import Target
+from frazil.maintain.workshop import Workshop
+from frazil.pipeline.extent import check_against_log, log_extents
+
+
+@dataclass(frozen=True)
+class _Partition:
+    trimmed: Trimmed
+    before: Amounts
+    removed: Amounts
+
+
+class Trimming:
+    name = "trim"
+    any_version = False
+
+    def __init__(self) -> None:
+        self._settled: dict[str, dict[int, int]] = {}
+        """By topic, what was needed when there was nothing left to do: while it is the same, the log is not asked."""
+
+    def applies(self, target: Target) -> bool:
+        return target.role == "base"
+
+    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+        topic = table.metadata.properties[TOPIC]
+        if base_identifier(shop.config, topic) != table.name():
+            raise NotOurs(f"{dotted(table.name())} is not the base table of topic {topic!r} by these settings")
+        tables = [table, *_derived(shop, topic)]
+        needed = needed_offsets([TableState.of(each) for each in tables])
+        if self._settled.get(topic) == needed:
+            return Work("nothing")
+        for each in tables:
+            _check(shop, topic, each)
+        partitions = [_trim(shop, topic, partition, offset, dry_run) for partition, offset in sorted(needed.items())]
+        waiting = sum(len(each.trimmed.waiting) for each in partitions)
+        deleted = tuple(key for each in partitions for key in each.trimmed.deleted)
+        if not dry_run and not waiting and not deleted:
+            self._settled[topic] = needed
+        else:
+            self._settled.pop(topic, None)
+        return Work(
+            ("would" if dry_run else "done") if deleted else "nothing",
+            _sum([each.before for each in partitions]),
+            _sum([each.before for each in partitions], less=[each.removed for each in partitions]),
+            note=f"{waiting:,} segments wait for the grace time" if waiting else "",
+            removed=_sum([each.removed for each in partitions]),
+            items=deleted if dry_run else (),
+        )
+
+
+def needed_offsets(states: list[TableState]) -> dict[int, int]:
+    """The least offset that any of the tables needs; only of partitions that all have heard of."""
+    partitions = set.intersection(*(set(state.offsets) for state in states))
+    return {partition: min(state.offsets[partition] for state in states) for partition in partitions}
+
+
+def _derived(shop: Workshop, topic: str) -> list[Table]:
+    """One that does not exist yet begins where the base table is."""
+    names = (derived_identifier(shop.config, topic, name) for name in shop.config.topic(topic).derived)
+    return [table for name in names if (table := find_table(shop.lake, name)) is not None]
+
+
+def _check(shop: Workshop, topic: str, table: Table) -> None:
+    name = table.name()
+    try:
+        check_history(table)
+        marker = newest_marker(shop.store, topic, name)
+        if marker is not None and marker.uuid != table.metadata.table_uuid:
+            raise TableReplaced(f"another table stands where {dotted(name)} was")
+        check_against_log(TableState.of(table), log_extents(shop.store, topic))
+    except (TableRolledBack, TableReplaced, OffsetsAhead, EpochChanged) as error:
+        raise NotOurs(f"the log of {topic!r} is kept: {error}") from error
+
+
+def _trim(shop: Workshop, topic: str, partition: int, offset: int, dry_run: bool) -> _Partition:
+    sizes = {
+        info.key: info.size
+        for info in shop.store.list(layout.partition_prefix(topic, partition))
+        if layout.parse_segment(info.key) is not None
+    }
+    trimmed = trim(
+        shop.store,
+        topic,
+        partition,
+        needed_from=offset,
+        grace_seconds=shop.config.log.trim_grace_seconds,
+        now_ms=shop.now_ms(),
+        dry_run=dry_run,
+    )
+    gone = [sizes.get(key, 0) for key in trimmed.deleted]
+    return _Partition(
+        trimmed, Amounts(files=len(sizes), bytes=sum(sizes.values())), Amounts(files=len(gone), bytes=sum(gone))
+    )
+
+
+def _sum(amounts: list[Amounts], less: list[Amounts] | None = None) -> Amounts:
+    less = less or []
+    return Amounts(
+        files=sum(each.files or 0 for each in amounts) - sum(each.files or 0 for each in less),
+        bytes=sum(each.bytes or 0 for each in amounts) - sum(each.bytes or 0 for each in less),
+    )

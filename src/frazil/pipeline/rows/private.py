@@ -1,0 +1,74 @@
+"""The stream of a topic's rows for the pipeline itself: its settings come from a private file instead of options."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from frazil.config.model import Config
+from frazil.lake.rows.cut import LATEST, Bound
+from frazil.lake.rows.progress import BatchLimits
+from frazil.lake.rows.topic import TopicRows
+from frazil.pipeline.rows.options import Options
+from frazil.pipeline.rows.stream import TopicStream
+from frazil.pipeline.rows.types import spark_schema
+
+FORMAT = "frazil-rows"
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    config: Config
+    topic: str
+    starts: dict[int, int]
+    max_rows: int
+    max_bytes: int
+
+    def save(self, path: Path) -> None:
+        path.touch(mode=0o600)
+        path.write_bytes(pickle.dumps(self))
+
+    @classmethod
+    def load(cls, path: Path) -> StreamSettings:
+        settings = pickle.loads(path.read_bytes())
+        assert isinstance(settings, cls)
+        return settings
+
+
+@dataclass(frozen=True)
+class _Given(Options):
+    given: StreamSettings
+
+    def open(self) -> TopicRows:
+        return TopicRows(self.given.config, self.given.topic, "both")
+
+
+class RowSource(DataSource):
+    """`spark.readStream.format(FORMAT).option("settings", file)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return spark_schema(self._options().open().schema())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return TopicStream(self._options(), schema)
+
+    def _options(self) -> Options:
+        settings = StreamSettings.load(Path(self.options["settings"]))
+        return _Given(
+            topic=settings.topic,
+            config=None,
+            read="both",
+            starts=Bound(0, settings.starts),
+            ends=Bound(LATEST),
+            tail=False,
+            limits=BatchLimits(settings.max_rows, settings.max_bytes),
+            given=settings,
+        )
