@@ -54,6 +54,10 @@ class PipelinePart:
         return HEALTHY if report.status == "healthy" else Health(report.status, report.reason)
 
     @property
+    def child_pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    @property
     def metrics_text(self) -> str:
         return self._report.metrics or ""
 
@@ -73,10 +77,10 @@ class PipelinePart:
             await asyncio.sleep(pause)
 
     def _cause(self, code: int) -> str:
+        if code < 0:
+            return f"its process was ended by signal {-code}"
         last = self.health()
-        if last.status == "unhealthy":
-            return last.reason
-        return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
+        return last.reason if last.status == "unhealthy" else f"its process ended with code {code}"
 
     async def _live(self) -> int:
         """Run the child until it ends; its exit code."""

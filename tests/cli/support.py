@@ -48,12 +48,14 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Served]:
-    """`frazil serve` on a free port, once it has said that it is ready."""
+def serving(folder: Path, settings: Mapping[str, str] | None = None, *, pipeline: bool = False) -> Iterator[Served]:
+    """`frazil serve` on a free port, once it has said that it is ready. Few tests need its pipeline, and Spark."""
     process = subprocess.Popen(
         [FRAZIL, "serve"],
         cwd=folder,
-        env=environment(FRAZIL__SERVER__PORT="0", **(settings or {})),
+        env=environment(
+            FRAZIL__SERVER__PORT="0", FRAZIL__PIPELINE__ENABLED=str(pipeline).lower(), **(settings or {})
+        ),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -360,6 +360,23 @@ def test_files_are_compressed_as_the_table_says(
     assert chunk.has_column_index
 
 
+def test_values_that_repeat_have_a_dictionary_and_others_none(warehouse: Warehouse) -> None:
+    table = warehouse.table(target_schema(_LOGS))
+    (path,) = _paths(_write(table, [_logs(1_000)]).files)
+    group = pq.read_metadata(path).row_group(0)
+    coded = {group.column(i).path_in_schema: group.column(i).has_dictionary_page for i in range(group.num_columns)}
+    assert coded == {
+        "time": False,
+        "service": True,
+        "level": True,
+        "load": False,
+        "tags.key_value.key": True,
+        "tags.key_value.value": True,
+        PARTITION: True,
+        OFFSET: False,
+    }
+
+
 def test_a_property_that_makes_no_sense_is_named(warehouse: Warehouse) -> None:
     for name in (
         "write.parquet.compression-codec",

@@ -7,12 +7,12 @@ agree nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
+from frazil.lake.mapkeys import repeats_a_key
 from frazil.lake.text import valid_text
 from frazil.lake.types import convert, is_nanoseconds
 
@@ -139,7 +139,8 @@ class Conversions:
         def change(array: pa.Array) -> pa.Array:
             offsets, start, length = _extent(array)
             keys = key(array.keys.slice(start, length))
-            _check_unique(offsets, keys)
+            if repeats_a_key(offsets, keys):
+                raise Unfit("the same key twice in a map")
             items = item(array.items.slice(start, length))
             mask = array.is_null() if array.null_count else None
             return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
@@ -265,24 +266,3 @@ def _extent(array: pa.Array) -> tuple[pa.Array, int, int]:
     if start or offsets.offset:
         offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
     return offsets, start, offsets[-1].as_py()
-
-
-def _check_unique(offsets: pa.Array, keys: pa.Array) -> None:
-    """No row may have a key twice. Rows whose keys come in the order in which they were first seen have none."""
-    if len(keys) < 2 or types.is_nested(keys.type):
-        return
-    rows = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, pa.nulls(len(keys))))
-    codes = _codes(keys)
-    same_row = pc.equal(rows[1:], rows[:-1])
-    suspect = pc.and_(same_row, pc.less_equal(codes[1:], codes[:-1]))
-    if not pc.any(suspect).as_py():
-        return
-    chosen = pc.is_in(rows, value_set=pc.unique(rows[1:].filter(suspect)))
-    pairs = pa.table({"row": rows.filter(chosen), "key": codes.filter(chosen)})
-    if len(pairs.group_by(["row", "key"]).aggregate([])) < len(pairs):
-        raise Unfit("the same key twice in a map")
-
-
-def _codes(keys: Any) -> pa.Array:
-    keys = keys.storage if isinstance(keys, pa.ExtensionArray) else keys
-    return keys if types.is_integer(keys.type) else keys.dictionary_encode().indices

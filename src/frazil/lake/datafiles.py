@@ -147,7 +147,7 @@ class DataFileWriter:
         if self._file is None:
             path = f"{self._folder}/{self._task:05d}-{self._named:05d}.parquet"
             self._named += 1
-            self._file = ParquetFile(self._io, path, self.schema, self._columns, self._options)
+            self._file = ParquetFile(self._io, path, rows, self._columns, self._options)
         self._file.write(rows)
         if self._file.size >= self._target:
             self._end_file()

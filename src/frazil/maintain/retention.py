@@ -79,12 +79,10 @@ class Old:
 
 
 def limit_of(table: Table, settings: TableConfig, topic: str, now_ms: int) -> Limit | None:
-    if settings.retention_days is None:
-        return None
     column = settings.retention_column
+    if settings.retention_days is None or column is None:
+        return None
     where = f"topics.{topic}.table.retention_column"
-    if column is None:
-        raise ConfigError(f"{where}: retention_days needs a date or timestamp column that tells the age of a row.")
     try:
         field = table.schema().find_field(column)
     except ValueError:

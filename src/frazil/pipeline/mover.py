@@ -125,6 +125,8 @@ class Mover:
     def _follow(self, starts: dict[int, int], folder: Path) -> None:
         self._failure = None
         checkpoint = folder / "checkpoint"
+        # The query's thread inherits it: tables share the cores evenly, however many tasks one of them has.
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.sink.name)
         self._query = (
             self.sink.stream(self._spark, starts, folder)
             .writeStream.foreachBatch(partial(self._on_batch, starts, checkpoint))

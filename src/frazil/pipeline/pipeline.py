@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 from frazil.config.model import Config
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, SparkFailed
 from frazil.lake.catalog import Lake
 from frazil.log.store import open_store
 from frazil.log.topics import list_topics
@@ -28,7 +28,7 @@ from frazil.pipeline.leftovers import Leftovers
 from frazil.pipeline.metrics import PipelineMetrics
 from frazil.pipeline.mover import Mover, Sink
 from frazil.pipeline.rows.private import RowSource
-from frazil.pipeline.session import start_session, stop_session
+from frazil.pipeline.session import spark_jvm, start_session, stop_session
 from frazil.pipeline.source import RangeSource
 from frazil.pipeline.tools import Tools
 from frazil.pipeline.txlog.log import TransactionLog
@@ -65,7 +65,8 @@ class Pipeline:
         spark: SparkSession | None = None
         try:
             lake = Lake(self._config)
-            self._await_catalog(lake)
+            if not self._await_catalog(lake):
+                return
             spark = start_session(self._config)
             spark.dataSource.register(RangeSource)
             spark.dataSource.register(RowSource)
@@ -115,15 +116,18 @@ class Pipeline:
         reason = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
         return found | {"pipeline": Health("degraded", reason) if problems else HEALTHY}
 
-    def _await_catalog(self, lake: Lake) -> None:
-        """Wait for a catalog that does not answer, and say so; one that refuses us is an error at once."""
+    def _await_catalog(self, lake: Lake) -> bool:
+        """Wait for a catalog that does not answer, and say so; one that refuses us is an error at once.
+
+        False when we are to stop before it has answered.
+        """
         failed = 0
         while not self._stopping.is_set():
             try:
                 with self._catalog_breaker:
                     lake.check()
                 self._problem = None
-                return
+                return True
             except FrazilError as error:
                 if not error.retryable:
                     raise
@@ -132,10 +136,15 @@ class Pipeline:
                     self._problem = error
             self._stopping.wait(backoff_of(self._config.pipeline.retry).delay(failed, self._world.rng))
             failed += 1
+        return False
 
     def _watch(self, spark: SparkSession, tools: Tools, scratch: Path) -> None:
         leftovers = Leftovers(tools)
+        jvm = spark_jvm()
         while not self._stopping.is_set():
+            if not jvm.alive:
+                # Nothing can be moved without it, and a process has one in its life: the parent starts another.
+                raise SparkFailed(f"Spark's JVM has ended: {jvm.cause()}.")
             try:
                 with self._store_breaker:
                     topics = list_topics(tools.store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pydantic import SecretStr
 from pyiceberg.table import Table
 
+from frazil.config.model import Config
 from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.catalog import Lake
 from frazil.lake.columns import OFFSET, PARTITION
@@ -22,7 +25,8 @@ from frazil.lake.offsets import TableState
 from frazil.lake.outcomes import Committed
 from frazil.lake.ranges import Range
 from frazil.lake.rows.parts import Part
-from frazil.lake.rows.topic import Read, TopicRows
+from frazil.lake.rows.look import Read
+from frazil.lake.rows.topic import TopicRows
 from frazil.lake.tables import base_identifier
 from frazil.log.store import open_store
 from frazil.log.topics import TopicSchemas
@@ -37,8 +41,8 @@ NOW_MS = 1_800_000_000_000
 class Topic:
     """Use it as a context manager: it keeps writers open, so that their tails are there."""
 
-    def __init__(self, folder: Path, schema: pa.Schema = SCHEMA, **settings: Any) -> None:
-        self.config = local_config(folder, **settings)
+    def __init__(self, folder: Path, schema: pa.Schema = SCHEMA, config: Config | None = None) -> None:
+        self.config = config or local_config(folder)
         self.lake = Lake(self.config)
         self.store = open_store(self.config.store, self.config.data_dir)
         self.name = base_identifier(self.config, TOPIC)
@@ -57,7 +61,7 @@ class Topic:
     def settings(self) -> Path:
         """The settings as a file."""
         path = self.config.data_dir.parent / "frazil.yaml"
-        path.write_text(f"data_dir: {self.config.data_dir}\n")
+        path.write_text(json.dumps(self.config.model_dump(exclude_unset=True), default=_plain))
         return path
 
     def writer(self, partition: int = 0) -> PartitionWriter:
@@ -116,6 +120,10 @@ class Topic:
 
     def rows(self, read: Read = "both") -> TopicRows:
         return TopicRows(self.config, TOPIC, read, lake=self.lake)
+
+
+def _plain(value: Any) -> str:
+    return str(value.get_secret_value()) if isinstance(value, SecretStr) else str(value)
 
 
 def offsets(batches: Iterable[pa.RecordBatch]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ import pytest
 from frazil.errors import EpochChanged, OffsetOutOfRange, SegmentsGone
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
 from frazil.lake.rows.progress import BatchLimits, Positions, Progress
-from frazil.lake.rows.topic import Read
+from frazil.lake.rows.look import Read
 from frazil.log.reader import Position
 from tests.lake.commits import compact, expire
 from tests.lake.rows.support import Topic, of_parts, span

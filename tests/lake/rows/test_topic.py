@@ -39,7 +39,7 @@ def log(tmp_path: Path) -> Iterator[Topic]:
 
 def places(rows: TopicRows) -> list[str]:
     names = {TablePart: "table", SegmentsPart: "segments", TailPart: "tail"}
-    return [names[type(part)] for part in rows.plan().parts]  # type: ignore[index]
+    return [names[type(part)] for part in rows.plan().parts]
 
 
 def test_table_segments_and_tail_are_one(log: Topic) -> None:
@@ -64,9 +64,9 @@ def test_a_topic_without_a_table_is_its_log(log: Topic) -> None:
 
 
 def test_a_topic_that_does_not_exist_is_said_to(log: Topic) -> None:
-    for read in ("both", "log"):
+    for rows in (log.rows("both"), log.rows("log")):
         with pytest.raises(TopicNotFound, match="Topic 'orders' does not exist"):
-            log.rows(read).schema()  # type: ignore[arg-type]
+            rows.schema()
 
 
 def test_a_part_holds_what_was_there_when_it_was_planned(log: Topic) -> None:

@@ -1,0 +1,131 @@
+"""Pipelines with Spark that are killed, paused and started again, several on one lake."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Self
+
+from frazil.config.model import Config
+from frazil.failpoints import VARIABLE
+from tests.lake.support import local_config
+from tests.pipeline.processes import PipelineProcess
+from tests.servers.spark import SHORT_LIVED
+
+QUICK: dict[str, Any] = {
+    "flush_interval_seconds": 0.2,
+    "poll_interval_ms": 100,
+    "retry": {"base_delay_ms": 50, "max_delay_seconds": 1.0},
+    "breaker": {"reset_timeout_seconds": 1.0},
+}
+BUSY: dict[str, Any] = {
+    "compaction": {"interval_seconds": 3, "min_input_files": 2},
+    "manifests": {"interval_seconds": 5, "min_input_manifests": 3},
+    "expiry": {"interval_seconds": 3, "keep_last": 2, "max_snapshots": 4, "max_age_hours": 0},
+    "trim": {"interval_seconds": 3},
+}
+LOCAL_CLUSTER = "local-cluster[2,1,1024]"
+MOVED_SECONDS = 240.0
+
+
+def pipeline_config(folder: Path, master: str = "local[2]", **settings: Any) -> Config:
+    """A pipeline that moves at once and tidies up all the time."""
+    spark = {**SHORT_LIVED, "spark.master": master}
+    log = {"trim_grace_seconds": 5}
+    return local_config(
+        folder, **{"pipeline": {**QUICK, "spark": spark}, "maintenance": BUSY, "log": log, **settings}
+    )
+
+
+class Fleet:
+    """Pipelines that work on the same lake; each may be killed in several ways. `kills` counts what was done."""
+
+    def __init__(self, config: Config, chance: random.Random) -> None:
+        self.kills: dict[str, int] = {}
+        self._config = config
+        self._chance = chance
+        self._entered = ExitStack()
+        self._paused: set[int] = set()
+        self.running: list[PipelineProcess] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipeline in self.running:
+            self.resume(pipeline)
+        self._entered.close()
+
+    def start(self, failpoint: str | None = None) -> PipelineProcess:
+        env = {VARIABLE: failpoint} if failpoint else {}
+        pipeline = self._entered.enter_context(PipelineProcess(self._config, env))
+        self.running.append(pipeline)
+        return pipeline
+
+    def kill(self, pipeline: PipelineProcess, what: str) -> None:
+        """The driver, its JVM, or one of the processes that Spark's tasks run in (if there is one by now)."""
+        pid = pipeline.process.pid
+        match what:
+            case "driver":
+                os.kill(pid, signal.SIGKILL)
+            case "jvm":
+                self._end([each for each in children(pid) if "java" in command(each)][:1])
+            case "worker":
+                workers = [each for each in descendants(pid) if "pyspark" in command(each) and each != pid]
+                self._end([self._chance.choice(workers)] if workers else [])
+            case "executor":
+                executors = [each for each in descendants(pid) if "CoarseGrainedExecutorBackend" in command(each)]
+                self._end([self._chance.choice(executors)] if executors else [])
+        self.kills[what] = self.kills.get(what, 0) + 1
+
+    def _end(self, pids: list[int]) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def bury(self, pipeline: PipelineProcess, seconds: float = 60.0) -> None:
+        """Wait for the end of one that cannot go on."""
+        pipeline.process.wait(seconds)
+        self.running.remove(pipeline)
+
+    def pause(self, pipeline: PipelineProcess) -> None:
+        """Stop it with all its processes, as a machine that is out of memory or frozen does."""
+        self._signal(pipeline, signal.SIGSTOP)
+
+    def resume(self, pipeline: PipelineProcess) -> None:
+        self._signal(pipeline, signal.SIGCONT)
+
+    def _signal(self, pipeline: PipelineProcess, number: signal.Signals) -> None:
+        if pipeline.process.poll() is None:
+            for pid in (pipeline.process.pid, *descendants(pipeline.process.pid)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                # The name of a program, in parentheses, may contain anything.
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == pid:
+                    found.append(int(folder.name))
+    return sorted(found)
+
+
+def descendants(pid: int) -> Iterator[int]:
+    for child in children(pid):
+        yield child
+        yield from descendants(child)
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,148 @@
+"""A workshop for tests, tables with small files, and Spark that must not be needed."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from frazil.config.model import Config, TableLayoutConfig
+from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
+from frazil.lake.catalog import Identifier, Lake
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.commit import commit_add_files
+from frazil.lake.datafiles import DataFileWriter
+from frazil.lake.offsets import TableState
+from frazil.lake.outcomes import Committed
+from frazil.lake.ranges import Range
+from frazil.lake.schema import target_schema
+from frazil.lake.tables import create_table
+from frazil.log.store import open_store
+from frazil.log.world import World
+from frazil.maintain.files import place
+from frazil.maintain.targets import Target
+from frazil.maintain.workshop import Workshop
+from frazil.pipeline.txlog.log import TransactionLog
+from tests.lake.commits import NAME, NOW_MS, write_attempt
+from tests.log.support import ManualClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The only planner that needs no further package.
+os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")
+
+HOUR = 3600.0
+EVENTS = Target(NAME, NAME[-1], "base")
+DAILY = ("frazil", "daily")
+DAYS = Target(DAILY, DAILY[-1], "base")
+DAILY_SCHEMA = pa.schema([pa.field("ts", pa.timestamp("us", "UTC")), pa.field("id", pa.int64())])
+DAY_MICROS = 86_400_000_000
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("this must work without Spark")
+
+
+def make_shop(
+    lake: Lake,
+    *,
+    spark: SparkSession | None = None,
+    clock: ManualClock | None = None,
+    txlog: TransactionLog | None = None,
+    config: Config | None = None,
+) -> Workshop:
+    world = World(clock, random.Random(7)) if clock is not None else World()
+    config = config or lake.config
+    return Workshop(
+        config=config,
+        lake=lake,
+        store=open_store(config.store, config.data_dir),
+        world=world,
+        spark=no_spark if spark is None else lambda: spark,
+        txlog=txlog,
+        turn_seconds=5.0,
+    )
+
+
+def settings(folder: Path, **maintenance: Any) -> Config:
+    return Config.model_validate({"data_dir": folder, "maintenance": maintenance})
+
+
+def move(lake: Lake, count: int, rows: int = 10, name: Identifier = NAME) -> Table:
+    """Commit so many batches to partition 0, as a mover does."""
+    table = lake.load(name)
+    for _ in range(count):
+        start = TableState.of(table).offsets[0]
+        commit_add_files(lake, table, write_attempt(table, (0, start, start + rows)))
+        table = lake.load(name)
+    return table
+
+
+def make_daily(lake: Lake, **layout: object) -> Table:
+    """A base table whose rows have a time, `ts`, and an `id`; partitioned by day unless told."""
+    return create_table(
+        lake,
+        DAILY,
+        target_schema(DAILY_SCHEMA),
+        topic=DAILY[-1],
+        role="base",
+        layout=TableLayoutConfig.model_validate({"partition_by": ["day(ts)"], **layout}),
+        offsets={0: 0},
+        epochs={0: "one"},
+    )
+
+
+def append_times(lake: Lake, times: Sequence[int | None]) -> None:
+    """Commit a batch with these times, in microseconds, as a mover does; ids count from 0, or are null with them."""
+    table = lake.load(DAILY)
+    state = TableState.of(table)
+    start = state.offsets[0]
+    attempt = new_attempt(NOW_MS, random.Random())
+    writer = DataFileWriter(table.io, table.metadata, attempt_folder(table.metadata.location, attempt), 0)
+    columns = {
+        "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        "id": pa.array([None if time is None else number for number, time in enumerate(times)], pa.int64()),
+        PARTITION: pa.array([0] * len(times), pa.int32()),
+        OFFSET: pa.array(range(start, start + len(times)), pa.int64()),
+    }
+    writer.write(pa.RecordBatch.from_pydict(columns))
+    moved = Attempt(
+        id=attempt,
+        ranges=(Range(0, start, start + len(times), "one"),),
+        files=tuple(writer.close()),
+        table_uuid=state.uuid,
+        schema_id=state.schema_id,
+        spec_id=state.spec_id,
+    )
+    outcome = commit_add_files(lake, table, moved, clock=lambda: NOW_MS)
+    assert isinstance(outcome, Committed)
+
+
+def append_days(lake: Lake, days: list[int], rows: int = 5) -> None:
+    """One small file for each of these days, in one commit."""
+    append_times(lake, [day * DAY_MICROS + 60_000_000 * number for day in days for number in range(rows)])
+
+
+def on_disk(table: Table) -> set[str]:
+    """All files below the table's folder."""
+    root = Path(place(table.metadata.location))
+    return {str(path) for path in root.rglob("*") if path.is_file()}
+
+
+def stray(table: Table, name: str, modified_ms: float) -> Path:
+    """A file in the table's folder that nothing refers to."""
+    attempt = new_attempt(int(modified_ms), random.Random(name))
+    path = Path(place(table.metadata.location)) / "data" / attempt / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"left behind")
+    os.utime(path, (modified_ms / 1000, modified_ms / 1000))
+    return path
+
+
+SparkFor = Callable[[Config], "SparkSession"]

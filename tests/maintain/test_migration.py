@@ -1,0 +1,118 @@
+"""Migration: step by step, each atomic, whatever comes between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AssertCurrentSchemaId,
+    SetCurrentSchemaUpdate,
+    SetPropertiesUpdate,
+)
+from pyiceberg.types import NestedField, StringType
+
+from frazil.config.model import ExpiryConfig
+from frazil.failpoints import VARIABLE
+from frazil.maintain.expiry import Expiry
+from frazil.maintain.migration import Change, Migration, Step
+from frazil.maintain.operations import perform
+from tests.lake.commits import NAME, make_lake, make_table, read_rows, span
+from tests.maintain.support import EVENTS, make_shop, move
+
+
+def add_column(table: Table) -> Change:
+    schema = table.schema()
+    number = table.metadata.last_column_id + 1
+    extended = Schema(*schema.fields, NestedField(number, "source", StringType()), schema_id=schema.schema_id + 1)
+    return Change(
+        (AddSchemaUpdate(schema=extended), SetCurrentSchemaUpdate(schema_id=-1)),
+        (AssertCurrentSchemaId(current_schema_id=schema.schema_id),),
+    )
+
+
+def rename_property(table: Table) -> Change:
+    return Change((SetPropertiesUpdate(updates={"frazil.flavour": "vanilla"}),))
+
+
+STEPS = {1: Step("adds the column source", add_column), 2: Step("says the flavour", rename_property)}
+TO_THREE = Migration(STEPS, newest=3)
+
+
+def test_all_steps_in_turn_and_then_nothing(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    move(lake, 2)
+    shop = make_shop(lake)
+    planned = perform(shop, TO_THREE, EVENTS, dry_run=True)
+    assert planned.outcome == "would"
+    assert planned.work.items == ("version 1 to 2: adds the column source", "version 2 to 3: says the flavour")
+    assert lake.load(NAME).metadata.properties["frazil.version"] == "1"
+    assert perform(shop, TO_THREE, EVENTS).outcome == "done"
+    table = lake.load(NAME)
+    assert table.metadata.properties["frazil.version"] == "3"
+    assert table.metadata.properties["frazil.flavour"] == "vanilla"
+    assert table.schema().column_names[-1] == "source"
+    assert read_rows(lake) == span(0, 0, 20)
+    assert perform(shop, TO_THREE, EVENTS).outcome == "nothing"
+
+
+def test_killed_between_two_steps_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    code = (
+        "import sys; from pathlib import Path; from tests.maintain.test_migration import *;"
+        "perform(make_shop(make_lake(Path(sys.argv[1]))), TO_THREE, EVENTS)"
+    )
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        env=os.environ | {VARIABLE: "migrate.step:2"},
+        timeout=60,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    table = lake.load(NAME)
+    assert table.metadata.properties["frazil.version"] == "2"
+    assert table.schema().column_names.count("source") == 1
+    assert perform(make_shop(lake), TO_THREE, EVENTS).outcome == "done"
+    table = lake.load(NAME)
+    assert table.metadata.properties["frazil.version"] == "3"
+    assert table.schema().column_names.count("source") == 1
+
+
+def test_a_commit_in_between_is_no_obstacle(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    moved = []
+
+    def plan(table: Table) -> Change:
+        if not moved:
+            moved.append(move(make_lake(tmp_path), 1))
+        return add_column(table)
+
+    report = perform(make_shop(lake), Migration({1: Step("adds a column", plan)}, newest=2), EVENTS)
+    assert report.outcome == "done"
+    assert lake.load(NAME).metadata.properties["frazil.version"] == "2"
+    assert read_rows(lake) == span(0, 0, 10)
+
+
+def test_a_table_of_a_newer_frazil_is_refused_by_all(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    table = make_table(lake, {0: 0})
+    table.transaction().set_properties({"frazil.version": "2"}).commit_transaction()
+    for operation in (Migration(), Expiry(ExpiryConfig())):
+        report = perform(make_shop(lake), operation, EVENTS)
+        assert report.outcome == "failed"
+        assert "has version 2, and this Frazil knows versions up to 1" in report.work.note
+
+
+def test_there_is_nothing_to_migrate_today(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    assert perform(make_shop(lake), Migration(), EVENTS).outcome == "nothing"

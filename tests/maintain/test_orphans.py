@@ -1,0 +1,116 @@
+"""Orphan removal: old strays go, everything else stays."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from frazil.config.model import OrphansConfig
+from frazil.lake.catalog import Lake
+from frazil.maintain.files import place
+from frazil.maintain.operations import perform
+from frazil.maintain.orphans import OrphanRemoval
+from frazil.maintain.report import Report
+from tests.lake.commits import NAME, compact, live_files, make_lake, make_table, read_rows, span, write_attempt
+from tests.log.support import ManualClock
+from tests.maintain.support import EVENTS, HOUR, make_shop, move, on_disk, stray
+
+HOUR_MS = 3_600_000
+
+
+def remove(lake: Lake, dry_run: bool = False, clock: ManualClock | None = None) -> Report:
+    return perform(make_shop(lake, clock=clock), OrphanRemoval(OrphansConfig(older_than_hours=24)), EVENTS, dry_run)
+
+
+def test_an_old_stray_goes_and_a_young_one_stays(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    table = move(lake, 3)
+    now = time.time() * 1000
+    old = stray(table, "old.parquet", now - 25 * HOUR_MS)
+    young = stray(table, "young.parquet", now - 23 * HOUR_MS)
+    planned = remove(lake, dry_run=True)
+    assert planned.outcome == "would"
+    assert [place(each) for each in planned.work.items] == [str(old)]
+    assert old.exists()
+    report = remove(lake)
+    assert (report.outcome, report.work.removed.files) == ("done", 1)
+    assert report.work.before.files is not None
+    assert report.work.after.files == report.work.before.files - 1
+    assert not old.exists()
+    assert not old.parent.exists()
+    assert young.exists()
+    assert read_rows(lake) == span(0, 0, 30)
+    assert remove(lake).outcome == "nothing"
+
+
+def test_all_that_any_snapshot_needs_stays_however_old(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    move(lake, 4)
+    compact(lake, count=4)
+    table = move(lake, 1)
+    clock = ManualClock()
+    clock.ms = int(time.time() * 1000)
+    clock.advance(100 * HOUR)
+    before = on_disk(table)
+    assert remove(lake, clock=clock).outcome == "nothing"
+    assert on_disk(table) == before
+    for snapshot in table.metadata.snapshots:
+        assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows >= 0
+
+
+def test_files_of_an_attempt_that_was_never_committed_go_in_time(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    table = move(lake, 2)
+    attempt = write_attempt(table, (0, 20, 30))
+    assert remove(lake).outcome == "nothing"
+    clock = ManualClock()
+    clock.ms = int(time.time() * 1000)
+    clock.advance(25 * HOUR)
+    report = remove(lake, clock=clock)
+    assert report.work.removed.files == 1
+    assert not Path(place(attempt.files[0].file_path)).exists()
+    assert read_rows(lake) == span(0, 0, 20)
+
+
+def test_nothing_is_removed_while_files_are_missing(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    table = move(lake, 2)
+    old = stray(table, "old.parquet", (time.time() - 100 * HOUR) * 1000)
+    gone = next(iter(live_files(table)))
+    Path(place(gone)).unlink()
+    report = remove(lake)
+    assert report.outcome == "failed"
+    assert place(gone) in report.work.note
+    assert old.exists()
+
+
+def test_tables_that_share_a_folder_are_left_alone(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    table = move(lake, 1)
+    lake.catalog.create_table((*NAME[:-1], "twin"), table.schema(), location=table.metadata.location)
+    old = stray(table, "old.parquet", (time.time() - 100 * HOUR) * 1000)
+    report = remove(lake)
+    assert report.outcome == "skipped"
+    assert "frazil.twin" in report.work.note
+    assert old.exists()
+
+
+def test_an_unfinished_table_in_the_same_folder_is_no_obstacle_and_never_a_target(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    table = move(lake, 1)
+    lake.catalog.create_table(
+        (*NAME[:-1], "events__new_123"),
+        table.schema(),
+        location=table.metadata.location,
+        properties={"frazil.topic": "events"},
+    )
+    old = stray(table, "old.parquet", (time.time() - 100 * HOUR) * 1000)
+    assert remove(lake).outcome == "done"
+    assert not old.exists()
+    assert read_rows(lake) == span(0, 0, 10)

@@ -1,0 +1,155 @@
+"""Trimming: the log keeps what any of its tables still needs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.config.model import Config, TableLayoutConfig
+from frazil.lake.catalog import Lake
+from frazil.lake.schema import target_schema
+from frazil.lake.tables import create_table, derived_identifier
+from frazil.log import layout
+from frazil.log.log import Log
+from frazil.log.store import open_store
+from frazil.log.topics import list_partitions
+from frazil.log.world import World
+from frazil.maintain.operations import perform
+from frazil.maintain.report import Report
+from frazil.maintain.targets import Target, find_targets
+from frazil.maintain.trimming import Trimming
+from frazil.pipeline.extent import log_extents
+from tests.lake.support import TOPIC, TOPIC_SCHEMA, make_base_table
+from tests.log.support import ManualClock, rows
+from tests.maintain.support import make_shop
+
+BASE = Target(("frazil", TOPIC), TOPIC, "base")
+
+
+class Place:
+    """A log of five segments of ten records each, and a lake for its table."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.config = Config.model_validate({"data_dir": folder, **settings})
+        self.clock = ManualClock()
+        world = World(self.clock, random.Random(1))
+        with Log(self.config, world=world) as log:
+            writer = log.writer(TOPIC, TOPIC_SCHEMA)
+            for number in range(5):
+                writer.append(rows(number * 10, 10))
+                writer.seal()
+            self.partition = writer.partition
+        self.store = open_store(self.config.store, self.config.data_dir)
+        self.lake = Lake(self.config)
+        self.epoch = log_extents(self.store, TOPIC)[self.partition].epoch
+        self.trimming = Trimming()
+
+    def make_table(self, offset: int, epoch: str | None = None) -> None:
+        create_table(
+            self.lake,
+            BASE.identifier,
+            target_schema(TOPIC_SCHEMA),
+            topic=TOPIC,
+            role="base",
+            layout=TableLayoutConfig(),
+            offsets={self.partition: offset},
+            epochs={self.partition: epoch or self.epoch},
+        )
+
+    def trim(self, dry_run: bool = False) -> Report:
+        return perform(make_shop(self.lake, clock=self.clock), self.trimming, BASE, dry_run)
+
+    def firsts(self) -> list[int]:
+        keys = (info.key for info in self.store.list(layout.partition_prefix(TOPIC, self.partition)))
+        return [first for key in keys if (first := layout.parse_segment(key)) is not None]
+
+
+def test_what_the_table_has_goes_after_the_grace_time(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make_table(25)
+    report = place.trim()
+    assert report.outcome == "nothing"
+    assert "2 segments wait" in report.work.note
+    assert place.firsts() == [0, 10, 20, 30, 40]
+    place.clock.advance(3601)
+    planned = place.trim(dry_run=True)
+    assert (planned.outcome, len(planned.work.items)) == ("would", 2)
+    report = place.trim()
+    assert (report.outcome, report.work.before.files, report.work.after.files) == ("done", 5, 3)
+    assert report.work.removed.bytes
+    assert place.firsts() == [20, 30, 40]
+    assert place.trim().outcome == "nothing"
+
+
+def test_nothing_to_do_is_found_without_asking_the_log(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make_table(0)
+    assert place.trim().work.before.files == 5
+    assert place.trim().work.before.files is None
+
+
+@pytest.mark.parametrize("derived", [12, None])
+def test_a_derived_table_that_lags_keeps_the_log(tmp_path: Path, derived: int | None) -> None:
+    place = Place(tmp_path, topics={TOPIC: {"derived": {"loud": {"sql": "SELECT id FROM batch"}}}})
+    place.make_table(50)
+    create_table(
+        place.lake,
+        derived_identifier(place.config, TOPIC, "loud"),
+        target_schema(TOPIC_SCHEMA),
+        topic=TOPIC,
+        role="derived",
+        layout=TableLayoutConfig(),
+        offsets={} if derived is None else {place.partition: derived},
+        epochs={},
+    )
+    place.trim()
+    place.clock.advance(3601)
+    place.trim()
+    assert place.firsts() == ([0, 10, 20, 30, 40] if derived is None else [10, 20, 30, 40])
+
+
+def test_a_table_that_cannot_be_trusted_keeps_the_log(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make_table(30, epoch="of another log")
+    report = place.trim()
+    assert report.outcome == "skipped"
+    assert "of another log" in report.work.note
+    assert place.firsts() == [0, 10, 20, 30, 40]
+
+
+def test_a_table_ahead_of_the_log_keeps_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make_table(70)
+    report = place.trim()
+    assert report.outcome == "skipped"
+    assert "70" in report.work.note
+    assert "50" in report.work.note
+
+
+def test_offsets_changed_by_hand_keep_the_log(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make_table(20)
+    table = place.lake.load(BASE.identifier)
+    table.transaction().set_properties({f"frazil.offset.{place.partition}": "40"}).commit_transaction()
+    report = place.trim()
+    assert report.outcome == "skipped"
+    assert "rolled back" in report.work.note
+
+
+def test_a_topic_without_a_table_is_never_trimmed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    assert find_targets(place.lake, place.config) == []
+    assert place.trim().outcome == "skipped"
+    assert place.firsts() == [0, 10, 20, 30, 40]
+
+
+def test_partitions_that_the_table_has_not_heard_of_are_kept(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    make_base_table(place.lake, offsets={place.partition + 7: 0})
+    place.clock.advance(3601)
+    place.trim()
+    assert list_partitions(place.store, TOPIC) == [place.partition]
+    assert place.firsts() == [0, 10, 20, 30, 40]
