@@ -16,10 +16,13 @@ app = App(name="config")
 @app.command
 def check(*, context: GivenContext) -> None:
     """Say whether the configuration is right, and all that is wrong with it."""
-    from frazil.log.log import check_settings
+    from frazil.lake.checks import check_settings as check_lake
+    from frazil.log.log import check_settings as check_log
+    from frazil.log.store import open_store
 
     loaded = context.load()
-    check_settings(loaded.config)
+    check_log(loaded.config)
+    check_lake(loaded.config, open_store(loaded.config.store, loaded.config.data_dir))
     print(f"{loaded.path or 'the configuration (no file, defaults and environment)'} is right")
 
 

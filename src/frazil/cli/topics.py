@@ -9,12 +9,13 @@ from cyclopts import App, Parameter
 
 from frazil.cli.context import GivenContext
 from frazil.cli.naming import existing_topic, reading
-from frazil.cli.output import Format, print_json, print_table
+from frazil.cli.output import Format, count, print_json, print_table
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from frazil.config.model import Config
     from frazil.log.check.inspection import PartitionShown
     from frazil.log.log import Log
 
@@ -61,6 +62,7 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
         partitions = _partitions(log, topic)
         history = _history(log, topic)
         settings = _settings(log, topic)
+    table = _table(config, topic)
     if output == "json":
         print_json(
             {
@@ -68,6 +70,7 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
                 "settings": settings,
                 "schemas": [{"version": version, "columns": _columns(schema)} for version, schema in history],
                 "partitions": [_partition(each) for each in partitions],
+                "table": table,
             }
         )
         return
@@ -95,6 +98,45 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
             )
             for each in partitions
         ],
+    )
+    _print_table(table, partitions)
+
+
+def _table(config: Config, topic: str) -> dict[str, Any]:
+    """What the catalog says of the topic's table."""
+    from frazil.errors import FrazilError
+    from frazil.lake.catalog import Lake, dotted
+    from frazil.lake.offsets import TableState, summary_of
+    from frazil.lake.tables import base_identifier, find_table
+
+    identifier = base_identifier(config, topic)
+    told: dict[str, Any] = {"name": dotted(identifier)}
+    try:
+        table = find_table(Lake(config), identifier)
+        if table is None:
+            return told | {"problem": "not made yet; the pipeline does that"}
+        snapshot = table.current_snapshot()
+        summary = summary_of(snapshot) if snapshot else {}
+        return told | {
+            "committed_offsets": dict(TableState.of(table).offsets),
+            "rows": int(summary.get("total-records", 0)),
+            "files": int(summary.get("total-data-files", 0)),
+            "bytes": int(summary.get("total-files-size", 0)),
+            "location": table.location(),
+        }
+    except FrazilError as error:
+        return told | {"problem": str(error)}
+
+
+def _print_table(table: dict[str, Any], partitions: list[PartitionShown]) -> None:
+    if "problem" in table:
+        print(f"\ntable {table['name']}: {table['problem']}")
+        return
+    committed = table["committed_offsets"]
+    behind = sum((each.sealed_end or 0) - committed.get(each.partition, 0) for each in partitions)
+    print(
+        f"\ntable {table['name']}: {count(table['rows'], 'row')} in {count(table['files'], 'file')}, "
+        f"{table['bytes']:,} bytes, {count(behind, 'sealed record')} behind the log\n  {table['location']}"
     )
 
 

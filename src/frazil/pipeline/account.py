@@ -87,7 +87,7 @@ class Account:
         failpoint("flush.commit-ended")
         for each in attempt.ranges:
             txlog.offset_marker(self._topic, each.partition, each.end, each.rows)
-            metrics.committed.labels(self._topic, self._name, each.partition).set(each.end)
+        self._tools.note_committed(self._topic, self._name, {each.partition: each.end for each in attempt.ranges})
         txlog.flush_end(
             self._topic,
             self._name,

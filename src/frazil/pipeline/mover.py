@@ -116,6 +116,7 @@ class Mover:
 
     def _move(self) -> None:
         starts = self.sink.open()
+        self._tools.note_committed(self.topic, self.sink.name, starts)
         folder = Path(tempfile.mkdtemp(prefix="query-", dir=self._scratch))
         try:
             self._follow(starts, folder)

@@ -24,6 +24,7 @@ from frazil.ops.health import HEALTHY, Health
 from frazil.ops.retry import backoff_of
 from frazil.pipeline.base import BaseSink
 from frazil.pipeline.derived import DerivedSink
+from frazil.pipeline.lag import Lag
 from frazil.pipeline.leftovers import Leftovers
 from frazil.pipeline.metrics import PipelineMetrics
 from frazil.pipeline.mover import Mover, Sink
@@ -139,7 +140,8 @@ class Pipeline:
         return False
 
     def _watch(self, spark: SparkSession, tools: Tools, scratch: Path) -> None:
-        leftovers = Leftovers(tools)
+        leftovers, lag = Leftovers(tools), Lag(tools)
+        said = ""
         jvm = spark_jvm()
         while not self._stopping.is_set():
             if not jvm.alive:
@@ -151,9 +153,13 @@ class Pipeline:
                 for topic in topics:
                     self._begin(topic, spark, tools, scratch)
                 leftovers.clean()
+                lag.measure()
+                said = ""
             except FrazilError as error:
-                # What may pass is told by the breaker's health, what does not by the log.
-                logger.warning("cannot look for topics", extra={"reason": str(error)})
+                # Health tells too, by the breakers; the log tells once.
+                if str(error) != said:
+                    logger.warning("cannot look for work", extra={"reason": str(error)})
+                    said = str(error)
             self._stopping.wait(DISCOVERY_SECONDS)
 
     def _begin(self, topic: str, spark: SparkSession, tools: Tools, scratch: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -57,12 +57,19 @@ class Tools:
     parallelism: int
     stopping: threading.Event = field(default_factory=threading.Event)
     turns: Turns = field(default_factory=Turns)
+    committed: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
+    """What each table of a topic needs next, as far as this pipeline knows."""
     running: set[tuple[str, str]] = field(default_factory=set)
     """Tables and attempts that are being worked on right now."""
 
     @property
     def backoff(self) -> Backoff:
         return backoff_of(self.config.pipeline.retry)
+
+    def note_committed(self, topic: str, table: str, offsets: Mapping[int, int]) -> None:
+        self.committed[topic, table] = self.committed.get((topic, table), {}) | dict(offsets)
+        for partition, offset in offsets.items():
+            self.metrics.committed.labels(topic, table, partition).set(offset)
 
     def ask_catalog(self, call: Callable[[], T]) -> T:
         """Call the catalog, again while it fails in ways that may pass."""
