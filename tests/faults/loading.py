@@ -1,6 +1,6 @@
 """A log that is filled while others fail, and what must be in the tables at the end, told by readers of their own.
 
-What is in a record follows from its place in the log, so that every value can be checked, not only how many there are.
+What is in a record follows from its place in the log, so every value can be checked, not only how many there are.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterable
-from pathlib import Path
+from itertools import pairwise
 from typing import Any, Self
 
 import duckdb
@@ -23,6 +23,7 @@ from frazil.lake.misfits import from_stream
 from frazil.lake.offsets import TableState
 from frazil.lake.tables import base_identifier, dead_letter_identifier
 from frazil.log.log import Log
+from frazil.maintain.files import place as placed
 
 TOPICS = ("orders", "visits")
 PARTITIONS = (0, 1)
@@ -33,6 +34,7 @@ UNFIT = 0.1
 """How many of the batches no table can take."""
 
 Place = tuple[str, int]
+"""A topic and a partition."""
 
 
 def identity(partition: int, offset: int) -> int:
@@ -137,9 +139,9 @@ class Loader:
         return [row for row in rows if (topic, row[PARTITION], row[OFFSET]) not in self.unfit]
 
     def _row(self, topic: str, partition: int, offset: int, wide: bool) -> dict[str, Any]:
-        row = {"id": identity(partition, offset), "text": text(topic, partition, offset)}
+        row: dict[str, Any] = {"id": identity(partition, offset), "text": text(topic, partition, offset)}
         if topic in {name for name, _ in self.wide_from}:
-            row["note"] = f"note {offset}" if wide else None  # type: ignore[assignment]
+            row["note"] = f"note {offset}" if wide else None
         return {**row, PARTITION: partition, OFFSET: offset}
 
 
@@ -192,7 +194,7 @@ def compare(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None
         return
     places = [(row[PARTITION], row[OFFSET]) for row in found]
     wanted = {(row[PARTITION], row[OFFSET]) for row in expected}
-    twice = sorted({one for one, next_one in zip(places, places[1:], strict=False) if one == next_one})
+    twice = sorted({one for one, next_one in pairwise(places) if one == next_one})
     lost, extra = sorted(wanted - set(places)), sorted(set(places) - wanted)
     wrong = [row for row, want in zip(found, expected, strict=False) if row != want][:3]
     raise AssertionError(f"lost {lost[:20]}, twice {twice[:20]}, extra {extra[:20]}, first that differ {wrong}")
@@ -204,7 +206,8 @@ def read_by_duckdb(table: Table) -> list[dict[str, Any]]:
     assert not any(task.delete_files for task in tasks)
     paths = [str(task.file.file_path).removeprefix("file://") for task in tasks]
     with duckdb.connect() as connection:
-        return connection.read_parquet(paths, union_by_name=True).to_arrow_table().to_pylist()
+        rows: list[dict[str, Any]] = connection.read_parquet(paths, union_by_name=True).to_arrow_table().to_pylist()
+        return rows
 
 
 def check_letters(lake: Lake, config: Config, topic: str, unfit: set[tuple[int, int]]) -> None:
@@ -229,9 +232,4 @@ def reachable(table: Table) -> set[str]:
         for manifest in snapshot.manifests(table.io):
             found.add(manifest.manifest_path)
             found |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
-    return {path.removeprefix("file://").removeprefix("file:") for path in found}
-
-
-def on_disk(table: Table) -> set[str]:
-    folder = Path(table.location().removeprefix("file://").removeprefix("file:"))
-    return {str(path) for path in folder.rglob("*") if path.is_file()}
+    return {placed(path) for path in found}

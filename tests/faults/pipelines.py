@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ BUSY: dict[str, Any] = {
     "trim": {"interval_seconds": 3},
 }
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
-MOVED_SECONDS = 240.0
+MOVED_SECONDS = 120.0
 
 
 def pipeline_config(folder: Path, master: str = "local[2]", **settings: Any) -> Config:
@@ -49,7 +50,6 @@ class Fleet:
         self._config = config
         self._chance = chance
         self._entered = ExitStack()
-        self._paused: set[int] = set()
         self.running: list[PipelineProcess] = []
 
     def __enter__(self) -> Self:
@@ -66,30 +66,31 @@ class Fleet:
         self.running.append(pipeline)
         return pipeline
 
-    def kill(self, pipeline: PipelineProcess, what: str) -> None:
-        """The driver, its JVM, or one of the processes that Spark's tasks run in (if there is one by now)."""
+    def kill(self, pipeline: PipelineProcess, what: str) -> bool:
+        """The driver, its JVM, or one of the processes that tasks run in; whether there is one by now."""
         pid = pipeline.process.pid
         match what:
             case "driver":
-                os.kill(pid, signal.SIGKILL)
+                found = [pid]
             case "jvm":
-                self._end([each for each in children(pid) if "java" in command(each)][:1])
-            case "worker":
-                workers = [each for each in descendants(pid) if "pyspark" in command(each) and each != pid]
-                self._end([self._chance.choice(workers)] if workers else [])
+                found = [each for each in children(pid) if "org.apache.spark" in command(each)]
             case "executor":
-                executors = [each for each in descendants(pid) if "CoarseGrainedExecutorBackend" in command(each)]
-                self._end([self._chance.choice(executors)] if executors else [])
+                found = [each for each in descendants(pid) if "CoarseGrainedExecutorBackend" in command(each)]
+            case _:
+                found = spark_workers(pipeline)
+        if not found:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(self._chance.choice(found), signal.SIGKILL)
         self.kills[what] = self.kills.get(what, 0) + 1
+        return True
 
-    def _end(self, pids: list[int]) -> None:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def bury(self, pipeline: PipelineProcess, seconds: float = 60.0) -> None:
+    def bury(self, pipeline: PipelineProcess) -> None:
         """Wait for the end of one that cannot go on."""
-        pipeline.process.wait(seconds)
+        deadline = time.monotonic() + MOVED_SECONDS
+        while pipeline.process.poll() is None:
+            assert time.monotonic() < deadline, f"the pipeline goes on; {pipeline.health}; it said:\n{pipeline.said}"
+            time.sleep(0.05)
         self.running.remove(pipeline)
 
     def pause(self, pipeline: PipelineProcess) -> None:
@@ -104,6 +105,11 @@ class Fleet:
             for pid in (pipeline.process.pid, *descendants(pipeline.process.pid)):
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
+
+
+def spark_workers(pipeline: PipelineProcess) -> list[int]:
+    """The Python processes beside the JVM: those of tasks, and those that tell the streams what is new."""
+    return [each for each in descendants(pipeline.process.pid) if "-m pyspark." in command(each)]
 
 
 def children(pid: int) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Mapping
-from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +12,9 @@ import pyarrow.parquet as pq
 import requests
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ServerError
+from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -134,8 +134,18 @@ def live_files(table: Table, snapshot_id: int | None = None) -> dict[str, DataFi
     """Data files of a snapshot by path; of the current one by default."""
     snapshot = table.metadata.snapshot_by_id(snapshot_id) if snapshot_id else table.current_snapshot()
     assert snapshot is not None
-    entries = chain.from_iterable(each.fetch_manifest_entry(table.io) for each in snapshot.manifests(table.io))
-    return {entry.data_file.file_path: entry.data_file for entry in entries}
+    return {file.file_path: file for each in snapshot.manifests(table.io) for file in _files_of(table.io, each)}
+
+
+_read: dict[str, list[DataFile]] = {}
+"""Manifests do not change, and reading them over and over is most of the time of a long test."""
+
+
+def _files_of(io: FileIO, manifest: ManifestFile) -> list[DataFile]:
+    path = manifest.manifest_path
+    if path not in _read:
+        _read[path] = [entry.data_file for entry in manifest.fetch_manifest_entry(io)]
+    return _read[path]
 
 
 def compact(lake: Lake, name: tuple[str, ...] = NAME, count: int = 2) -> bool:

@@ -390,7 +390,7 @@ class Commits(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=15,
+    max_examples=10,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -14,10 +14,11 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config, TableLayoutConfig
 from frazil.errors import SchemaEvolution
+from frazil.lake.arrow import arrow_schema
 from frazil.lake.catalog import Lake
 from frazil.lake.evolution import accept_schema, follow_topic, plan_evolution, set_on_mismatch
 from frazil.lake.merging import Merge
-from frazil.lake.schema import arrow_table_schema, target_schema, topic_fields
+from frazil.lake.schema import target_schema, topic_fields
 from tests.lake.support import local_config, make_base_table, nessie_config
 
 
@@ -60,7 +61,7 @@ AFTER = pa.schema(
 
 def append(table: Table, *rows: dict[str, Any]) -> None:
     filled = [{"_log_partition": 0, "_offset": number, **row} for number, row in enumerate(rows)]
-    table.append(pa.Table.from_pylist(filled, schema=arrow_table_schema(table.schema())))
+    table.append(pa.Table.from_pylist(filled, schema=arrow_schema(table.schema())))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:

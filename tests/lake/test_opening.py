@@ -14,10 +14,11 @@ import pytest
 from pyiceberg.table import Table
 
 from frazil.errors import FrazilError, TableDropped, TableExists, TableForeign, TableReplaced
+from frazil.lake.arrow import arrow_schema
 from frazil.lake.catalog import Lake
 from frazil.lake.markers import markers
 from frazil.lake.opening import open_base_table, open_dead_letter_table, open_derived_table
-from frazil.lake.schema import arrow_table_schema, target_schema
+from frazil.lake.schema import target_schema
 from frazil.lake.standing import Standing
 from frazil.log.topics import list_partitions, list_topics
 from tests.lake.opened import TABLE, Opened
@@ -195,7 +196,7 @@ def _goes_on(opened: Opened) -> Table:
     assert opened.standing() is Standing.FINE
     assert table.metadata.table_uuid == markers(opened.store, TOPIC)[-1].uuid
     row = [{"id": 1, "text": "x", "_log_partition": 0, "_offset": 7}]
-    table.append(pa.Table.from_pylist(row, schema=arrow_table_schema(table.schema())))
+    table.append(pa.Table.from_pylist(row, schema=arrow_schema(table.schema())))
     return table
 
 

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from pyiceberg.types import DecimalType, LongType, NestedField, TimestamptzType
 
 from frazil.errors import SchemaEvolution
+from frazil.lake.arrow import arrow_schema
 from frazil.lake.catalog import Lake
-from frazil.lake.schema import arrow_table_schema, dead_letter_schema, target_schema
+from frazil.lake.schema import dead_letter_schema, target_schema
 from frazil.log.schema import plain
 from tests.lake.support import local_config, make_base_table
 
@@ -147,7 +148,7 @@ def test_all_readers_read_the_same_rows(tmp_path: Path, monkeypatch: pytest.Monk
         {**values, "_log_partition": 0, "_offset": 0},
         {**dict.fromkeys(values), "_log_partition": 0, "_offset": 1},
     ]
-    written = pa.Table.from_pylist(rows, schema=arrow_table_schema(table.schema()))
+    written = pa.Table.from_pylist(rows, schema=arrow_schema(table.schema()))
     table.append(written)
     expected = written.to_pylist()
     assert table.scan().to_arrow().to_pylist() == expected
@@ -161,9 +162,7 @@ def test_all_readers_read_the_same_rows(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_files_carry_the_ids_of_their_fields(tmp_path: Path) -> None:
     table = make_base_table(Lake(local_config(tmp_path)), schema=TOPIC_SCHEMA)
-    table.append(
-        pa.Table.from_pylist([{"_log_partition": 0, "_offset": 0}], schema=arrow_table_schema(table.schema()))
-    )
+    table.append(pa.Table.from_pylist([{"_log_partition": 0, "_offset": 0}], schema=arrow_schema(table.schema())))
     (task,) = table.scan().plan_files()
     stored = pq.read_schema(task.file.file_path.removeprefix("file://"))
     ids = {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in stored}
@@ -211,5 +210,5 @@ def test_ids_are_unique_and_given_in_the_order_that_catalogs_give_them(
         assert isinstance(field, NestedField)
         assert not isinstance(field.field_type, DecimalType) or field.field_type.precision <= 38
     # What the log gives has the same small types, so that rows need no copy to fit.
-    kinds = str(arrow_table_schema(schema))
+    kinds = str(arrow_schema(schema))
     assert "large_" not in kinds

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
 from pathlib import Path
 
 import polars as pl
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from pyiceberg.table import Table
 
 from frazil.config.model import CompactionConfig
-from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.offsets import check_history, history_offsets
 from frazil.maintain.compaction import SMALL, Compaction, Group, expected_files, worth_it
 from frazil.maintain.operations import perform
@@ -179,52 +176,3 @@ def test_a_table_that_is_being_written_to_waits(tmp_path: Path, spark_for: Spark
         )
     assert report.outcome == "later"
     assert "being written" in report.work.note
-
-
-def _beside_a_writer(folder: Path, spark_for: SparkFor, seed: int, batches: int) -> None:
-    """A mover that takes no turns commits while tables are compacted: every row is there once at the end."""
-    lake = make_lake(folder)
-    make_table(lake, {0: 0})
-    rng = random.Random(seed)
-    written = threading.Event()
-    failures: list[BaseException] = []
-
-    def write() -> None:
-        try:
-            mine = make_lake(folder)
-            for _ in range(batches):
-                move(mine, 1, rng.randint(1, 20))
-        except BaseException as error:  # noqa: BLE001 - the test tells
-            failures.append(error)
-        finally:
-            written.set()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    shop = make_shop(lake, spark=spark_for(lake.config))
-    outcomes = []
-    try:
-        while not written.is_set():
-            outcomes.append(perform(shop, Compaction(CompactionConfig(min_input_files=2)), EVENTS))
-    finally:
-        writer.join()
-    assert not failures
-    outcomes.append(perform(shop, Compaction(CompactionConfig(min_input_files=2)), EVENTS))
-    assert {report.outcome for report in outcomes} <= {"done", "nothing", "later"}
-    assert any(report.outcome == "done" for report in outcomes)
-    table = lake.load(NAME)
-    check_history(table)
-    end = history_offsets(table)
-    assert end is not None
-    assert read_rows(lake) == span(0, 0, end[0])
-    polars = pl.scan_iceberg(table).select(PARTITION, OFFSET).collect()
-    assert polars.height == polars.n_unique() == end[0]
-
-
-def test_compaction_beside_a_writer(tmp_path: Path, spark_for: SparkFor, seed: int) -> None:
-    _beside_a_writer(tmp_path, spark_for, seed, 40)
-
-
-@pytest.mark.soak
-def test_much_compaction_beside_a_writer(tmp_path: Path, spark_for: SparkFor, seed: int) -> None:
-    _beside_a_writer(tmp_path, spark_for, seed, 500)

@@ -32,7 +32,7 @@ def add_column(table: Table) -> Change:
     number = table.metadata.last_column_id + 1
     extended = Schema(*schema.fields, NestedField(number, "source", StringType()), schema_id=schema.schema_id + 1)
     return Change(
-        (AddSchemaUpdate(schema=extended), SetCurrentSchemaUpdate(schema_id=-1)),
+        (AddSchemaUpdate(schema_=extended), SetCurrentSchemaUpdate(schema_id=-1)),
         (AssertCurrentSchemaId(current_schema_id=schema.schema_id),),
     )
 
@@ -89,7 +89,7 @@ def test_killed_between_two_steps_it_goes_on_where_it_was(tmp_path: Path) -> Non
 def test_a_commit_in_between_is_no_obstacle(tmp_path: Path) -> None:
     lake = make_lake(tmp_path)
     make_table(lake, {0: 0})
-    moved = []
+    moved: list[Table] = []
 
     def plan(table: Table) -> Change:
         if not moved:

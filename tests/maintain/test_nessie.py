@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+
 from frazil.config.model import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
 from frazil.lake.catalog import Lake
 from frazil.lake.offsets import TableState, check_history
@@ -25,7 +27,7 @@ def test_tables_are_compacted_and_the_rest_is_left_to_the_catalog(
 ) -> None:
     config = nessie_config(tmp_path, nessie, s3_server, namespace)
     lake = Lake(config)
-    make_base_table(lake, "events")
+    make_base_table(lake, "events", pa.schema([pa.field("text", pa.string())]))
     name = base_identifier(config, "events")
     move(lake, 6, name=name)
     (target,) = find_targets(lake, config)

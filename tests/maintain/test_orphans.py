@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from frazil.config.model import OrphansConfig
+from frazil.config.model import Config, ExpiryConfig, OrphansConfig
 from frazil.lake.catalog import Lake
+from frazil.maintain.expiry import Expiry
 from frazil.maintain.files import place
 from frazil.maintain.operations import perform
 from frazil.maintain.orphans import OrphanRemoval
@@ -14,6 +15,7 @@ from frazil.maintain.report import Report
 from tests.lake.commits import NAME, compact, live_files, make_lake, make_table, read_rows, span, write_attempt
 from tests.log.support import ManualClock
 from tests.maintain.support import EVENTS, HOUR, make_shop, move, on_disk, stray
+from tests.servers.shared import S3Server
 
 HOUR_MS = 3_600_000
 
@@ -114,3 +116,24 @@ def test_an_unfinished_table_in_the_same_folder_is_no_obstacle_and_never_a_targe
     assert remove(lake).outcome == "done"
     assert not old.exists()
     assert read_rows(lake) == span(0, 0, 10)
+
+
+def test_expiry_and_orphan_removal_on_s3(tmp_path: Path, s3_server: S3Server, s3_prefix: str) -> None:
+    lake = Lake(Config(data_dir=tmp_path, store=s3_server.config(s3_prefix)))
+    make_table(lake, {0: 0})
+    move(lake, 4)
+    compact(lake, count=4)
+    table = move(lake, 1)
+    never_committed = write_attempt(table, (0, 50, 60))
+    clock = ManualClock()
+    clock.ms = int(time.time() * 1000) + 1
+    operation = Expiry(ExpiryConfig(max_age_hours=0, keep_last=1))
+    assert perform(make_shop(lake, clock=clock), operation, EVENTS).work.after.snapshots == 1
+    clock.advance(25 * HOUR)
+    # The four files that were compacted, their manifests and that of the compaction, the lists of six snapshots.
+    assert perform(make_shop(lake, clock=clock), operation, EVENTS).work.removed.files == 15
+    report = remove(lake, dry_run=True, clock=clock)
+    assert report.work.items == (never_committed.files[0].file_path,)
+    assert remove(lake, clock=clock).outcome == "done"
+    assert remove(lake, clock=clock).outcome == "nothing"
+    assert read_rows(lake) == span(0, 0, 50)

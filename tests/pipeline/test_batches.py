@@ -70,6 +70,14 @@ def test_partitions_share_a_batch(local_store: LocalStore, tmp_path: Path) -> No
     assert log.end(10) == {0: 15, 1: 15}
 
 
+def test_no_partition_waits_for_a_busy_one(local_store: LocalStore, tmp_path: Path) -> None:
+    log = Planned(local_store, tmp_path, bytes=1)
+    for partition in (0, 1):
+        for _ in range(2):
+            log.seal(5, partition)
+    assert [log.end() for _ in range(4)] == [{0: 5}, {0: 5, 1: 5}, {0: 10, 1: 5}, {0: 10, 1: 10}]
+
+
 def test_partitions_that_come_later_are_found(local_store: LocalStore, tmp_path: Path) -> None:
     log = Planned(local_store, tmp_path, seconds=1)
     log.seal(5)

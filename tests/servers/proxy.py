@@ -205,15 +205,30 @@ def _read_request(client: socket.socket) -> bytes:
             return b""
         received += more
     head, _, start = received.partition(_HEAD_END)
-    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
-    length = next((int(line[15:]) for line in lines if line.lower().startswith(b"content-length:")), 0)
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith((b"connection:", b"expect:"))]
+    headers = {name.strip().lower(): value.strip().lower() for name, _, value in (x.partition(b":") for x in lines)}
+    if b"100-continue" in head.lower():
+        client.sendall(b"HTTP/1.1 100 Continue" + _HEAD_END)
+    length = int(headers.get(b"content-length", b"0"))
+    chunked = headers.get(b"transfer-encoding") == b"chunked"
     body = bytearray(start)
-    while len(body) < length:
+    while not _ends_chunks(body) if chunked else len(body) < length:
         more = client.recv(_CHUNK)
         if not more:
             return b""
         body += more
     return b"\r\n".join([*lines, b"Connection: close"]) + _HEAD_END + bytes(body)
+
+
+def _ends_chunks(body: bytearray) -> bool:
+    """Whether the chunk of length zero is there. None of these clients sends anything after it."""
+    at = 0
+    while (line := body.find(b"\r\n", at)) >= 0:
+        size = int(body[at:line].split(b";")[0], 16)
+        at = line + 2 + size + 2
+        if size == 0:
+            return len(body) >= at
+    return False
 
 
 def _pass_on(exchange: Exchange) -> None:

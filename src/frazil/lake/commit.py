@@ -22,6 +22,7 @@ import random
 import time
 from collections.abc import Callable
 
+from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.table import Table
 
 from frazil.backoff import Backoff
@@ -82,8 +83,9 @@ def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
                 raise
             raise IcebergError(f"Committing to table {named(table)}: {error}") from error
     done = Table(table.name(), response.metadata, response.metadata_location, table.io, table.catalog, table.config)
-    # PyIceberg does this in its own transactions, where the table's properties ask for it.
-    lake.catalog._delete_old_metadata(table.io, table.metadata, done.metadata)
+    # As PyIceberg's own transactions do, where the table's properties ask for it. A server tidies up after itself.
+    if isinstance(lake.catalog, MetastoreCatalog):
+        lake.catalog._delete_old_metadata(table.io, table.metadata, done.metadata)
     return done
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import (
     BinaryType,
@@ -62,12 +61,6 @@ def dead_letter_schema() -> Schema:
     )
 
 
-def arrow_table_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of the rows of a table, with the id of each field in its metadata."""
-    wide = schema_to_pyarrow(schema)
-    return pa.schema([_narrow(field) for field in wide])
-
-
 def origin_fields(required: bool = True) -> list[NestedField]:
     return [
         NestedField(0, PARTITION, IntegerType(), required=required, doc="partition of the log"),
@@ -94,22 +87,6 @@ def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[str]]
 def fresh(fields: Iterable[NestedField]) -> Schema:
     """A schema of these fields with ids that count from 1 in the order in which catalogs assign them."""
     return assign_fresh_schema_ids(Schema(*fields))
-
-
-def _narrow(field: pa.Field) -> pa.Field:
-    """PyIceberg means `string` when it says `large_string`; the log's rows have the former, and need no copy so."""
-    kind = field.type
-    if pa.types.is_large_string(kind):
-        kind = pa.string()
-    elif pa.types.is_large_binary(kind):
-        kind = pa.binary()
-    elif pa.types.is_large_list(kind) or pa.types.is_list(kind):
-        kind = pa.list_(_narrow(kind.value_field))
-    elif pa.types.is_map(kind):
-        kind = pa.map_(_narrow(kind.key_field), _narrow(kind.item_field))
-    elif pa.types.is_struct(kind):
-        kind = pa.struct([_narrow(inner) for inner in kind.fields])
-    return pa.field(field.name, kind, field.nullable, field.metadata)
 
 
 def _columns(column: pa.Field) -> list[NestedField]:

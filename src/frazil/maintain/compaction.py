@@ -126,8 +126,9 @@ class Compaction:
             shop.say(f"compacting {dotted(table.name())}: {_describe(portion)}")
             # Spark would also take partitions that are not worth it.
             narrow = len(portion) < len(chosen) or any(len(group.sizes) > 1 for group in others)
-            table = self._rewrite(shop, table, [group.key for group in portion] if narrow else [], target)
-            files = Contents().data_files(table)
+            table, files = self._rewrite(
+                shop, table, files, [group.key for group in portion] if narrow else [], target
+            )
         after = amounts(files)
         return Work("done", before, after, note=f"{done} partition{'s' if done != 1 else ''} rewritten")
 
@@ -143,7 +144,10 @@ class Compaction:
         ]
         return chosen, [group for group in groups if group not in chosen]
 
-    def _rewrite(self, shop: Workshop, table: Table, keys: Sequence[Key], target: int) -> Table:
+    def _rewrite(
+        self, shop: Workshop, table: Table, files: Sequence[DataFile], keys: Sequence[Key], target: int
+    ) -> tuple[Table, list[DataFile]]:
+        """The table and its files afterwards."""
         from frazil.maintain.sparkwork import actions, asking_spark, java_table, settle
 
         spark = shop.spark()
@@ -163,9 +167,10 @@ class Compaction:
                 action = action.option(name, str(value))
             action.execute()
         after = shop.lake.load(identifier)
-        old = {file.file_path for file in Contents().data_files(table)}
-        settle(table, after, [file.file_path for file in Contents().data_files(after) if file.file_path not in old])
-        return after
+        now = Contents().data_files(after)
+        old = {file.file_path for file in files}
+        settle(table, after, [file.file_path for file in now if file.file_path not in old])
+        return after, now
 
 
 def _portion(chosen: Sequence[Group]) -> list[Group]:

@@ -26,6 +26,7 @@ from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
 
 _FOLDERS = ("data", "metadata")
+_METADATA = ".metadata.json"
 _SHOWN = 3
 _HOUR_MS = 3_600_000
 
@@ -84,7 +85,9 @@ def find_orphans(listed: Iterable[Found], referred: set[str], before_ms: int, lo
 
 def _check_listing(table: Table, listed: Iterable[Found], referred: set[str], location: str) -> None:
     here = tuple(place(f"{location}/{folder}/") for folder in _FOLDERS)
-    missing = {where for where in referred if where.startswith(here)} - {place(found.path) for found in listed}
+    # Nobody needs old metadata to read the table, and other tools delete it.
+    needed = {where for where in referred if where.startswith(here) and not where.endswith(_METADATA)}
+    missing = needed - {place(found.path) for found in listed}
     if missing:
         some = ", ".join(sorted(missing)[:_SHOWN])
         raise IcebergError(

@@ -15,13 +15,14 @@ from frazil.errors import EpochChanged, OffsetsAhead, TableReplaced, TableRolled
 from frazil.lake.catalog import dotted
 from frazil.lake.markers import newest_marker
 from frazil.lake.offsets import TOPIC, TableState, check_history
+from frazil.lake.rows.agreement import check_against_log
+from frazil.lake.rows.extents import Extents
 from frazil.lake.tables import base_identifier, derived_identifier, find_table
 from frazil.log import layout
 from frazil.log.trim import Trimmed, trim
 from frazil.maintain.report import Amounts, NotOurs, Work
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
-from frazil.pipeline.extent import check_against_log, log_extents
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _check(shop: Workshop, topic: str, table: Table) -> None:
         marker = newest_marker(shop.store, topic, name)
         if marker is not None and marker.uuid != table.metadata.table_uuid:
             raise TableReplaced(f"another table stands where {dotted(name)} was")
-        check_against_log(TableState.of(table), log_extents(shop.store, topic))
+        check_against_log(TableState.of(table), Extents(shop.store, topic, shop.config.data_dir).look(tail=False))
     except (TableRolledBack, TableReplaced, OffsetsAhead, EpochChanged) as error:
         raise NotOurs(f"the log of {topic!r} is kept: {error}") from error
 

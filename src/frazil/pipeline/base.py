@@ -13,16 +13,18 @@ from frazil.lake.catalog import dotted
 from frazil.lake.evolution import follow_topic
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_base_table
+from frazil.lake.rows.agreement import check_against_log
+from frazil.lake.rows.extents import Extents
+from frazil.lake.rows.place import LogPlace
 from frazil.lake.tables import base_identifier
 from frazil.log.schema import SchemaVersion
 from frazil.log.topics import TopicSchemas
 from frazil.pipeline import results, source
 from frazil.pipeline.batches import Limits
 from frazil.pipeline.dead_letters import DeadLetters
-from frazil.pipeline.extent import check_against_log, log_extents
 from frazil.pipeline.flush import BaseFlush, Batch, Run, flush
 from frazil.pipeline.source import StreamSettings
-from frazil.pipeline.tasks import LogPlace, MoveJob, move_ranges
+from frazil.pipeline.tasks import MoveJob, move_ranges
 from frazil.pipeline.tools import Tools
 
 
@@ -32,7 +34,8 @@ class BaseSink:
         self._topic = topic
         self._identifier = base_identifier(tools.config, topic)
         self._schemas = TopicSchemas(tools.store, topic)
-        place = LogPlace(topic, tools.config.store, tools.config.data_dir.absolute())
+        place = LogPlace.of(tools.config, topic)
+        self._log = Extents(tools.store, topic, place.data_dir)
         self._flush = BaseFlush(tools, place, DeadLetters(tools, topic))
 
     @property
@@ -40,7 +43,7 @@ class BaseSink:
         return dotted(self._identifier)
 
     def open(self) -> dict[int, int]:
-        extents = self._tools.ask_store(lambda: log_extents(self._tools.store, self._topic))
+        extents = self._tools.ask_store(lambda: self._log.look(tail=False))
         schema = self._newest_schema().schema
         table = self._tools.ask_catalog(
             lambda: open_base_table(

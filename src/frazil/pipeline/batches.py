@@ -108,6 +108,7 @@ class BatchPlanner:
         self._backlogs: dict[int, Backlog] = {}
         self._discovered = float("-inf")
         self._waiting_since: float | None = None
+        self._last = -1
 
     def next_end(self) -> dict[int, int]:
         """How far the next batch goes; the end of the last one while none is due."""
@@ -138,15 +139,21 @@ class BatchPlanner:
             backlog.refresh()
 
     def _take(self, pieces: Mapping[int, list[Piece]]) -> None:
-        """A segment of each partition in turn until the batch is full; there is always room for a first one."""
+        """A segment of each partition in turn until the batch is full; there is always room for a first one.
+
+        The turn goes on where it ended, so that no partition waits behind a busy one for ever.
+        """
         rows, size = self._limits.rows, self._limits.bytes
-        queues = {partition: iter(run) for partition, run in sorted(pieces.items()) if run}
+        waiting = sorted(partition for partition, run in pieces.items() if run)
+        order = [p for p in waiting if p > self._last] + [p for p in waiting if p <= self._last]
+        queues = {partition: iter(pieces[partition]) for partition in order}
         while queues and rows > 0 and size > 0:
             for partition in list(queues):
                 piece = next(queues[partition], None)
                 if piece is None:
                     del queues[partition]
                 elif rows > 0 and size > 0:
+                    self._last = partition
                     self._positions[partition] = min(piece.end, piece.start + rows)
                     rows -= piece.rows
                     size -= piece.bytes

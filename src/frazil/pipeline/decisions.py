@@ -13,11 +13,12 @@ from frazil.lake.evolution import accept_schema, set_on_mismatch
 from frazil.lake.offsets import TableState, check_history, named
 from frazil.lake.opening import Wanted, accept_table, open_base_table, recreate_table, wanted_base
 from frazil.lake.rollback import accept_table_state, replay_table
+from frazil.lake.rows.agreement import check_against_log
+from frazil.lake.rows.extents import Extents
 from frazil.lake.standing import Standing, check_table
 from frazil.lake.tables import base_identifier
 from frazil.log.store import ObjectStore
 from frazil.log.topics import TopicSchemas
-from frazil.pipeline.extent import check_against_log, log_extents
 
 Decision = Literal["accept-schema", "dead-letter", "replay", "accept", "recreate"]
 
@@ -34,7 +35,7 @@ class Topic:
         if newest is None:
             raise TopicNotFound(f"Topic {topic!r} has no schema in {store.url}.")
         self._schema = newest.schema
-        self._extents = log_extents(store, topic)
+        self._extents = Extents(store, topic, config.data_dir).look(tail=False)
 
     def problem(self) -> FrazilError | None:
         """Why the topic is stopped, if it is."""

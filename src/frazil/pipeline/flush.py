@@ -24,10 +24,11 @@ from frazil.lake.evolution import ON_MISMATCH
 from frazil.lake.mapping import OnMismatch
 from frazil.lake.offsets import TableState
 from frazil.lake.ranges import Range
+from frazil.lake.rows.place import LogPlace
 from frazil.pipeline.account import Account
 from frazil.pipeline.dead_letters import DeadLetters
 from frazil.pipeline.results import Written
-from frazil.pipeline.tasks import LogPlace, MoveJob, Target
+from frazil.pipeline.tasks import MoveJob, Target
 from frazil.pipeline.tools import Tools
 
 Run = Callable[[MoveJob], Written]

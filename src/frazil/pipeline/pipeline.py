@@ -155,8 +155,10 @@ class Pipeline:
                 leftovers.clean()
                 lag.measure()
                 said = ""
+                self._problem = None
             except FrazilError as error:
-                # Health tells too, by the breakers; the log tells once.
+                # Health tells too, by the breakers of what may pass; the log tells once.
+                self._problem = None if error.retryable else error
                 if str(error) != said:
                     logger.warning("cannot look for work", extra={"reason": str(error)})
                     said = str(error)

@@ -6,7 +6,6 @@ Spark asks for offsets at every trigger, in a process of its own beside the driv
 from __future__ import annotations
 
 import logging
-import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from frazil.errors import FrazilError
 from frazil.lake.ranges import Range
 from frazil.log.store import open_store
 from frazil.pipeline.batches import BatchPlanner, Limits
+from frazil.pipeline.handover import HandedOver
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ SCHEMA = "partition INT, start BIGINT, end BIGINT, epoch STRING"
 
 
 @dataclass(frozen=True)
-class StreamSettings:
-    """What the stream needs to know. It goes through a private file: options would show its credentials to people."""
+class StreamSettings(HandedOver):
+    """What the stream needs to know."""
 
     topic: str
     store: StoreConfig
@@ -39,16 +39,6 @@ class StreamSettings:
     starts: dict[int, int]
     limits: Limits
     parallelism: int
-
-    def save(self, path: Path) -> None:
-        path.touch(mode=0o600)
-        path.write_bytes(pickle.dumps(self))
-
-    @classmethod
-    def load(cls, path: Path) -> StreamSettings:
-        settings = pickle.loads(path.read_bytes())
-        assert isinstance(settings, cls)
-        return settings
 
 
 @dataclass

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
-from frazil.config.model import StoreConfig
 from frazil.errors import DeadLetterMissing, FrazilError
 from frazil.failpoints import failpoint
 from frazil.lake.attempts import attempt_folder
@@ -22,23 +18,8 @@ from frazil.lake.datafiles import DataFileWriter
 from frazil.lake.mapping import Mapper, OnMismatch
 from frazil.lake.misfits import Misfits, dead_letter_batch, exclude
 from frazil.lake.ranges import Range
-from frazil.log.reader import PartitionReader
-from frazil.log.store import ObjectStore, open_store
-from frazil.log.topics import TopicSchemas
+from frazil.lake.rows.place import LogPlace
 from frazil.pipeline.results import TaskReport
-
-
-@dataclass(frozen=True)
-class LogPlace:
-    """Where the records are."""
-
-    topic: str
-    store: StoreConfig
-    data_dir: Path
-
-    def reader(self, partition: int) -> PartitionReader:
-        store, schemas = _opened(pickle.dumps(self))
-        return PartitionReader(store, schemas, self.topic, partition)
 
 
 @dataclass(frozen=True)
@@ -171,11 +152,3 @@ class _Move:
             self._dead.write(
                 dead_letter_batch(Misfits(fresh), job.place.topic, partition, job.schema_version, job.now_ms)
             )
-
-
-@lru_cache(maxsize=64)
-def _opened(place: bytes) -> tuple[ObjectStore, TopicSchemas]:
-    """Kept between the tasks of one worker."""
-    where: LogPlace = pickle.loads(place)
-    store = open_store(where.store, where.data_dir)
-    return store, TopicSchemas(store, where.topic)

@@ -24,8 +24,8 @@ from frazil.lake.mapping import Mapper
 from frazil.lake.offsets import TableState
 from frazil.lake.outcomes import Committed
 from frazil.lake.ranges import Range
-from frazil.lake.rows.parts import Part
 from frazil.lake.rows.look import Read
+from frazil.lake.rows.parts import Part
 from frazil.lake.rows.topic import TopicRows
 from frazil.lake.tables import base_identifier
 from frazil.log.store import open_store

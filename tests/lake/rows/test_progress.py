@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import pytest
 
 from frazil.errors import EpochChanged, OffsetOutOfRange, SegmentsGone
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
-from frazil.lake.rows.progress import BatchLimits, Positions, Progress
 from frazil.lake.rows.look import Read
+from frazil.lake.rows.progress import BatchLimits, Positions, Progress
 from frazil.log.reader import Position
 from tests.lake.commits import compact, expire
 from tests.lake.rows.support import Topic, of_parts, span
@@ -155,3 +156,12 @@ def test_a_log_that_took_records_back_is_noticed(log: Topic) -> None:
     other = Stream(log, at={0: Position("another", 4)})
     with pytest.raises(EpochChanged, match="orders/0: epoch another is unknown"):
         other.batch()
+
+
+def test_a_log_that_is_gone_is_noticed(log: Topic) -> None:
+    log.seal(10)
+    stream = Stream(log)
+    assert stream.batch() == span(0, 0, 10)
+    shutil.rmtree(log.config.data_dir / "store" / "queue" / "orders" / "00000")
+    with pytest.raises(OffsetOutOfRange, match="the stream is at offset 10, but the log ends at 0"):
+        stream.batch()

@@ -37,6 +37,11 @@ class Extent:
     epochs: Epochs | None = None
     segments: tuple[Sealed, ...] = ()
 
+    @property
+    def epoch(self) -> str:
+        """The current one; empty before there is any segment."""
+        return self.epochs.current if self.epochs else ""
+
     def between(self, start: int, end: int) -> Iterator[Sealed]:
         """The segments that hold these offsets."""
         return (each for each in self.segments if each.first < end and each.end > start)

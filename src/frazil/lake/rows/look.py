@@ -15,13 +15,15 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from frazil.config.model import Config
-from frazil.errors import OffsetsAhead, SegmentsGone, TableNotFound, TopicNotFound
+from frazil.errors import SegmentsGone, TableNotFound, TopicNotFound
 from frazil.lake.catalog import Lake, dotted
 from frazil.lake.evolution import ON_MISMATCH, plan_following
 from frazil.lake.mapping import OnMismatch
 from frazil.lake.offsets import TableState, check_history
+from frazil.lake.rows.agreement import check_against_log
 from frazil.lake.rows.extents import NOTHING, Extent, Extents
-from frazil.lake.rows.parts import LogPlace, Shape
+from frazil.lake.rows.parts import Shape
+from frazil.lake.rows.place import LogPlace
 from frazil.lake.schema import target_schema
 from frazil.lake.standing import Standing, check_table
 from frazil.lake.tables import base_identifier
@@ -78,7 +80,7 @@ class Looker:
         else:
             raise SegmentsGone(f"{self._topic}: {trimmed}.")
         if state is not None and self._read == "both":
-            _check(state, extents)
+            check_against_log(state, extents)
         schema = self._schema(table)
         lenient = table is not None and table.metadata.properties.get(ON_MISMATCH) == "dead-letter"
         return Look(table, state.offsets if state else {}, extents, schema, "dead-letter" if lenient else "stop")
@@ -121,18 +123,3 @@ def _trimmed(state: TableState, extents: Mapping[int, Extent]) -> str:
         for partition, offset in sorted(state.offsets.items())
         if (extent := extents.get(partition)) is not None and extent.start > offset
     )
-
-
-def _check(state: TableState, extents: Mapping[int, Extent]) -> None:
-    """Raise when the table was not filled from this log: a union of the two would mean nothing."""
-    for partition, offset in sorted(state.offsets.items()):
-        extent = extents.get(partition, NOTHING)
-        where = f"{state.topic}/{partition}"
-        if offset > extent.end:
-            raise OffsetsAhead(
-                f"{where}: the table has rows up to offset {offset}, but the log ends at {extent.end}. Read the "
-                f"table alone, or find out which of the two is not the topic's."
-            )
-        epoch = state.epochs.get(partition)
-        if epoch and extent.epochs and offset > 0:
-            extent.epochs.check(epoch, offset, where)

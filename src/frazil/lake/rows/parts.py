@@ -6,28 +6,25 @@ nothing of it, as long as the files it names exist: that is what the grace times
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 
-from frazil.config.model import StoreConfig
 from frazil.errors import OffsetOutOfRange, SegmentMissing, SegmentsGone
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.mapping import Mapper, OnMismatch
 from frazil.lake.rows.cut import Span
 from frazil.lake.rows.extents import Sealed, tail_reader
 from frazil.lake.rows.files import FileReader
+from frazil.lake.rows.place import LogPlace
 from frazil.log import layout
 from frazil.log.segments import read_footer, read_records
-from frazil.log.store import ObjectStore, open_store
+from frazil.log.store import ObjectStore
 
 BATCH_ROWS = 65_536
 SEAL_SECONDS = 60.0
@@ -52,25 +49,6 @@ class Shape:
     @property
     def arrow(self) -> pa.Schema:
         return arrow_schema(self.wanted).remove_metadata()
-
-
-@dataclass(frozen=True)
-class LogPlace:
-    """Where the records of a topic are."""
-
-    topic: str
-    store: StoreConfig
-    data_dir: Path
-
-    def open(self) -> ObjectStore:
-        return _opened(pickle.dumps(self))
-
-
-@lru_cache(maxsize=16)
-def _opened(place: bytes) -> ObjectStore:
-    """Kept for the next part."""
-    where: LogPlace = pickle.loads(place)
-    return open_store(where.store, where.data_dir)
 
 
 class Part(Protocol):

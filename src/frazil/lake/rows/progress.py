@@ -69,7 +69,7 @@ class Progress:
         table = _Behind(self._rows, at, extents)
         runs = {
             partition: self._pieces(partition, at.get(partition), extents.get(partition, NOTHING), table)
-            for partition in self._in_turn(sorted(extents.keys() | table.offsets.keys()))
+            for partition in self._in_turn(sorted(extents.keys() | table.offsets.keys() | at.keys()))
         }
         moved = {
             partition: _position(extents.get(partition, NOTHING), end)

@@ -16,7 +16,8 @@ from frazil.lake.columns import OFFSET
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound, Division, Span, divide
 from frazil.lake.rows.files import plan_files
 from frazil.lake.rows.look import Look, Looker, Read
-from frazil.lake.rows.parts import BATCH_ROWS, LogPlace, Part, SegmentsPart, Shape, TablePart, TailPart
+from frazil.lake.rows.parts import BATCH_ROWS, Part, SegmentsPart, Shape, TablePart, TailPart
+from frazil.lake.rows.place import LogPlace
 from frazil.log import layout
 
 PART_BYTES = 64 * MIB

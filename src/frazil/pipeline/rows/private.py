@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from frazil.config.model import Config
 from frazil.lake.rows.cut import LATEST, Bound
 from frazil.lake.rows.progress import BatchLimits
 from frazil.lake.rows.topic import TopicRows
+from frazil.pipeline.handover import HandedOver
 from frazil.pipeline.rows.options import Options
 from frazil.pipeline.rows.stream import TopicStream
 from frazil.pipeline.rows.types import spark_schema
@@ -21,22 +21,12 @@ FORMAT = "frazil-rows"
 
 
 @dataclass(frozen=True)
-class StreamSettings:
+class StreamSettings(HandedOver):
     config: Config
     topic: str
     starts: dict[int, int]
     max_rows: int
     max_bytes: int
-
-    def save(self, path: Path) -> None:
-        path.touch(mode=0o600)
-        path.write_bytes(pickle.dumps(self))
-
-    @classmethod
-    def load(cls, path: Path) -> StreamSettings:
-        settings = pickle.loads(path.read_bytes())
-        assert isinstance(settings, cls)
-        return settings
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""A real catalog behind a wire that fails in every way there is: each record is in one table, once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.config.model import Config
+from frazil.errors import FrazilError
+from frazil.ops.breaker import State
+from frazil.ops.health import HEALTHY
+from tests.faults.loading import Loader, check_everything, moved
+from tests.faults.wires import FAULTS, PATIENT, check_leftovers, faults, move_on
+from tests.lake.support import nessie_config
+from tests.pipeline.support import move_all, tools_of
+from tests.servers.proxy import Proxy
+from tests.servers.shared import NessieServer, S3Server
+
+TOPICS = ("orders",)
+ROUNDS = 12
+
+Lakes = Callable[..., tuple[Config, Config]]
+
+
+@pytest.fixture
+def lakes(
+    tmp_path: Path, nessie: NessieServer, nessie_proxy: Proxy, s3_server: S3Server, namespace: str
+) -> Callable[..., tuple[Config, Config]]:
+    """The settings of one lake, through the proxy and past it."""
+
+    def make(**pipeline: Any) -> tuple[Config, Config]:
+        settings: dict[str, Any] = {"pipeline": {**PATIENT, **pipeline}, "timeout_seconds": 2.0}
+        through = nessie_config(tmp_path, nessie, s3_server, namespace, endpoint=nessie_proxy.endpoint, **settings)
+        return through, nessie_config(tmp_path, nessie, s3_server, namespace, **settings)
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["500 after", "late"])
+def test_a_commit_that_fails(lakes: Lakes, nessie_proxy: Proxy, seed: int, kind: str) -> None:
+    check_fault(lakes, nessie_proxy, seed, kind, rounds=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kind", sorted(FAULTS))
+def test_commits_that_fail(lakes: Lakes, nessie_proxy: Proxy, seed: int, kind: str) -> None:
+    check_fault(lakes, nessie_proxy, seed, kind, rounds=ROUNDS)
+
+
+def check_fault(lakes: Lakes, proxy: Proxy, seed: int, kind: str, rounds: int) -> None:
+    chance = random.Random(seed)
+    through, past = lakes()
+    late = []
+    with Loader(past, seed, TOPICS) as loader:
+        for number in range(rounds):
+            loader.fill(6)
+            if number == rounds // 2:
+                loader.widen(TOPICS[0])
+            with faults(proxy, chance, kind, "*/tables/*", "POST") as kept:
+                move_on(through, loader, seed)
+            late += kept
+            loader.fill(2)
+            if chance.random() < 0.5:
+                # By now somebody else has done it, or nobody: the request must change nothing either way.
+                deliver(late)
+        move_on(past, loader, seed)
+        deliver(late)
+        check_everything(past, loader)
+        check_leftovers(past, TOPICS, seed)
+        check_everything(past, loader)
+
+
+def deliver(late: list[Any]) -> None:
+    while late:
+        late.pop(0).forward()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_a_storm(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
+    """Everything at once, on any request, with two movers that know nothing of each other."""
+    chance = random.Random(seed)
+    through, past = lakes()
+    late: list[Any] = []
+    gave_up = [0, 0]
+    with Loader(past, seed, TOPICS) as loader:
+        for _ in range(ROUNDS):
+            loader.fill(8)
+            for _ in range(4):
+                method, pattern = chance.choice(
+                    [("POST", "*/tables/*"), ("GET", "*/tables/*"), ("POST", "*"), ("*", "*")]
+                )
+                held = FAULTS[chance.choice(sorted(FAULTS))](nessie_proxy.on(method, pattern), chance.randint(1, 5))
+                late += [held] if isinstance(held, list) else []
+            both = [threading.Thread(target=_count, args=(gave_up, n, through, loader, seed + n)) for n in range(2)]
+            for each in both:
+                each.start()
+            for each in both:
+                each.join()
+            nessie_proxy.clear()
+            for kept in late:
+                deliver(kept)
+        move_on(past, loader, seed)
+        check_everything(past, loader)
+        check_leftovers(past, TOPICS, seed)
+        print(f"seed {seed}: {loader.rows} rows, movers gave up {gave_up} times")  # noqa: T201
+
+
+def _count(gave_up: list[int], number: int, config: Config, loader: Loader, seed: int) -> None:
+    gave_up[number] += move_on(config, loader, seed)
+
+
+def test_a_catalog_that_goes_and_comes_back(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
+    through, past = lakes(breaker={"failure_threshold": 2, "reset_timeout_seconds": 0.1, "success_threshold": 1})
+    with Loader(past, seed, TOPICS) as loader, tools_of(through, seed) as tools:
+        loader.fill(4)
+        move_all(tools, TOPICS[0])
+        loader.fill(4)
+        nessie_proxy.down()
+        with pytest.raises(FrazilError) as caught:
+            move_all(tools, TOPICS[0])
+        assert caught.value.retryable
+        assert tools.catalog_breaker.state is not State.CLOSED
+        health = tools.catalog_breaker.health()
+        assert health.status == "degraded"
+        assert "it kept failing" in health.reason
+        assert "Check that the catalog runs" in health.reason
+        assert tools.store_breaker.health() == HEALTHY
+        nessie_proxy.up()
+        until = time.monotonic() + 30
+        while not moved(past, loader) and time.monotonic() < until:
+            move_all(tools, TOPICS[0])
+        assert tools.catalog_breaker.health() == HEALTHY
+        assert tools.catalog_breaker.opened >= 1
+        check_everything(past, loader)
