@@ -10,6 +10,7 @@ import pytest
 
 from frazil.config.model import Config, TableLayoutConfig
 from frazil.lake.catalog import Lake
+from frazil.lake.rows.extents import Extents
 from frazil.lake.schema import target_schema
 from frazil.lake.tables import create_table, derived_identifier
 from frazil.log import layout
@@ -21,7 +22,6 @@ from frazil.maintain.operations import perform
 from frazil.maintain.report import Report
 from frazil.maintain.targets import Target, find_targets
 from frazil.maintain.trimming import Trimming
-from frazil.pipeline.extent import log_extents
 from tests.lake.support import TOPIC, TOPIC_SCHEMA, make_base_table
 from tests.log.support import ManualClock, rows
 from tests.maintain.support import make_shop
@@ -44,7 +44,7 @@ class Place:
             self.partition = writer.partition
         self.store = open_store(self.config.store, self.config.data_dir)
         self.lake = Lake(self.config)
-        self.epoch = log_extents(self.store, TOPIC)[self.partition].epoch
+        self.epoch = Extents(self.store, TOPIC, folder).look(tail=False)[self.partition].epoch
         self.trimming = Trimming()
 
     def make_table(self, offset: int, epoch: str | None = None) -> None:
