@@ -65,7 +65,10 @@ class PipelineProcess:
 
     @property
     def health(self) -> Health:
-        return self._reports[-1].health["pipeline"] if self._reports else Health("degraded", "starting")
+        return self.component("pipeline")
+
+    def component(self, name: str) -> Health:
+        return self._reports[-1].health[name] if self._reports else Health("degraded", "starting")
 
     @property
     def metrics(self) -> str:

@@ -18,7 +18,8 @@ from frazil.serve import serve as run
 
 _NEXT_STEPS = (
     ("load", "echo '{\"id\": 1}' | frazil load hello -", "append a record to a topic; files work too"),
-    ("topics", "frazil topics list", "see what is there"),
+    ("topics", "frazil topics describe hello", "see it in the log and, seconds later, in its table"),
+    ("txlog", "frazil txlog show", "see what the pipeline did"),
 )
 
 

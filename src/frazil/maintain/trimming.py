@@ -1,8 +1,8 @@
-"""Trimming: segments leave the log when every table that is fed from it has their records.
+"""Trimming: segments leave the log when the base table has their records.
 
-The base table decides, and each derived table that the settings name, for those read the log on their own. (The
-dead-letter table commits before the base table, so it never needs what that has.) A table that cannot be trusted, for
-it was rolled back, replaced, or filled from another log, needs everything that is left.
+The dead-letter table commits before the base table, so it never needs what that has; derived tables and streams that
+lag behind read from the base table what the log no longer has. A base table that cannot be trusted, for it was rolled
+back, replaced, or filled from another log, needs everything that is left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from frazil.lake.markers import newest_marker
 from frazil.lake.offsets import TOPIC, TableState, check_history
 from frazil.lake.rows.agreement import check_against_log
 from frazil.lake.rows.extents import Extents
-from frazil.lake.tables import base_identifier, derived_identifier, find_table
+from frazil.lake.tables import base_identifier
 from frazil.log import layout
 from frazil.log.trim import Trimmed, trim
 from frazil.maintain.report import Amounts, NotOurs, Work
@@ -47,12 +47,10 @@ class Trimming:
         topic = table.metadata.properties[TOPIC]
         if base_identifier(shop.config, topic) != table.name():
             raise NotOurs(f"{dotted(table.name())} is not the base table of topic {topic!r} by these settings")
-        tables = [table, *_derived(shop, topic)]
-        needed = needed_offsets([TableState.of(each) for each in tables])
+        needed = dict(TableState.of(table).offsets)
         if self._settled.get(topic) == needed:
             return Work("nothing")
-        for each in tables:
-            _check(shop, topic, each)
+        _check(shop, topic, table)
         partitions = [_trim(shop, topic, partition, offset, dry_run) for partition, offset in sorted(needed.items())]
         waiting = sum(len(each.trimmed.waiting) for each in partitions)
         deleted = tuple(key for each in partitions for key in each.trimmed.deleted)
@@ -68,18 +66,6 @@ class Trimming:
             removed=_sum([each.removed for each in partitions]),
             items=deleted if dry_run else (),
         )
-
-
-def needed_offsets(states: list[TableState]) -> dict[int, int]:
-    """The least offset that any of the tables needs; only of partitions that all have heard of."""
-    partitions = set.intersection(*(set(state.offsets) for state in states))
-    return {partition: min(state.offsets[partition] for state in states) for partition in partitions}
-
-
-def _derived(shop: Workshop, topic: str) -> list[Table]:
-    """One that does not exist yet begins where the base table is."""
-    names = (derived_identifier(shop.config, topic, name) for name in shop.config.topic(topic).derived)
-    return [table for name in names if (table := find_table(shop.lake, name)) is not None]
 
 
 def _check(shop: Workshop, topic: str, table: Table) -> None:
