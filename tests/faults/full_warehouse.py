@@ -1,7 +1,7 @@
 """Moves a topic on a disk that is too small for it, makes room, and goes on.
 
-`unshare --user --map-root-user --mount python -m tests.faults.full_warehouse FOLDER PART SEED`; PART of the data is on
-a tmpfs that only this process sees: the warehouse, or the transaction log.
+`unshare --user --map-root-user --mount python -m tests.faults.full_warehouse FOLDER PART SEED`; PART of the data is
+on a tmpfs that only this process sees: the warehouse, or the transaction log.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from frazil.lake.catalog import Lake
 from frazil.lake.offsets import TableState
 from frazil.lake.tables import find_table
 from frazil.log.log import Log
+from frazil.log.trim import trim
 from tests.lake.support import local_config
 from tests.pipeline.processes import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, append, committed
@@ -32,10 +33,14 @@ def test_a_query_makes_a_table_with_offsets_of_its_own(tmp_path: Path) -> None:
         return dict(TableState.of(table).offsets) if table else {}
 
     with Log(config) as log:
-        append(log, "orders", 100)
+        append(log, "orders", 60)
+        append(log, "orders", 40)
         with PipelineProcess(config) as pipeline:
             pipeline.wait_for(lambda: committed(config, "orders") == {0: 100}, "moved without queries")
             pipeline.stop()
+        # The first rows are in the base table alone.
+        trim(log.store, "orders", 0, needed_from=100, grace_seconds=0, now_ms=log.world.clock.now_ms())
+        assert log.reader("orders", 0).bounds().start == 60
         config = local_config(tmp_path, pipeline=QUICK, topics={"orders": {"derived": DERIVED}})
         with PipelineProcess(config) as pipeline:
             pipeline.wait_for(lambda: offsets("loud") == {0: 100}, "filled with what was there")

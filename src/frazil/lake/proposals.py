@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import (
@@ -67,7 +68,7 @@ def propose(
     with calling(f"Writing manifests of table {named(table)}"):
         append = _FastAppendFiles(
             operation=Operation.APPEND,
-            transaction=Transaction(table),
+            transaction=_Unchanged(table),
             io=table.io,
             snapshot_properties=dict(summary),
             branch=MAIN_BRANCH,
@@ -78,6 +79,17 @@ def propose(
         updates, _ = append._commit()
     request = Request(append.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
     return Proposal(request, _requirements(table), (*updates, SetPropertiesUpdate(updates=dict(properties))))
+
+
+class _Unchanged(Transaction):
+    """PyIceberg's own copies all of the metadata whenever it is looked at, a dozen times for a commit.
+
+    With a hundred snapshots that is most of a commit's work. Nothing is changed in this one.
+    """
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        return self._table.metadata
 
 
 def metadata_paths(table: Table, snapshot_id: int) -> tuple[str, str]:

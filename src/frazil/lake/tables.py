@@ -92,8 +92,12 @@ def create_table(
     lake.ensure_namespace(identifier[:-1])
     try:
         return give_birth(lake, identifier, plan)
-    except (TableExists, CasConflict):
-        return lake.load(identifier)
+    except (TableExists, CasConflict) as conflict:
+        found = find_table(lake, identifier)
+        if found is None:
+            # The conflict was on the way there, with a name of our own: nobody made the table yet.
+            raise CasConflict(f"Making table {dotted(identifier)}: {conflict}") from conflict
+        return found
 
 
 def find_table(lake: Lake, identifier: Identifier) -> Table | None:

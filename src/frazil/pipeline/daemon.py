@@ -13,7 +13,9 @@ from pathlib import Path
 
 
 def main() -> None:
-    sys.path[:] = [path for path in sys.path if not _archive_of_spark(path)]
+    for path in filter(_archive_of_spark, list(sys.path)):
+        sys.path.remove(path)
+        sys.path_importer_cache.pop(path, None)
     from pyspark import daemon
 
     import frazil.pipeline.rows.private

@@ -6,6 +6,7 @@ then, whatever became of it. On its standard output it says how it is, one JSON 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ import time
 from typing import NoReturn
 
 from prometheus_client import CollectorRegistry, generate_latest
+from pyspark.logger import PySparkLogger
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError
@@ -26,9 +28,18 @@ REPORT_SECONDS = 1.0
 METRICS_SECONDS = 5.0
 
 
+_ERRORS_OF_QUERIES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's loggers that write down the stack traces of errors it raises as well."""
+
+
 def main() -> NoReturn:
     config = settings_from(sys.stdin.buffer.readline())
     setup_logging(config.logging)
+    for name in _ERRORS_OF_QUERIES:
+        # By its own class: a logger that another class has made would not take what PySpark tells it.
+        PySparkLogger.getLogger(name).disabled = True
+    # A line for every table that is opened.
+    logging.getLogger("pyiceberg").setLevel(logging.WARNING)
     code = 0
     try:
         run(config)

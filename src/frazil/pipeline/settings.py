@@ -103,6 +103,8 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.extraJavaOptions": temporary,
+            # Elsewhere, the installed PySpark may be another one than Spark's.
+            "spark.python.daemon.module": "frazil.pipeline.daemon",
         }
     if master.cores is not None:
         settings["spark.sql.shuffle.partitions"] = str(master.cores)

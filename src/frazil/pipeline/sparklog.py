@@ -33,6 +33,11 @@ _QUIET = (
     "org.apache.hadoop.util.NativeCodeLoader",
     "org.apache.spark.sql.catalyst.util.SparkStringUtils",
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
+    # A trigger that comes late, which is what happens whenever there is much to do.
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+    # Jobs and processes of a query that was stopped.
+    "org.apache.spark.scheduler.DAGScheduler",
+    "org.apache.hadoop.util.Shell",
 )
 
 LOG4J = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
@@ -33,9 +34,13 @@ class Target:
 
     @classmethod
     def of(cls, table: Table, attempt: str) -> Target:
-        return cls(table.metadata.model_dump_json(), dict(table.io.properties), attempt)
+        # What the table was before is of no use to a task, and may be most of what there is to send.
+        now = table.metadata.model_copy(
+            update={"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}, "current_snapshot_id": None}
+        )
+        return cls(now.model_dump_json(), dict(table.io.properties), attempt)
 
-    @property
+    @cached_property
     def metadata(self) -> TableMetadata:
         return TableMetadataUtil.parse_raw(self.metadata_json)
 
