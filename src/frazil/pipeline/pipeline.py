@@ -55,6 +55,7 @@ class Pipeline:
         self._scheduler: Scheduler | None = None
         self._movers: dict[str, Mover] = {}
         self._topics: set[str] = set()
+        self._refused: dict[str, FrazilError] = {}
         self._starting: str | None = "starting"
         self._problem: FrazilError | None = None
         self._stopping = threading.Event()
@@ -111,10 +112,10 @@ class Pipeline:
             return found | {"pipeline": Health("unhealthy", str(self._problem))}
         if self._starting is not None:
             return found | {"pipeline": Health("degraded", self._starting)}
-        problems = {
-            name: mover.status.problem for name, mover in sorted(self._movers.items()) if mover.status.problem
+        problems = self._refused | {
+            name: mover.status.problem for name, mover in list(self._movers.items()) if mover.status.problem
         }
-        reason = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
+        reason = "; ".join(f"{name}: {problem}" for name, problem in sorted(problems.items()))
         return found | {"pipeline": Health("degraded", reason) if problems else HEALTHY}
 
     def _await_catalog(self, lake: Lake) -> bool:
@@ -169,8 +170,14 @@ class Pipeline:
         if topic in self._topics:
             return
         self._topics.add(topic)
-        sinks: list[Sink] = [BaseSink(tools, topic)]
-        sinks += [DerivedSink(tools, spark, topic, name) for name in self._config.topic(topic).derived]
+        try:
+            sinks: list[Sink] = [BaseSink(tools, topic)]
+            sinks += [DerivedSink(tools, spark, topic, name) for name in self._config.topic(topic).derived]
+        except FrazilError as error:
+            # Only settings can be wrong here, and they stay as they are while the process lives.
+            self._refused[topic] = error
+            logger.error("cannot be moved", extra={"topic": topic, "reason": str(error)})
+            return
         for sink in sinks:
             mover = Mover(spark, tools, topic, sink, scratch)
             self._movers[sink.name] = mover
