@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _PAUSES = Backoff(base_seconds=1.0, longest_seconds=60.0)
 _STEADY_SECONDS = 60.0
 """A child that lived this long was well: its death is the first failure, not one more."""
+_SILENT_SECONDS = 120.0
+"""The child reports every few seconds; on a busy machine its start may take a minute."""
 _LINE_BYTES = 64 * 1024 * 1024
 
 
@@ -35,6 +37,7 @@ class PipelinePart:
         self._report = Report({"pipeline": Health("degraded", "starting")}, "")
         self._child: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._heard = time.monotonic()
         metrics.register(ChildMetrics(self))
 
     async def start(self) -> None:
@@ -50,6 +53,8 @@ class PipelinePart:
             await self._child.wait()
 
     def health(self) -> Health:
+        if (silent := time.monotonic() - self._heard) > _SILENT_SECONDS:
+            return Health("unhealthy", f"its process has not said anything for {silent:.0f} s")
         report = HealthReport(self._report.health, 0.0)
         return HEALTHY if report.status == "healthy" else Health(report.status, report.reason)
 
@@ -65,8 +70,12 @@ class PipelinePart:
         failures = 0
         said = ""
         while True:
-            started = time.monotonic()
-            code = await self._live()
+            self._heard = started = time.monotonic()
+            try:
+                code = await self._live()
+            except OSError as error:
+                self._report = Report({"pipeline": Health("unhealthy", f"cannot be started: {error}")}, "")
+                code = 1
             failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
             pause = _PAUSES.delay(failures, random.Random())
             reason = self._cause(code)
@@ -98,7 +107,13 @@ class PipelinePart:
         assert self._child.stdout is not None
         self._child.stdin.write(settings_line(self._config))
         async for line in self._child.stdout:
-            report = Report.from_line(line.decode())
+            try:
+                report = Report.from_line(line.decode())
+            except (ValueError, KeyError, TypeError):
+                # The last line of one that was killed, or what some library said to standard output.
+                logger.info("the pipeline said", extra={"line": line.decode(errors="replace").strip()})
+                continue
+            self._heard = time.monotonic()
             self._report = report if report.metrics is not None else report.with_metrics(self._report.metrics)
         return await self._child.wait()
 

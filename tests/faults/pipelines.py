@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ BUSY: dict[str, Any] = {
     "trim": {"interval_seconds": 3},
 }
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
-MOVED_SECONDS = 120.0
+MOVED_SECONDS = 240.0
 
 
 def pipeline_config(folder: Path, master: str = "local[2]", **settings: Any) -> Config:
@@ -109,7 +110,7 @@ class Fleet:
 
 def spark_workers(pipeline: PipelineProcess) -> list[int]:
     """The Python processes beside the JVM: those of tasks, and those that tell the streams what is new."""
-    return [each for each in descendants(pipeline.process.pid) if "-m pyspark." in command(each)]
+    return [each for each in descendants(pipeline.process.pid) if re.search(r"^\S*python.* pyspark\.", command(each))]
 
 
 def children(pid: int) -> list[int]:

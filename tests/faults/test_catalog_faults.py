@@ -16,14 +16,14 @@ from frazil.errors import FrazilError
 from frazil.ops.breaker import State
 from frazil.ops.health import HEALTHY
 from tests.faults.loading import Loader, check_everything, moved
-from tests.faults.wires import FAULTS, PATIENT, check_leftovers, faults, move_on
+from tests.faults.wires import FAULTS, PATIENT, TIMES, check_leftovers, faults, move_on
 from tests.lake.support import nessie_config
 from tests.pipeline.support import move_all, tools_of
 from tests.servers.proxy import Proxy
 from tests.servers.shared import NessieServer, S3Server
 
 TOPICS = ("orders",)
-ROUNDS = 12
+ROUNDS = 5
 
 Lakes = Callable[..., tuple[Config, Config]]
 
@@ -97,7 +97,7 @@ def test_a_storm(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
                 method, pattern = chance.choice(
                     [("POST", "*/tables/*"), ("GET", "*/tables/*"), ("POST", "*"), ("*", "*")]
                 )
-                held = FAULTS[chance.choice(sorted(FAULTS))](nessie_proxy.on(method, pattern), chance.randint(1, 5))
+                held = FAULTS[chance.choice(sorted(FAULTS))](nessie_proxy.on(method, pattern), chance.choice(TIMES))
                 late += [held] if isinstance(held, list) else []
             both = [threading.Thread(target=_count, args=(gave_up, n, through, loader, seed + n)) for n in range(2)]
             for each in both:

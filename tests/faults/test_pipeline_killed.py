@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from pathlib import Path
 
@@ -20,7 +21,7 @@ LIFE_SECONDS = 25.0
 """The longest; Spark alone takes several seconds to start."""
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_killed_twice(tmp_path: Path, seed: int) -> None:
     """One worker of Spark's, which it replaces by itself, then the driver at one of its steps."""
     chance = random.Random(seed)
@@ -107,6 +108,11 @@ def finish(config: Config, loader: Loader, fleet: Fleet) -> None:
     """Let one pipeline move what is left, beside any that still runs, and look at everything."""
     last = fleet.start()
     last.wait_for(lambda: moved(config, loader), "moved everything", MOVED_SECONDS)
+    loader.fill(4)
+    last.wait_for(lambda: moved(config, loader), "moved what came last", MOVED_SECONDS)
+    for done in ("compact", "expire"):
+        ran = re.compile(rf'frazil_maintenance_runs_total{{op="{done}",outcome="done"')
+        last.wait_for(lambda ran=ran: bool(ran.search(last.metrics)), f"tidied up: {done}")  # type: ignore[misc]
     last.wait_for(lambda: last.health.status == "healthy", "healthy again")
     for pipeline in list(fleet.running):
         if pipeline.process.poll() is None:

@@ -16,7 +16,7 @@ from tests.servers.proxy import Proxy
 from tests.servers.shared import S3Server
 
 TOPICS = ("orders",)
-ROUNDS = 6
+ROUNDS = 3
 # A store that answers 409 to a put is not one: that is a catalog's word.
 KINDS = sorted(kind for kind in FAULTS if not kind.startswith("409"))
 FILES = {"data": "*/warehouse/*.parquet", "manifests": "*/warehouse/*.avro", "metadata": "*/warehouse/*.json"}

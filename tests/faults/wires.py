@@ -37,6 +37,8 @@ PATIENT = {
 }
 LONGEST_SECONDS = 120.0
 GRACE_HOURS = 100
+TIMES = (1, 2, 6, 30)
+"""How often a fault strikes: what tries again by itself gets over a few, and gives up at more."""
 
 Fault = Callable[[Rule, int], object]
 
@@ -55,7 +57,7 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def move_on(config: Config, loader: Loader, seed: int, most_rows: int = 60) -> int:
+def move_on(config: Config, loader: Loader, seed: int, most_rows: int = 200) -> int:
     """Move until the tables are where the log ends, as one process after the other; how many had to give up."""
     failed = 0
     deadline = time.monotonic() + LONGEST_SECONDS
@@ -81,7 +83,7 @@ def faults(
     """Some requests fail in this way; those that are kept are the test's to let through."""
     kept: list[Exchange] = []
     for _ in range(chance.randint(1, 3)):
-        held = FAULTS[kind](proxy.on(method, pattern), chance.randint(1, 6))
+        held = FAULTS[kind](proxy.on(method, pattern), chance.choice(TIMES))
         if isinstance(held, list):
             kept = held
     yield kept

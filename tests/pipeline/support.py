@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from frazil.config.model import Config
 from frazil.lake.catalog import Identifier, Lake
 from frazil.lake.columns import OFFSET, PARTITION
+from frazil.log.reader import Position
 from frazil.log.store import ObjectStore, open_store
 from frazil.log.world import World
 from frazil.ops.breaker import CircuitBreaker
@@ -26,12 +27,12 @@ from frazil.pipeline.results import Written
 from frazil.pipeline.tasks import MoveJob, move
 from frazil.pipeline.tools import Tools
 from frazil.pipeline.txlog.log import TransactionLog
-from tests.log.support import TOPIC, rows, writer
+from tests.log.support import TOPIC, Machine, rows, writer
 
 
-def seal(store: ObjectStore, folder: Path, count: int, partition: int = 0) -> None:
+def seal(store: ObjectStore, folder: Path, count: int, partition: int = 0, seed: int = 0) -> None:
     """Append records to the topic of the log's tests and seal them as one segment."""
-    with closing(writer(store, folder, partition=partition)) as log:
+    with closing(writer(store, folder, Machine(seed), partition=partition)) as log:
         log.append(rows(log.next_offset, count))
         log.seal_all()
 
@@ -63,25 +64,38 @@ def tools_of(config: Config, seed: int = 0) -> Iterator[Tools]:
         )
 
 
-def run_here(planner: BatchPlanner, batch: Batch) -> Run:
+def run_here(planner: BatchPlanner, batch: Batch, after: Callable[[], None] = lambda: None) -> Run:
     """Runs the body of each task in this process, one after the other."""
 
     def run(job: MoveJob) -> Written:
         tasks = planner.tasks(batch.starts, batch.ends)
         reports = [move(job, number, [each]) for number, each in enumerate(tasks)]
+        after()
         return results.collect(pa.Table.from_batches(reports))
 
     return run
 
 
-def move_all(tools: Tools, topic: str = TOPIC, batch_rows: int = 1_000_000) -> None:
-    """Move what is sealed, batch by batch, as a mover does."""
+def move_all(
+    tools: Tools,
+    topic: str = TOPIC,
+    batch_rows: int = 1_000_000,
+    after_writing: Callable[[], None] = lambda: None,
+) -> None:
+    """Move what is sealed, batch by batch, as a mover does; `after_writing` happens once, before the first commit."""
+    waiting = [after_writing]
+
+    def once() -> None:
+        if waiting:
+            waiting.pop()()
+
     sink = BaseSink(tools, topic)
     starts = sink.open()
-    planner = BatchPlanner(tools.store, topic, starts, Limits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
+    positions = {partition: Position("", offset) for partition, offset in starts.items()}
+    planner = BatchPlanner(tools.store, topic, positions, Limits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
     while (ends := planner.next_end()) != starts:
         batch = Batch(starts, ends)
-        sink.flush_with(batch, run_here(planner, batch))
+        sink.flush_with(batch, run_here(planner, batch, once))
         starts = ends
 
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import SegmentsGone
+from frazil.errors import EpochChanged, OffsetsAhead, SegmentsGone
+from frazil.log.reader import Position
 from frazil.log.store.local import LocalStore
 from frazil.log.trim import trim
 from frazil.pipeline.batches import BatchPlanner, Limits, Piece, gather
@@ -22,7 +24,8 @@ class Planned:
         self._store = store
         self._folder = folder
         given = Limits(limits.get("seconds", 10), limits.get("rows", 1000), limits.get("bytes", 1 << 30))
-        self.planner = BatchPlanner(store, TOPIC, starts or {}, given, 2, self.clock.monotonic)
+        positions = {partition: Position("", offset) for partition, offset in (starts or {}).items()}
+        self.planner = BatchPlanner(store, TOPIC, positions, given, 2, self.clock.monotonic)
 
     def seal(self, count: int, partition: int = 0) -> None:
         seal(self._store, self._folder, count, partition)
@@ -122,3 +125,23 @@ def test_tasks_cover_a_run_without_gaps(shape: list[tuple[int, int]], share: int
         inside = [piece for piece in run if start <= piece.start < end]
         assert start in borders
         assert len(inside) == 1 or sum(piece.bytes for piece in inside) <= share * 1.25
+
+
+def test_a_log_that_was_replaced_is_noticed_while_it_is_followed(local_store: LocalStore, tmp_path: Path) -> None:
+    log = Planned(local_store, tmp_path, seconds=1)
+    log.seal(5)
+    log.end()
+    assert log.end(2) == {0: 5}
+    local_store.delete([info.key for info in local_store.list(f"queue/{TOPIC}/00000")])
+    shutil.rmtree(tmp_path / "wal")
+    for _ in range(3):
+        seal(local_store, tmp_path, 4, seed=7)
+    with pytest.raises(EpochChanged):
+        log.end(10)
+
+
+def test_a_log_that_got_shorter_is_noticed(local_store: LocalStore, tmp_path: Path) -> None:
+    seal(local_store, tmp_path, 5)
+    log = Planned(local_store, tmp_path, {0: 9})
+    with pytest.raises(OffsetsAhead, match="moved up to offset 9, but the log ends at 5"):
+        log.end()

@@ -212,3 +212,42 @@ def test_a_dropped_table_is_made_anew_only_when_told(tmp_path: Path) -> None:
         Topic(tools.config, tools.lake, tools.store, TOPIC).decide("recreate")
         move_all(tools)
         expect_once(offsets_in_table(tools), {0: 3})
+
+
+def test_dead_letters_of_another_log_take_no_row_away(tmp_path: Path) -> None:
+    with tools_of(local_config(tmp_path)) as tools:
+        append(tools, rows(0, 3), broken(3, 1), rows(4, 1))
+        move_all(tools)
+        tools.store.delete([info.key for info in tools.store.list(f"queue/{TOPIC}/00000")])
+        shutil.rmtree(tools.config.data_dir / "wal")
+        append(tools, rows(0, 9), seed=1)
+        tools.lake.catalog.rename_table(base_identifier(tools.config, TOPIC), ("frazil", "old"))
+        Topic(tools.config, tools.lake, tools.store, TOPIC).decide("recreate")
+        try:
+            move_all(tools)
+        except EpochChanged:
+            return
+        expect_once(offsets_in_table(tools), {0: 9})
+
+
+def test_a_row_is_never_in_both_tables_though_a_person_changes_what_fits(tmp_path: Path) -> None:
+    config = local_config(tmp_path)
+    with tools_of(config, 1) as slow, tools_of(config, 2) as quick:
+        append(slow, rows(0, 3))
+        move_all(slow)
+        changed_by_hand(slow)
+        about = Topic(config, slow.lake, slow.store, TOPIC)
+        about.decide("dead-letter")
+        append(slow, rows(3, 2))
+        move_all(slow)
+        append(slow, rows(5, 2))
+
+        def meanwhile() -> None:
+            about.decide("accept-schema")
+            move_all(quick)
+
+        move_all(slow, after_writing=meanwhile)
+        dead = set(dead_letters(slow)[OFFSET].to_pylist())
+        base = Counter(offset for _, offset in offsets_in_table(slow).elements())
+        assert dead == {3, 4}
+        assert base == Counter([0, 1, 2, 5, 6])

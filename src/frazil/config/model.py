@@ -150,7 +150,7 @@ Compression = Literal["zstd", "snappy", "lz4", "gzip", "none"]
 
 
 class TableLayoutConfig(Section):
-    """How a table's files are laid out. Applied when the table is made."""
+    """How a table's files are laid out, which is applied when the table is made, and how long its rows stay."""
 
     partition_by: list[str] = Field(
         default_factory=list,
@@ -172,6 +172,20 @@ class TableLayoutConfig(Section):
         json_schema_extra=names("property", spelling="iceberg"),
         description="Further Iceberg table properties, as they are.",
     )
+    retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None,
+        description="Rows older than this are dropped from the table; by default none are. That of a base table is "
+        "also that of the topic's dead letters, by `failed_at`.",
+    )
+    retention_column: str | None = Field(
+        None, description="Date or timestamp column that tells the age of a row; needed by `retention_days`."
+    )
+
+    @model_validator(mode="after")
+    def _retention_has_its_column(self) -> Self:
+        if self.retention_days is not None and self.retention_column is None:
+            raise problem("needs retention_column, the column that tells how old a row is", "retention_days")
+        return self
 
     @model_validator(mode="after")
     def _level_fits_compression(self) -> Self:
@@ -205,18 +219,6 @@ class TableConfig(TableLayoutConfig):
     adopt: bool = Field(
         False, description="Whether a table of that name that Frazil did not create is used, if its schema fits."
     )
-    retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description="Rows older than this are dropped from the table; by default none are."
-    )
-    retention_column: str | None = Field(
-        None, description="Date or timestamp column that tells the age of a row; needed by `retention_days`."
-    )
-
-    @model_validator(mode="after")
-    def _retention_has_its_column(self) -> Self:
-        if self.retention_days is not None and self.retention_column is None:
-            raise problem("needs retention_column, the column that tells how old a row is", "retention_days")
-        return self
 
 
 class RetryConfig(Section):
@@ -341,7 +343,7 @@ class MaintenanceConfig(Section):
     manifests: ManifestsConfig = Field(ManifestsConfig(), description="Small manifests.")
     expiry: ExpiryConfig = Field(ExpiryConfig(), description="Old snapshots.")
     orphans: OrphansConfig = Field(OrphansConfig(), description="Files that belong to nothing.")
-    retention: ScheduledConfig = Field(ScheduledConfig(), description="Rows past `retention_days` of their topic.")
+    retention: ScheduledConfig = Field(ScheduledConfig(), description="Rows past `retention_days` of their table.")
     trim: ScheduledConfig = Field(
         ScheduledConfig(interval_seconds=60.0), description="Segments that are in the tables."
     )

@@ -22,12 +22,14 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 
-from frazil.lake.attempts import attempt_folder
+from frazil.lake.attempts import attempt_folder, attempt_time_ms
 from frazil.lake.calls import calling
 from frazil.lake.catalog import Lake
 from frazil.lake.offsets import ATTEMPT, ancestors, current_snapshot, named, ranges_of, summary_of
 from frazil.lake.proposals import Request, metadata_paths
 from frazil.lake.ranges import Range
+
+_CLOCKS_DIFFER_MS = 60 * 60 * 1000
 
 
 class Done(NamedTuple):
@@ -65,9 +67,12 @@ def cleanup_attempt(
         paths = files.below(folder)
         if requests:
             reason = _reason_to_keep(table, attempt, ranges, requests, committed_elsewhere)
-            if reason is not None:
-                return Cleaned(0, reason)
             paths += [path for request in requests for path in metadata_paths(table, request.snapshot_id)]
+        else:
+            # Nobody asked to commit it. Whoever says so may be wrong, and to look costs little.
+            reason = _referred_to(table, attempt, _recent_manifests(table, attempt_time_ms(attempt)))
+        if reason is not None:
+            return Cleaned(0, reason)
         return Cleaned(sum(files.delete(path) for path in paths))
 
 
@@ -92,7 +97,11 @@ def _reason_to_keep(
     if not any(each.attempt != attempt and _overlap(each.ranges, ranges) for each in (*seen, *committed_elsewhere)):
         return "no other attempt is known to have committed the same rows"
     since = min(request.sequence_number for request in requests)
-    if any(_refers(manifest, table, attempt) for manifest in _manifests(table, since)):
+    return _referred_to(table, attempt, _manifests(table, since))
+
+
+def _referred_to(table: Table, attempt: str, manifests: Iterable[ManifestFile]) -> str | None:
+    if any(_refers(manifest, table, attempt) for manifest in manifests):
         return "a snapshot of the table refers to its files"
     return None
 
@@ -114,6 +123,14 @@ def _manifests(table: Table, since: int) -> Iterator[ManifestFile]:
             if not old and manifest.manifest_path not in seen:
                 seen.add(manifest.manifest_path)
                 yield manifest
+
+
+def _recent_manifests(table: Table, since_ms: int) -> Iterator[ManifestFile]:
+    """Manifests that may have been written since then: by snapshots that are not known to be older."""
+    older = {
+        each.snapshot_id for each in table.metadata.snapshots if each.timestamp_ms < since_ms - _CLOCKS_DIFFER_MS
+    }
+    return (manifest for manifest in _manifests(table, 0) if manifest.added_snapshot_id not in older)
 
 
 def _refers(manifest: ManifestFile, table: Table, attempt: str) -> bool:

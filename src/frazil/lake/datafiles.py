@@ -8,7 +8,8 @@ open at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,12 +18,10 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 
-from frazil.errors import FrazilError, ParquetWrite, TableSchemaMismatch
+from frazil.errors import ParquetWrite, TableSchemaMismatch
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.mapping import Mapped
 from frazil.lake.metrics import leaves
-from frazil.lake.misfits import Misfits
 from frazil.lake.parquet import Finished, Options, ParquetFile, remove
 from frazil.lake.sorting import Ranks, Sorter
 from frazil.lake.splitting import Splitter
@@ -34,7 +33,10 @@ GATHER_BYTES = 256 * 1024 * 1024
 
 
 class DataFileWriter:
-    """Writes the data files of one task. No other may have the same folder and task."""
+    """Writes the data files of one task. No other may have the same folder and task.
+
+    As a context manager it removes what it has written when something goes wrong, and says that in our words.
+    """
 
     def __init__(
         self, io: FileIO, metadata: TableMetadata, folder: str, task: int, gather_bytes: int = GATHER_BYTES
@@ -62,6 +64,18 @@ class DataFileWriter:
         self._partition = Record()
         self._done: list[DataFile] = []
         self._named = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        self.abort()
+        if isinstance(error, pa.ArrowException | OSError):
+            raise ParquetWrite(f"Data files in {self._folder} could not be written: {error}.") from error
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows with the columns of the table; field ids and order of columns need not be as in the table."""
@@ -193,41 +207,3 @@ class _Blocks:
                 part = self._block.slice(start - self._start, end - start)
             yield part
             start += len(part)
-
-
-class Written(NamedTuple):
-    files: list[DataFile]
-    misfits: Misfits | None
-    rows: int
-    bytes: int
-
-
-def write_batches(
-    io: FileIO,
-    metadata: TableMetadata,
-    folder: str,
-    task: int,
-    batches: Iterator[Mapped],
-    gather_bytes: int = GATHER_BYTES,
-) -> Written:
-    """Write all rows that fit; return what was written, and the rows that did not fit."""
-    writer = DataFileWriter(io, metadata, folder, task, gather_bytes)
-    misfits: list[Misfits] = []
-    try:
-        for mapped in batches:
-            writer.write(mapped.batch)
-            if mapped.misfits is not None:
-                misfits.append(mapped.misfits)
-        files = writer.close()
-    except FrazilError:
-        writer.abort()
-        raise
-    except pa.ArrowException as error:
-        writer.abort()
-        raise ParquetWrite(f"Data files in {folder} could not be written: {error}.") from error
-    except BaseException:
-        writer.abort()
-        raise
-    rows = sum(file.record_count for file in files)
-    size = sum(file.file_size_in_bytes for file in files)
-    return Written(files, Misfits.joined(misfits), rows, size)

@@ -6,7 +6,7 @@ is a single row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -35,11 +35,6 @@ class Misfits(NamedTuple):
             pa.array([to_stream(batch.slice(place, 1)) for place in places], pa.binary()),
         ]
         return cls(pa.Table.from_arrays(columns, schema=_SCHEMA))
-
-    @classmethod
-    def joined(cls, parts: Iterable[Misfits]) -> Misfits | None:
-        tables = [part.rows for part in parts]
-        return cls(pa.concat_tables(tables)) if tables else None
 
 
 def to_stream(row: pa.RecordBatch) -> bytes:

@@ -1,4 +1,4 @@
-"""Retention: rows past their topic's limit leave the base table.
+"""Retention: rows past the limit of their table leave it, once all who need them have read them.
 
 Files that hold nothing else are dropped by a change of metadata. A file that also holds younger rows is written again
 without the old ones, which is Spark's work; it waits until its oldest row is overdue by a while, so that a file is
@@ -7,8 +7,8 @@ not written again at every run as time goes by.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
@@ -18,56 +18,23 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation as SnapshotOperation
+from pyiceberg.table.update import SetPropertiesUpdate
 from pyiceberg.table.update.snapshot import _DeleteFiles
-from pyiceberg.types import DateType, NestedField, PrimitiveType, TimestampType, TimestamptzType
+from pyiceberg.types import NestedField, PrimitiveType
 
-from frazil.config.model import TableConfig
-from frazil.errors import ConfigError
+from frazil.failpoints import failpoint
 from frazil.lake.calls import calling
 from frazil.lake.catalog import dotted
-from frazil.lake.offsets import TOPIC, named
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.completeness import marks
+from frazil.lake.offsets import ROLE, named
 from frazil.maintain.changes import change
 from frazil.maintain.contents import Contents, amounts
+from frazil.maintain.holds import Hold, highest_offsets, hold_on, lowest_offset
+from frazil.maintain.limits import Limit, limit_of
 from frazil.maintain.report import Work
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
-
-_LONGEST_SLACK = timedelta(days=1)
-_SLACK = 0.1
-"""Part of the limit by which rows in a mixed file may be overdue, at most a day."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Limit:
-    """Rows before `moment` have to go; `overdue` is what cannot wait any longer."""
-
-    field: NestedField
-    moment: datetime
-    overdue: datetime
-
-    def number(self, moment: datetime) -> int:
-        """As Iceberg counts: days or microseconds."""
-        if isinstance(self.field.field_type, DateType):
-            return (moment - _EPOCH) // timedelta(days=1)
-        return (moment - _EPOCH) // timedelta(microseconds=1)
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.field.field_type, DateType):
-            return f"{self.moment:%Y-%m-%d}"
-        zone = "+00:00" if isinstance(self.field.field_type, TimestamptzType) else ""
-        return f"{self.moment.replace(tzinfo=None).isoformat(timespec='microseconds')}{zone}"
-
-    @property
-    def sql(self) -> str:
-        """A literal of the column's type."""
-        kind = "TIMESTAMP"
-        if isinstance(self.field.field_type, DateType):
-            kind = "DATE"
-        elif isinstance(self.field.field_type, TimestampType):
-            kind = "TIMESTAMP_NTZ"
-        return f"{kind} '{self.text.replace('T', ' ')}'"
 
 
 @dataclass(frozen=True)
@@ -77,21 +44,8 @@ class Old:
     mixed: list[DataFile]
     """Some have, and cannot wait."""
 
-
-def limit_of(table: Table, settings: TableConfig, topic: str, now_ms: int) -> Limit | None:
-    column = settings.retention_column
-    if settings.retention_days is None or column is None:
-        return None
-    where = f"topics.{topic}.table.retention_column"
-    try:
-        field = table.schema().find_field(column)
-    except ValueError:
-        raise ConfigError(f"{where}: table {named(table)} has no column {column!r}.") from None
-    if not isinstance(field.field_type, DateType | TimestampType | TimestamptzType):
-        raise ConfigError(f"{where}: column {column!r} is a {field.field_type}, neither date nor timestamp.")
-    kept = timedelta(days=settings.retention_days)
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC) - kept
-    return Limit(field, moment, moment - min(kept * _SLACK, _LONGEST_SLACK))
+    def __bool__(self) -> bool:
+        return bool(self.whole or self.mixed)
 
 
 def old_files(files: list[DataFile], limit: Limit) -> Old:
@@ -120,30 +74,57 @@ class Retention:
     any_version = False
 
     def applies(self, target: Target) -> bool:
-        return target.role == "base"
+        return True
 
     def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
-        topic = table.metadata.properties[TOPIC]
-        limit = limit_of(table, shop.config.topic(topic).table, topic, shop.now_ms())
+        limit = limit_of(table, shop.config, shop.now_ms())
         if limit is None:
             return Work("nothing")
         files = Contents().data_files(table)
         before = amounts(files)
-        old = old_files(files, limit)
-        if not old.whole and not old.mixed:
+        found = old_files(files, limit)
+        if not found:
             return Work("nothing", before, before)
-        note = f"rows with {limit.field.name} before {limit.text}"
+        hold = hold_on(shop, table)
+        old = _released(table, found, hold)
+        note = f"rows with {limit.field.name} before {limit.text}{_waiting(found, old, hold)}"
+        if not old:
+            return Work("skipped", before, before, note)
         if dry_run:
             dropped = {file.file_path for file in old.whole}
             after = amounts(file for file in files if file.file_path not in dropped)
             rewritten = f"; {len(old.mixed)} files are written again without them" if old.mixed else ""
             return Work("would", before, after, note + rewritten, items=tuple(sorted(dropped)))
+        first = table.metadata.current_snapshot_id
         with shop.turn(table.name()):
             if old.whole:
                 table = drop_files(shop, table, old.whole, limit)
             if old.mixed:
-                table = _delete_rows(shop, table, limit)
-        return Work("done", before, amounts(Contents().data_files(table)), note)
+                table = _delete_rows(shop, table, limit, hold)
+        done = table.metadata.current_snapshot_id != first
+        return Work("done" if done else "nothing", before, amounts(Contents().data_files(table)), note)
+
+
+def _released(table: Table, old: Old, hold: Hold | None) -> Old:
+    """Without the files whose rows somebody has not read yet."""
+    if hold is None:
+        return old
+    with calling(f"Reading offsets of table {named(table)}"):
+        whole = [file for file in old.whole if hold.releases(highest_offsets(table, file))]
+    mixed = [
+        file for file in old.mixed if (lowest := lowest_offset(table, file)) is None or hold.releases(dict([lowest]))
+    ]
+    return Old(whole, mixed)
+
+
+def _waiting(found: Old, released: Old, hold: Hold | None) -> str:
+    held = len(found.whole) + len(found.mixed) - len(released.whole) - len(released.mixed)
+    if not held or hold is None:
+        return ""
+    return (
+        f"; {held} files with such rows stay while these have not read them: {hold.reason}. Mend what keeps them "
+        f"behind, or drop them"
+    )
 
 
 def drop_files(shop: Workshop, table: Table, files: list[DataFile], limit: Limit) -> Table:
@@ -158,18 +139,50 @@ def drop_files(shop: Workshop, table: Table, files: list[DataFile], limit: Limit
         deletion.delete_by_predicate(LessThan(term=Reference(limit.field.name), value=literal(limit.text)))
         deletion._planned_delete_files = set(files)
         updates, _ = deletion._commit()
-    return change(shop.lake, table, updates)
+        highest = _highest(highest_offsets(table, file) for file in files) if _is_base(table) else {}
+    return change(shop.lake, table, [*updates, *_marking(table, highest)])
 
 
-def _delete_rows(shop: Workshop, table: Table, limit: Limit) -> Table:
+def _delete_rows(shop: Workshop, table: Table, limit: Limit, hold: Hold | None) -> Table:
     from frazil.maintain.sparkwork import asking_spark, settle, sql_name
 
     identifier = table.name()
     shop.say(f"deleting old rows of {dotted(identifier)}")
     column = ".".join(f"`{part}`" for part in limit.field.name.split("."))
+    where = f"{column} < {limit.sql}" + (f" AND {hold.sql}" if hold is not None else "")
+    name = sql_name(shop.config, identifier)
+    if hold is not None:
+        with asking_spark("Looking for old rows of", identifier):
+            rows = (
+                shop.spark().sql(f"SELECT {PARTITION}, max({OFFSET}) FROM {name} WHERE {where} GROUP BY 1").collect()
+            )
+        if not rows:
+            return table
+        # Before the rows go: who is killed in between has said too much, never too little.
+        if updates := _marking(table, {row[0]: row[1] for row in rows if row[0] is not None}):
+            table = change(shop.lake, table, updates)
+        failpoint("retention.marked")
     with asking_spark("Deleting old rows of", identifier):
-        shop.spark().sql(f"DELETE FROM {sql_name(shop.config, identifier)} WHERE {column} < {limit.sql}")
+        shop.spark().sql(f"DELETE FROM {name} WHERE {where}")
     after = shop.lake.load(identifier)
     old = {file.file_path for file in Contents().data_files(table)}
     settle(table, after, [file.file_path for file in Contents().data_files(after) if file.file_path not in old])
     return after
+
+
+def _is_base(table: Table) -> bool:
+    return table.metadata.properties.get(ROLE, "base") == "base"
+
+
+def _marking(table: Table, highest: Mapping[int, int]) -> list[SetPropertiesUpdate]:
+    """Those who follow a topic read its base table by offsets, and nobody any other."""
+    properties = marks(table, highest) if _is_base(table) else {}
+    return [SetPropertiesUpdate(updates=properties)] if properties else []
+
+
+def _highest(each: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for offsets in each:
+        for partition, offset in offsets.items():
+            found[partition] = max(offset, found.get(partition, 0))
+    return found

@@ -40,8 +40,16 @@ class _Verdict(Enum):
 class CircuitBreaker:
     """Thread-safe. `with breaker:` around a call, or `breaker.call(function)`. A call within a call is one call."""
 
-    def __init__(self, name: str, config: BreakerConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: BreakerConfig,
+        clock: Clock | None = None,
+        about: type[FrazilError] = FrazilError,
+    ) -> None:
+        """Errors of other kinds than `about` say nothing of this dependency: a call may need several."""
         self.name = name
+        self._about = about
         self.opened = 0
         """How often the circuit was opened."""
         self.failures = 0
@@ -79,7 +87,7 @@ class CircuitBreaker:
     ) -> None:
         self._calls.depth -= 1
         if not self._calls.depth:
-            self._settle(self._calls.generation, _judge(error), error)
+            self._settle(self._calls.generation, _judge(error, self._about), error)
 
     def _admit(self) -> int:
         with self._lock:
@@ -161,10 +169,10 @@ _ANSWERS = (CasConflict,)
 _OURS = (DependencyUnavailable, ShutdownError, Interrupted)
 
 
-def _judge(error: BaseException | None) -> _Verdict:
+def _judge(error: BaseException | None, about: type[FrazilError]) -> _Verdict:
     if error is None or isinstance(error, _ANSWERS):
         return _Verdict.WORKS
-    if not isinstance(error, FrazilError) or isinstance(error, _OURS):
+    if not isinstance(error, about) or isinstance(error, _OURS):
         return _Verdict.UNKNOWN
     return _Verdict.FAILS if error.retryable else _Verdict.WORKS
 

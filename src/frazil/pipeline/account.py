@@ -22,12 +22,14 @@ logger = logging.getLogger(__name__)
 
 
 class Account:
-    def __init__(self, tools: Tools, topic: str, table: Table, attempt: str) -> None:
+    def __init__(self, tools: Tools, topic: str, table: Table, attempt: str, size: int = 0) -> None:
+        """`size` is that of the segments it moves, in bytes."""
         self._tools = tools
         self._topic = topic
         self._table = table
         self._name = dotted(table.name())
         self.attempt = attempt
+        self._size = size
 
     def __enter__(self) -> Self:
         self._tools.running.add((self._name, self.attempt))
@@ -39,7 +41,7 @@ class Account:
     def begin(self, ranges: tuple[Range, ...]) -> None:
         rows = sum(each.rows for each in ranges)
         self._tools.txlog.flush_start(
-            self._topic, self._name, self.attempt, record_count=rows, batch_size=0, ranges=ranges
+            self._topic, self._name, self.attempt, record_count=rows, batch_size=self._size, ranges=ranges
         )
 
     def abandon(self, reason: str) -> None:
@@ -74,7 +76,12 @@ class Account:
         if isinstance(outcome, Committed):
             self._committed(attempt, outcome)
         else:
-            self.abandon(f"the table has changed: {type(outcome).__name__}")
+            reason = f"the table has changed: {type(outcome).__name__.lower()}"
+            # Its files are still there, so it stays open until they are cleaned up.
+            self._tools.txlog.commit_end(
+                self._topic, self._name, self.attempt, success=False, reason=reason, retry=True
+            )
+            self.abandon(reason)
         return isinstance(outcome, Committed)
 
     def _request(self, request: Request) -> None:

@@ -17,6 +17,7 @@ from frazil.lake.rows.agreement import check_against_log
 from frazil.lake.rows.extents import Extents
 from frazil.lake.rows.place import LogPlace
 from frazil.lake.tables import base_identifier
+from frazil.log.reader import Position
 from frazil.log.schema import SchemaVersion
 from frazil.log.topics import TopicSchemas
 from frazil.pipeline import results, source
@@ -36,6 +37,7 @@ class BaseSink:
         self._schemas = TopicSchemas(tools.store, topic)
         place = LogPlace.of(tools.config, topic)
         self._log = Extents(tools.store, topic, place.data_dir)
+        self._epochs: dict[int, str] = {}
         self._flush = BaseFlush(tools, place, DeadLetters(tools, topic))
 
     @property
@@ -59,6 +61,7 @@ class BaseSink:
         check_history(table)
         state = TableState.of(table)
         check_against_log(state, extents)
+        self._epochs = dict(state.epochs)
         return dict(state.offsets)
 
     def stream(self, spark: SparkSession, starts: dict[int, int], folder: Path) -> DataFrame:
@@ -67,7 +70,7 @@ class BaseSink:
             topic=self._topic,
             store=config.store,
             data_dir=config.data_dir.absolute(),
-            starts=starts,
+            starts={each: Position(self._epochs.get(each, ""), offset) for each, offset in starts.items()},
             limits=Limits.of(config.pipeline, config.topic(self._topic).pipeline),
             parallelism=self._tools.parallelism,
         )

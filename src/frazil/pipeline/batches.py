@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from frazil.config.model import MIB, PipelineConfig, TopicPipelineConfig
-from frazil.errors import SegmentsGone
+from frazil.errors import OffsetsAhead, SegmentsGone
 from frazil.lake.ranges import Range
 from frazil.log.index import SegmentIndex
+from frazil.log.reader import Position
 from frazil.log.store import ObjectStore
 from frazil.log.topics import list_partitions
 
@@ -62,10 +63,19 @@ class Backlog:
         self._borders: list[int] = []
         self._end = 0
 
-    def refresh(self) -> None:
+    def refresh(self, position: Position) -> None:
+        """Look at the log again; raises when it is not the one that was moved up to here."""
         self._index.refresh()
         self._end = self._index.sealed_end()
         self._borders = [*self._index.firsts, self._end]
+        if position.offset > self._end:
+            raise OffsetsAhead(
+                f"{self._name}: moved up to offset {position.offset}, but the log ends at {self._end} now. Segments "
+                f"are missing, or this is another log."
+            )
+        newest = self._index.newest()
+        if newest is not None and position.epoch and position.offset > 0:
+            newest.epochs.check(position.epoch, position.offset, self._name)
 
     @property
     def end(self) -> int:
@@ -94,7 +104,7 @@ class BatchPlanner:
         self,
         store: ObjectStore,
         topic: str,
-        starts: Mapping[int, int],
+        starts: Mapping[int, Position],
         limits: Limits,
         parallelism: int,
         clock: Callable[[], float],
@@ -105,38 +115,47 @@ class BatchPlanner:
         self._parallelism = parallelism
         self._clock = clock
         self._positions = dict(starts)
+        self.bytes = 0
+        """Of all segments handed out so far, as they are stored."""
         self._backlogs: dict[int, Backlog] = {}
         self._discovered = float("-inf")
         self._waiting_since: float | None = None
         self._last = -1
+
+    @property
+    def ends(self) -> dict[int, int]:
+        return {partition: position.offset for partition, position in self._positions.items()}
 
     def next_end(self) -> dict[int, int]:
         """How far the next batch goes; the end of the last one while none is due."""
         now = self._clock()
         self._refresh(now)
         pieces = {
-            partition: list(backlog.pieces(self._positions.get(partition, 0), backlog.end))
+            partition: list(backlog.pieces(self._position(partition).offset, backlog.end))
             for partition, backlog in self._backlogs.items()
         }
         rows = sum(piece.rows for run in pieces.values() for piece in run)
         size = sum(piece.bytes for run in pieces.values() for piece in run)
         if rows == 0:
             self._waiting_since = None
-            return dict(self._positions)
+            return self.ends
         self._waiting_since = now if self._waiting_since is None else self._waiting_since
         waited = now - self._waiting_since >= self._limits.seconds
         if waited or rows >= self._limits.rows or size >= self._limits.bytes:
             self._take(pieces)
             self._waiting_since = now
-        return dict(self._positions)
+        return self.ends
+
+    def _position(self, partition: int) -> Position:
+        return self._positions.get(partition, Position("", 0))
 
     def _refresh(self, now: float) -> None:
         if now - self._discovered >= DISCOVERY_SECONDS:
             for partition in list_partitions(self._store, self._topic):
                 self._backlogs.setdefault(partition, Backlog(self._store, self._topic, partition))
             self._discovered = now
-        for backlog in self._backlogs.values():
-            backlog.refresh()
+        for partition, backlog in self._backlogs.items():
+            backlog.refresh(self._position(partition))
 
     def _take(self, pieces: Mapping[int, list[Piece]]) -> None:
         """A segment of each partition in turn until the batch is full; there is always room for a first one.
@@ -154,7 +173,9 @@ class BatchPlanner:
                     del queues[partition]
                 elif rows > 0 and size > 0:
                     self._last = partition
-                    self._positions[partition] = min(piece.end, piece.start + rows)
+                    end = min(piece.end, piece.start + rows)
+                    self._positions[partition] = Position(self._backlogs[partition].epoch(end), end)
+                    self.bytes += piece.bytes * (end - piece.start) // piece.rows
                     rows -= piece.rows
                     size -= piece.bytes
 

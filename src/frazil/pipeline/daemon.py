@@ -1,21 +1,21 @@
 """The process that Spark's Python workers are forked from: `spark.python.daemon.module`.
 
-Spark's own brings PySpark from an archive, whose directory Python reads again before every task, and each worker
-imports everything by itself and looks through all of it for garbage after every task. Here PySpark is the installed
-one, what tasks need is imported once, and none of it is ever garbage. A task costs a quarter of a second less.
+Spark puts archives of itself on Python's path, and Python reads their directories again before every task. Workers
+import all they need one by one, and look through all of it for garbage after every task. Here PySpark is the
+installed one, what tasks need is imported once, and none of it is ever garbage. A task costs 0.2 seconds less.
 """
 
 from __future__ import annotations
 
 import gc
+import re
 import sys
-from pathlib import Path
+
+_OF_SPARK = re.compile(r"(.*/)?(pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar)")
 
 
 def main() -> None:
-    for path in filter(_archive_of_spark, list(sys.path)):
-        sys.path.remove(path)
-        sys.path_importer_cache.pop(path, None)
+    forget_archives()
     from pyspark import daemon
 
     import frazil.pipeline.rows.private
@@ -28,9 +28,11 @@ def main() -> None:
     daemon.manager()  # type: ignore[no-untyped-call]
 
 
-def _archive_of_spark(path: str) -> bool:
-    name = Path(path).name
-    return name == "pyspark.zip" or (name.startswith("py4j-") and name.endswith(".zip"))
+def forget_archives() -> None:
+    """Take Spark's archives off the path of this process."""
+    sys.path[:] = [path for path in sys.path if not _OF_SPARK.fullmatch(path)]
+    for path in [path for path in sys.path_importer_cache if _OF_SPARK.match(path)]:
+        del sys.path_importer_cache[path]
 
 
 if __name__ == "__main__":

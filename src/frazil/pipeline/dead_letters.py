@@ -15,6 +15,8 @@ from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_dead_letter_table
 from frazil.lake.ranges import Range
+from frazil.lake.rows.agreement import check_against_log
+from frazil.lake.rows.extents import Extents
 from frazil.lake.tables import dead_letter_identifier
 from frazil.pipeline.account import Account
 from frazil.pipeline.results import Written
@@ -37,6 +39,7 @@ class DeadLetters:
         self._tools = tools
         self._topic = topic
         self._identifier = dead_letter_identifier(tools.config, topic)
+        self._log = Extents(tools.store, topic, tools.config.data_dir)
 
     def look(self, ranges: tuple[Range, ...]) -> Decisions:
         """Decisions about these ranges; rows are read only where the table is ahead of them."""
@@ -45,7 +48,9 @@ class DeadLetters:
         except TableNotFound:
             return Decisions()
         check_history(table)
-        offsets = TableState.of(table).offsets
+        state = TableState.of(table)
+        check_against_log(state, self._tools.ask_store(lambda: self._log.look(tail=False)))
+        offsets = state.offsets
         decided = {each.partition: offsets.get(each.partition, 0) for each in ranges}
         excluded = {
             each.partition: self._tools.ask_catalog(partial(_offsets, table, each, decided[each.partition]))
@@ -63,7 +68,7 @@ class DeadLetters:
                 self._tools.config,
                 self._topic,
                 offsets={each.partition: each.start for each in ranges},
-                epochs={},
+                epochs={each.partition: each.epoch for each in ranges if each.epoch},
             )
         )
 
@@ -76,10 +81,14 @@ class DeadLetters:
             for each in ranges
             if decisions.decided[each.partition] < each.end
         )
+        if not moved:
+            return True
         with Account(self._tools, self._topic, table, attempt) as account:
             account.begin(moved)
             if not account.commit(moved, written.dead_letters, written.tasks):
                 return False
+        if not written.dead_rows:
+            return True
         self._tools.metrics.dead_letters.labels(self._topic).inc(written.dead_rows)
         logger.warning(
             "rows did not fit their table and went to the dead-letter table",

@@ -16,6 +16,7 @@ from frazil.lake.evolution import follow_query
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_derived_table
 from frazil.lake.ranges import Range
+from frazil.lake.rows.agreement import check_against_log
 from frazil.lake.rows.look import Look
 from frazil.lake.rows.topic import TopicRows
 from frazil.lake.tables import derived_identifier
@@ -69,6 +70,7 @@ class DerivedSink:
             )
         )
         check_history(table)
+        check_against_log(TableState.of(table), look.extents)
         table = self._tools.ask_catalog(lambda: follow_query(self._tools.lake, table, schema))
         return dict(TableState.of(table).offsets)
 

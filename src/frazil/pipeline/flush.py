@@ -26,7 +26,7 @@ from frazil.lake.offsets import TableState
 from frazil.lake.ranges import Range
 from frazil.lake.rows.place import LogPlace
 from frazil.pipeline.account import Account
-from frazil.pipeline.dead_letters import DeadLetters
+from frazil.pipeline.dead_letters import DeadLetters, Decisions
 from frazil.pipeline.results import Written
 from frazil.pipeline.tasks import MoveJob, Target
 from frazil.pipeline.tools import Tools
@@ -47,6 +47,8 @@ class Batch:
 
     starts: Mapping[int, int]
     ends: Mapping[int, int]
+    bytes: int = 0
+    """Of its segments, as they are stored."""
 
     def left(self, state: TableState) -> tuple[Range, ...]:
         """What of it the table still needs; the epochs are not known before the records are read."""
@@ -76,7 +78,7 @@ def flush(tools: Tools, topic: str, batch: Batch, load: Callable[[], Table], mov
         if not ranges:
             return
         attempt = new_attempt(tools.world.clock.now_ms(), tools.world.rng)
-        with tools.turns.take(table.name()), Account(tools, topic, table, attempt) as account:
+        with tools.turns.take(table.name()), Account(tools, topic, table, attempt, batch.bytes) as account:
             done = move(table, ranges, account)
         if done:
             seconds = tools.world.clock.monotonic() - started
@@ -115,13 +117,30 @@ class BaseFlush:
         known = tuple(each._replace(epoch=written.epochs[each.partition]) for each in ranges)
         if written.misfits:
             account.abandon(f"{written.misfits} rows do not fit the table and need a dead-letter table first")
-            self._dead_letters.create(ranges)
+            self._dead_letters.create(known)
             return False
-        if written.dead_letters and not self._dead_letters.commit(dead, account.attempt, known, written):
-            account.abandon("somebody else moved the dead-letter table")
+        if not self._settle_dead_letters(table, dead, known, written, account):
+            account.abandon("somebody else moved the tables")
             return False
         failpoint("flush.dead-letters-committed")
         return account.commit(known, written.files, written.tasks)
+
+    def _settle_dead_letters(
+        self, table: Table, dead: Decisions, ranges: tuple[Range, ...], written: Written, account: Account
+    ) -> bool:
+        """Commit the letters; False when somebody else was there.
+
+        A person may have changed what fits since the table was loaded: then others have judged these rows anew. Where
+        that can happen, each batch moves the dead-letter table, letters or not, so of two movers one finds it moved.
+        """
+        if not written.dead_letters and not (dead.table and on_mismatch(table) == "dead-letter"):
+            return True
+        return self._unchanged(table) and self._dead_letters.commit(dead, account.attempt, ranges, written)
+
+    def _unchanged(self, table: Table) -> bool:
+        now = self._tools.ask_catalog(lambda: self._tools.lake.load(table.name()))
+        before, after = TableState.of(table), TableState.of(now)
+        return (before.offsets, before.schema_id) == (after.offsets, after.schema_id)
 
 
 def on_mismatch(table: Table) -> OnMismatch:

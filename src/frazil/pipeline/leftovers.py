@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from frazil.errors import FrazilError, TableNotFound
+from frazil.errors import TableNotFound
 from frazil.lake.catalog import Identifier
 from frazil.lake.cleanup import Done, cleanup_attempt
 from frazil.lake.offsets import named
@@ -31,6 +31,7 @@ class Leftovers:
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._due = float("-inf")
+        self._told: set[tuple[str, str]] = set()
 
     def clean(self) -> None:
         """Look at all open attempts that nobody works on, if it is time to."""
@@ -38,16 +39,27 @@ class Leftovers:
         if clock.monotonic() < self._due:
             return
         self._due = clock.monotonic() + INTERVAL_SECONDS
-        for attempt in recover(self._tools.txlog):
-            if attempt.key in self._tools.running:
-                continue
-            try:
-                outcome = self._tools.ask_catalog(partial(self._decide, attempt))
-            except FrazilError as error:
+        for known in recover(self._tools.txlog):
+            if self._tools.stopping.is_set():
+                return
+            # It may have ended while others were looked at; what is not being worked on does not change any more.
+            attempt = None if known.key in self._tools.running else self._still_open(known)
+            if attempt is not None:
+                self._look_at(attempt)
+
+    def _still_open(self, attempt: OpenAttempt) -> OpenAttempt | None:
+        return next((each for each in self._tools.txlog.open_attempts() if each.key == attempt.key), None)
+
+    def _look_at(self, attempt: OpenAttempt) -> None:
+        try:
+            outcome = self._tools.catalog_breaker.call(partial(self._decide, attempt))
+        except Exception as error:  # noqa: BLE001 - one that cannot be read must not keep the others waiting
+            if attempt.key not in self._told:
                 logger.warning("leftover files stay", extra={"attempt": attempt.attempt, "reason": str(error)})
-                continue
-            if outcome is not None:
-                self._tools.txlog.resolve(attempt, outcome)
+                self._told.add(attempt.key)
+            return
+        if outcome is not None:
+            self._tools.txlog.resolve(attempt, outcome)
 
     def _decide(self, attempt: OpenAttempt) -> Outcome | None:
         """What became of an attempt; None while that is not known."""

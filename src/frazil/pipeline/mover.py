@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,12 @@ from frazil.errors import FrazilError, SparkFailed
 from frazil.ops.health import HEALTHY, Health
 from frazil.pipeline import results
 from frazil.pipeline.flush import Batch, StartOver
+from frazil.pipeline.source import BYTES
 from frazil.pipeline.tools import Tools
 
 logger = logging.getLogger(__name__)
 
+_LOOK_SECONDS = 2
 RECHECK_SECONDS = 5.0
 """How often a mover that is stopped looks whether it may go on."""
 _OURS = re.compile(r"frazil\.errors\.(\w+): (.*?)\s*(?:\n|$)")
@@ -136,9 +138,11 @@ class Mover:
             .trigger(processingTime=f"{round(self.sink.trigger_seconds * 1000)} milliseconds")
             .start()
         )
-        if self.status.problem is not None and not self.status.problem.retryable:
-            self.status = Status()
         try:
+            # Well again once a trigger has passed without a failure; idle ones are told of now and then.
+            while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):
+                if self._query.lastProgress is not None:
+                    self.status = Status()
             self._query.awaitTermination()
         except PySparkException as error:
             raise self._failure or told(error) from error
@@ -148,8 +152,7 @@ class Mover:
             if self._tools.stopping.is_set():
                 return
             try:
-                first = read_offsets(checkpoint, number - 1) if number else starts
-                self.sink.flush(Batch(first, read_offsets(checkpoint, number)), frame)
+                self.sink.flush(read_batch(checkpoint, number, starts), frame)
                 self.status = Status()
             except FrazilError as error:
                 self._failure = error
@@ -157,13 +160,24 @@ class Mover:
             except PySparkException as error:
                 self._failure = told(error)
                 raise
+            except Exception as error:
+                self._failure = SparkFailed(f"{type(error).__name__}: {error}")
+                raise
 
 
-def read_offsets(checkpoint: Path, number: int) -> dict[int, int]:
-    """Where a batch ends, as Spark wrote it down before it began: the last line of its entry in the offset log."""
+def read_batch(checkpoint: Path, number: int, starts: Mapping[int, int]) -> Batch:
+    """What a batch has, as Spark wrote it down before it began, in its offset log."""
+    ends, size = _read_entry(checkpoint, number)
+    first, before = _read_entry(checkpoint, number - 1) if number else (starts, 0)
+    return Batch(first, ends, size - before)
+
+
+def _read_entry(checkpoint: Path, number: int) -> tuple[dict[int, int], int]:
+    """Where a batch ends: the last line of its entry."""
     entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()
-    ends = json.loads(entry[-1])
-    return {int(each): end["offset"] if isinstance(end, dict) else end for each, end in ends.items()}
+    said = json.loads(entry[-1])
+    size = said.pop(BYTES, 0)
+    return {int(each): end["offset"] if isinstance(end, dict) else end for each, end in said.items()}, size
 
 
 def told(error: PySparkException) -> FrazilError:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 from frazil.config.model import Config
-from frazil.errors import FrazilError, SparkFailed
+from frazil.errors import FrazilError, IcebergError, SparkFailed, StorageError
 from frazil.lake.catalog import Lake
 from frazil.log.store import open_store
 from frazil.log.topics import list_topics
@@ -29,7 +28,7 @@ from frazil.pipeline.leftovers import Leftovers
 from frazil.pipeline.metrics import PipelineMetrics
 from frazil.pipeline.mover import Mover, Sink
 from frazil.pipeline.rows.private import RowSource
-from frazil.pipeline.session import spark_jvm, start_session, stop_session
+from frazil.pipeline.session import session_folder, spark_jvm, start_session, stop_session
 from frazil.pipeline.source import RangeSource
 from frazil.pipeline.tools import Tools
 from frazil.pipeline.txlog.log import TransactionLog
@@ -47,22 +46,22 @@ class Pipeline:
         self._config = config
         self._world = world or World()
         breaker = config.pipeline.breaker
-        self._catalog_breaker = CircuitBreaker("catalog", breaker, self._world.clock)
-        self._store_breaker = CircuitBreaker("store", breaker, self._world.clock)
+        self._catalog_breaker = CircuitBreaker("catalog", breaker, self._world.clock, about=IcebergError)
+        self._store_breaker = CircuitBreaker("store", breaker, self._world.clock, about=StorageError)
         registry.register(BreakerCollector((self._catalog_breaker, self._store_breaker)))
         self._metrics = PipelineMetrics(registry)
         self._maintenance_metrics = MaintenanceMetrics(registry)
         self._scheduler: Scheduler | None = None
-        self._movers: dict[str, Mover] = {}
+        self._movers: dict[tuple[str, str], Mover] = {}
         self._topics: set[str] = set()
         self._refused: dict[str, FrazilError] = {}
+        self._house: dict[str, Exception] = {}
         self._starting: str | None = "starting"
         self._problem: FrazilError | None = None
         self._stopping = threading.Event()
 
     def run(self) -> None:
         """Move what there is and what comes, until `stop`. Raises when it cannot even begin."""
-        scratch = Path(tempfile.mkdtemp(prefix="frazil-pipeline-"))
         txlog = TransactionLog.open(self._config.data_dir, self._config.pipeline.txlog, self._world)
         spark: SparkSession | None = None
         try:
@@ -85,16 +84,16 @@ class Pipeline:
                 parallelism=spark.sparkContext.defaultParallelism,
                 stopping=self._stopping,
             )
-            self._maintain(tools, spark)
+            self._start_thread("maintenance", self._maintain, tools, spark)
+            self._start_thread("housekeeping", self._keep_house, tools)
             self._starting = None
             logger.info("pipeline runs", extra={"catalog": lake.where, "spark": tools.application})
-            self._watch(spark, tools, scratch)
+            self._watch(spark, tools, session_folder().make("queries"))
         finally:
             self._stop_movers()
             if spark is not None:
                 stop_session()
             txlog.close()
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def failed(self, error: FrazilError) -> None:
         """What `run` ended with, for the last report."""
@@ -112,9 +111,12 @@ class Pipeline:
             return found | {"pipeline": Health("unhealthy", str(self._problem))}
         if self._starting is not None:
             return found | {"pipeline": Health("degraded", self._starting)}
-        problems = self._refused | {
-            name: mover.status.problem for name, mover in list(self._movers.items()) if mover.status.problem
-        }
+        problems: dict[str, Exception] = {}
+        problems.update(self._refused)
+        for (_, table), mover in list(self._movers.items()):
+            if mover.status.problem is not None:
+                problems[table] = mover.status.problem
+        problems.update({name: error for name, error in list(self._house.items()) if not _passes(error)})
         reason = "; ".join(f"{name}: {problem}" for name, problem in sorted(problems.items()))
         return found | {"pipeline": Health("degraded", reason) if problems else HEALTHY}
 
@@ -141,7 +143,6 @@ class Pipeline:
         return False
 
     def _watch(self, spark: SparkSession, tools: Tools, scratch: Path) -> None:
-        leftovers, lag = Leftovers(tools), Lag(tools)
         said = ""
         jvm = spark_jvm()
         while not self._stopping.is_set():
@@ -153,8 +154,6 @@ class Pipeline:
                     topics = list_topics(tools.store)
                 for topic in topics:
                     self._begin(topic, spark, tools, scratch)
-                leftovers.clean()
-                lag.measure()
                 said = ""
                 self._problem = None
             except FrazilError as error:
@@ -180,18 +179,38 @@ class Pipeline:
             return
         for sink in sinks:
             mover = Mover(spark, tools, topic, sink, scratch)
-            self._movers[sink.name] = mover
+            self._movers[topic, sink.name] = mover
             mover.start()
             logger.info("moving", extra={"topic": topic, "table": sink.name})
+
+    def _start_thread(self, name: str, target: Callable[..., None], *arguments: object) -> None:
+        threading.Thread(target=target, args=arguments, name=name, daemon=True).start()
 
     def _maintain(self, tools: Tools, spark: SparkSession) -> None:
         if self._config.maintenance.enabled:
             self._scheduler = Scheduler.of(tools, spark, self._maintenance_metrics)
-            threading.Thread(
-                target=self._scheduler.run, args=(self._stopping,), name="maintenance", daemon=True
-            ).start()
+            self._scheduler.run(self._stopping)
+
+    def _keep_house(self, tools: Tools) -> None:
+        leftovers, lag = Leftovers(tools), Lag(tools)
+        while not self._stopping.wait(DISCOVERY_SECONDS):
+            for task in (leftovers.clean, lag.measure):
+                try:
+                    task()
+                    self._house.pop(task.__qualname__, None)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the movers go on and health tells
+                    if str(error) != str(self._house.get(task.__qualname__)):
+                        logger.warning("housekeeping failed", extra={"reason": str(error)})
+                    self._house[task.__qualname__] = error
 
     def _stop_movers(self) -> None:
+        """All of them within the time of a clean stop."""
         self._stopping.set()
+        deadline = self._world.clock.monotonic() + self._config.server.shutdown_timeout_seconds
         for mover in self._movers.values():
-            mover.stop(self._config.server.shutdown_timeout_seconds)
+            mover.stop(max(0.1, deadline - self._world.clock.monotonic()))
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the circuits tell of it, and it goes by itself."""
+    return isinstance(error, FrazilError) and error.retryable

@@ -86,11 +86,16 @@ def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Ev
         if metrics is not None or health != said:
             said = health
             try:
-                os.write(sys.stdout.fileno(), (Report(health, metrics).to_line() + "\n").encode())
+                _write_all(sys.stdout.fileno(), (Report(health, metrics).to_line() + "\n").encode())
             except BrokenPipeError:
                 return
         if last:
             return
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
 
 
 if __name__ == "__main__":

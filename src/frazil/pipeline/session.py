@@ -95,6 +95,13 @@ def stop_session() -> None:
     running.folder.remove()
 
 
+def session_folder() -> SessionFolder:
+    """What is put there is private, and goes with the session, also when this process is killed."""
+    if _running is None:
+        raise SparkFailed("There is no Spark session in this process.")
+    return _running.folder
+
+
 def spark_jvm() -> SparkJvm:
     """The JVM of the session; a supervisor watches whether it is alive."""
     if _running is None or _running.jvm is None:

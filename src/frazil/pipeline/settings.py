@@ -90,6 +90,8 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
+        # Spark's own list does not know what catalogs call their credentials.
+        "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|account[.-]?key|credential|sas",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
         # Checkpoints are thrown away at every start, so their history is of no use.

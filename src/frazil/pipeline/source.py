@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from frazil.config.model import StoreConfig
 from frazil.errors import FrazilError
 from frazil.lake.ranges import Range
+from frazil.log.reader import Position
 from frazil.log.store import open_store
 from frazil.pipeline.batches import BatchPlanner, Limits
 from frazil.pipeline.handover import HandedOver
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "frazil-ranges"
 SCHEMA = "partition INT, start BIGINT, end BIGINT, epoch STRING"
+BYTES = "bytes"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class StreamSettings(HandedOver):
     topic: str
     store: StoreConfig
     data_dir: Path
-    starts: dict[int, int]
+    starts: dict[int, Position]
     limits: Limits
     parallelism: int
 
@@ -61,26 +63,33 @@ class RangeSource(DataSource):
 
 
 class RangeStream(DataSourceStreamReader):
-    """Spark's offsets are maps from partition to next offset, with text keys as JSON wants them."""
+    """Spark's offsets are maps from partition to next offset, with text keys as JSON wants them, and `bytes`: the sum
+    of all that was handed out, so that a batch can tell its size.
+    """
 
     def __init__(self, settings: StreamSettings) -> None:
-        self._starts = settings.starts
-        self._end = settings.starts
+        self._start = {str(partition): position.offset for partition, position in sorted(settings.starts.items())}
+        self._end = self._start | {BYTES: 0}
         self._settings = settings
         self._planner: BatchPlanner | None = None
+        self._failing = False
 
     def initialOffset(self) -> dict[str, int]:
-        return _to_spark(self._starts)
+        return self._start | {BYTES: 0}
 
     def latestOffset(self) -> dict[str, int]:
         try:
-            self._end = self._plan().next_end()
+            ends = self._plan().next_end()
+            self._end = {str(partition): end for partition, end in sorted(ends.items())} | {BYTES: self._plan().bytes}
+            self._failing = False
         except FrazilError as error:
             if not error.retryable:
                 raise
             # The next trigger asks again; the pipeline's own look at the store tells people.
-            logger.warning("cannot look for new segments", extra={"reason": str(error)})
-        return _to_spark(self._end)
+            if not self._failing:
+                logger.warning("cannot look for new segments", extra={"reason": str(error)})
+            self._failing = True
+        return self._end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[RangePartition]:
         return [RangePartition(each) for each in self._plan().tasks(_from_spark(start), _from_spark(end))]
@@ -103,12 +112,8 @@ class RangeStream(DataSourceStreamReader):
 
     def __getstate__(self) -> dict[str, Any]:
         """The reader travels to the tasks, which only read: no planner, no credentials."""
-        return {"_starts": {}, "_end": {}, "_settings": None, "_planner": None}
-
-
-def _to_spark(offsets: dict[int, int]) -> dict[str, int]:
-    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+        return {"_start": {}, "_end": {}, "_settings": None, "_planner": None, "_failing": False}
 
 
 def _from_spark(offsets: dict[str, int]) -> dict[int, int]:
-    return {int(partition): offset for partition, offset in offsets.items()}
+    return {int(partition): offset for partition, offset in offsets.items() if partition != BYTES}

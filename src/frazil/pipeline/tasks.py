@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,6 +21,7 @@ from frazil.lake.mapping import Mapper, OnMismatch
 from frazil.lake.misfits import Misfits, dead_letter_batch, exclude
 from frazil.lake.ranges import Range
 from frazil.lake.rows.place import LogPlace
+from frazil.lake.travel import without_history
 from frazil.pipeline.results import TaskReport
 
 
@@ -34,11 +36,7 @@ class Target:
 
     @classmethod
     def of(cls, table: Table, attempt: str) -> Target:
-        # What the table was before is of no use to a task, and may be most of what there is to send.
-        now = table.metadata.model_copy(
-            update={"snapshots": [], "snapshot_log": [], "metadata_log": [], "refs": {}, "current_snapshot_id": None}
-        )
-        return cls(now.model_dump_json(), dict(table.io.properties), attempt)
+        return cls(without_history(table.metadata).model_dump_json(), dict(table.io.properties), attempt)
 
     @cached_property
     def metadata(self) -> TableMetadata:
@@ -105,7 +103,7 @@ class _Move:
         self._dead = job.dead_letters.writer(report.task) if job.dead_letters else None
 
     def run(self, ranges: list[Range]) -> None:
-        try:
+        with self._files, self._dead or nullcontext():
             for each in ranges:
                 self._range(each)
             failpoint("task.before-close")
@@ -113,11 +111,6 @@ class _Move:
                 self._report.file(file)
             for file in self._dead.close() if self._dead else ():
                 self._report.dead_letters(file)
-        except BaseException:
-            self._files.abort()
-            if self._dead:
-                self._dead.abort()
-            raise
         failpoint("task.files-written")
 
     def _range(self, moved: Range) -> None:

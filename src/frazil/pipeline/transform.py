@@ -72,9 +72,8 @@ def write_rows(target: Target, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 def _write(target: Target, batches: Iterator[pa.RecordBatch], report: TaskReport) -> None:
     schema = target.metadata.schema()
-    files = target.writer(report.task)
     mapper: Mapper | None = None
-    try:
+    with target.writer(report.task) as files:
         for batch in batches:
             mapper = mapper or Mapper(batch.schema, schema)
             mapped = mapper.map(batch, 0, 0)
@@ -83,9 +82,6 @@ def _write(target: Target, batches: Iterator[pa.RecordBatch], report: TaskReport
             files.write(mapped.batch)
         for file in files.close():
             report.file(file)
-    except BaseException:
-        files.abort()
-        raise
 
 
 def still_needed(rows: DataFrame, starts: dict[int, int]) -> DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, Or
@@ -20,6 +19,7 @@ from frazil.lake.calls import calling
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.offsets import current_snapshot, named
 from frazil.lake.rows.cut import Span
+from frazil.lake.travel import without_history
 
 
 def row_filter(spans: Mapping[int, Span] | None) -> BooleanExpression:
@@ -60,15 +60,7 @@ class FileReader:
 
     @classmethod
     def of(cls, table: Table, spans: dict[int, Span] | None) -> FileReader:
-        # A long history would travel with every part.
-        nothing: dict[str, Any] = {
-            "snapshots": [],
-            "snapshot_log": [],
-            "metadata_log": [],
-            "refs": {},
-            "current_snapshot_id": None,
-        }
-        metadata = table.metadata.model_copy(update=nothing)
+        metadata = without_history(table.metadata)
         return cls(named(table), metadata, dict(table.io.properties), spans)
 
     def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:

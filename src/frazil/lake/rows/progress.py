@@ -13,11 +13,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from frazil.errors import OffsetOutOfRange
+from frazil.lake.completeness import complete_from
 from frazil.lake.offsets import TableState, current_snapshot
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound, Span
 from frazil.lake.rows.extents import NOTHING, Extent, Sealed
 from frazil.lake.rows.look import Look
-from frazil.lake.rows.topic import Plan, TopicRows
+from frazil.lake.rows.topic import Plan, TopicRows, first_complete
 from frazil.log.follow import STORE_POLL_SECONDS
 from frazil.log.reader import Position
 from frazil.log.world import Clock, SystemClock
@@ -120,7 +121,10 @@ class Progress:
         """What there is after a position."""
         self._check(partition, at, extent)
         committed = table.offsets.get(partition, 0)
-        first = at.offset if at is not None else 0 if committed else extent.start
+        if at is not None:
+            first = at.offset
+        else:
+            first = first_complete(extent, table.complete.get(partition, 0)) if committed else extent.start
         end = max(extent.sealed_end, committed)
         if first > end:
             raise OffsetOutOfRange(
@@ -146,6 +150,7 @@ class _Behind:
         )
         table = rows.looker.table() if rows.mode == "table" or (rows.mode == "both" and trimmed) else None
         self.offsets: Mapping[int, int] = TableState.of(table).offsets if table is not None else {}
+        self.complete = complete_from(table)
         self.row_bytes = _row_bytes(table) if table is not None else 0.0
 
 

@@ -13,7 +13,9 @@ from frazil.config.model import MIB, Config
 from frazil.errors import ConfigError, OffsetOutOfRange, SegmentsGone
 from frazil.lake.catalog import Lake
 from frazil.lake.columns import OFFSET
+from frazil.lake.completeness import complete_from
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound, Division, Span, divide
+from frazil.lake.rows.extents import Extent
 from frazil.lake.rows.files import plan_files
 from frazil.lake.rows.look import Look, Looker, Read
 from frazil.lake.rows.parts import BATCH_ROWS, Part, SegmentsPart, Shape, TablePart, TailPart
@@ -60,14 +62,17 @@ class TopicRows:
     ) -> Plan:
         """All rows from `starts` to `ends`; without bounds, all there are now.
 
-        What the table has comes from the table, the rest from the log. `columns` chooses among those there are.
+        What the table has comes from the table, the rest from the log. `columns` chooses among those there are. Where
+        a start is given as an offset, no row after it is missing, or it is `SegmentsGone`.
         """
         look = self.looker.look(tail=tail)
         self.check_given(look, starts, ends)
         spans = {partition: self._wanted(look, partition, starts, ends) for partition in look.partitions}
         whole = starts == _FROM_START and ends == _TO_END
         divisions = {
-            partition: divide(span, self._committed(look, partition), look.extent(partition).sealed_end)
+            partition: self._divide_all(look, partition, span)
+            if starts.of(partition) == EARLIEST
+            else self._divide_complete(look, partition, span)
             for partition, span in spans.items()
         }
         shape = look.shape(columns(look.schema) if columns else None)
@@ -76,9 +81,15 @@ class TopicRows:
     def plan_spans(
         self, look: Look, spans: Mapping[int, Span], columns: Callable[[Schema], Sequence[str]] | None = None
     ) -> Plan:
-        """Exactly these offsets, from the log where it has them, else from the table."""
+        """Exactly these offsets, from the log where it has them, else from the table.
+
+        `SegmentsGone` where rows among them were taken away.
+        """
         shape = look.shape(columns(look.schema) if columns else None)
-        divisions = {partition: self._divide(look, partition, span) for partition, span in spans.items()}
+        divisions = {
+            partition: self._checked(look, partition, self._divide(look, partition, span))
+            for partition, span in spans.items()
+        }
         return Plan(shape, list(self._parts(look, shape, divisions, whole=False)))
 
     def read(self, partition: int, start: int | None = None, end: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -88,7 +99,8 @@ class TopicRows:
         stop = Bound(LATEST, {} if end is None else {partition: end})
         self.check_given(look, begin, stop)
         shape = look.shape(None)
-        table, *rest = self._divide(look, partition, self._wanted(look, partition, begin, stop))
+        division = self._divide(look, partition, self._wanted(look, partition, begin, stop))
+        table, *rest = division if start is None else self._checked(look, partition, division)
         for at in range(table.start, table.end, ORDERED_ROWS):
             piece = Span(at, min(at + ORDERED_ROWS, table.end))
             found = [batch for part in self._table_parts(look, shape, {partition: piece}) for batch in part.read()]
@@ -99,9 +111,16 @@ class TopicRows:
             yield from part.read()
 
     def earliest(self, look: Look, partition: int) -> int:
-        """The first offset that may be asked for. Rows of a table may be gone by its retention all the same."""
-        known = self.mode != "log" and partition in look.offsets
-        return 0 if known else look.extent(partition).start
+        """The first offset from which on all rows are there: where a stream of them begins."""
+        extent = look.extent(partition)
+        return (
+            first_complete(extent, self._complete(look, partition))
+            if self._in_table(look, partition)
+            else extent.start
+        )
+
+    def _in_table(self, look: Look, partition: int) -> bool:
+        return self.mode != "log" and partition in look.offsets
 
     def latest(self, look: Look, partition: int) -> int:
         return max(self._committed(look, partition), look.extent(partition).end)
@@ -116,7 +135,9 @@ class TopicRows:
             raise ConfigError(f"Topic {self.topic!r} has no partition {unknown[0]}; its partitions: {listed}.")
 
     def _wanted(self, look: Look, partition: int, starts: Bound, ends: Bound) -> Span:
-        earliest, latest = self.earliest(look, partition), self.latest(look, partition)
+        # Retention may have taken rows of a table, and left others before them.
+        earliest = 0 if self._in_table(look, partition) else look.extent(partition).start
+        latest = self.latest(look, partition)
         first, last = starts.of(partition), ends.of(partition)
         span = Span(
             {EARLIEST: earliest, LATEST: latest}.get(first, first),
@@ -132,6 +153,28 @@ class TopicRows:
         if span.end < span.start:
             raise ConfigError(f"{where}: the end ({span.end}) is before the start ({span.start}).")
         return span
+
+    def _complete(self, look: Look, partition: int) -> int:
+        return complete_from(look.table).get(partition, 0)
+
+    def _divide_all(self, look: Look, partition: int, span: Span) -> Division:
+        return divide(span, self._committed(look, partition), look.extent(partition).sealed_end)
+
+    def _divide_complete(self, look: Look, partition: int, span: Span) -> Division:
+        """The log may still have what the table has not any more."""
+        if span.start >= self._complete(look, partition):
+            return self._divide_all(look, partition, span)
+        return self._checked(look, partition, self._divide(look, partition, span))
+
+    def _checked(self, look: Look, partition: int, division: Division) -> Division:
+        complete = self._complete(look, partition)
+        if self.mode != "log" and division.table.rows and division.table.start < complete:
+            raise SegmentsGone(
+                f"{self.topic}/{partition}: from offset {division.table.start} on, rows were taken away by the table's "
+                f"retention before they were read; from {complete} on all are there. Begin anew from there, or read "
+                f"what is left without naming an offset."
+            )
+        return division
 
     def _divide(self, look: Look, partition: int, span: Span) -> Division:
         """As `divide`, at a border as low as the log allows."""
@@ -167,6 +210,11 @@ class TopicRows:
         files = plan_files(look.table, spans)
         for group in _gathered(files, lambda task: task.file.file_size_in_bytes):
             yield TablePart.of(look.table, shape, tuple(group), spans)
+
+
+def first_complete(extent: Extent, complete: int) -> int:
+    """Where rows begin that are all there, of a partition that the table has rows of."""
+    return min(extent.start, complete) if extent.segments else complete
 
 
 def _gathered(things: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
