@@ -58,7 +58,7 @@ def orphans(
     output: Output = "human",
     context: GivenContext,
 ) -> None:
-    """Delete files of tables that nothing refers to."""
+    """Delete files of tables that nothing refers to, and names of tables that were never finished."""
     # Not a number is not at least anything.
     if older_than_hours is not None and not older_than_hours >= _LEAST_HOURS:
         raise ConfigError(
@@ -70,14 +70,25 @@ def orphans(
 
 @app.command
 def retention(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
-    """Drop rows that are past the `retention_days` of their topic."""
+    """Drop rows that are past the `retention_days` of their table."""
     _maintain(context, ("retention",), names, dry_run, output)
 
 
 @app.command
-def trim(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
-    """Delete segments of the log that all tables have."""
-    _maintain(context, ("trim",), names, dry_run, output)
+def trim(
+    *names: Names,
+    dry_run: DryRun = False,
+    release: Annotated[
+        str | None,
+        Parameter(help="Base table of the topic that is gone for good: the log is not kept for it any more."),
+    ] = None,
+    output: Output = "human",
+    context: GivenContext,
+) -> None:
+    """Delete segments of the log that the base table of their topic has."""
+    if release is not None and (len(names) != 1 or dry_run):
+        raise ConfigError("--release: name the one topic whose table it was, and leave out --dry-run.")
+    _maintain(context, ("trim",), names, dry_run, output, release=release)
 
 
 @app.command
@@ -101,8 +112,10 @@ def _maintain(
     dry_run: bool,
     output: Format,
     older_than_hours: float | None = None,
+    release: str | None = None,
 ) -> None:
     from frazil.maintain.catalogue import all_operations
+    from frazil.maintain.feeds import release as release_table
     from frazil.maintain.operations import perform
     from frazil.maintain.targets import find_targets
 
@@ -113,6 +126,8 @@ def _maintain(
         settings = settings.model_copy(update={"orphans": changed})
     operations = [each for each in all_operations(settings) if each.name in wanted]
     with _workshop(config, dry_run) as shop:
+        if release is not None:
+            release_table(shop, names[0], release)
         targets = find_targets(shop.lake, config, names)
         reports = [
             perform(shop, operation, target, dry_run)

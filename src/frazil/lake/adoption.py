@@ -44,6 +44,12 @@ def adopt_table(
     raise CasConflict(f"Table {named(table)} is being changed by others all the time; it will be adopted later.")
 
 
+def check_adoption(table: Table, topic: str, topic_schema: pa.Schema) -> None:
+    """Raise what `adopt_table` would; nothing is changed."""
+    _check_unclaimed(table, topic)
+    plan_evolution(table, topic_schema)
+
+
 def _check_unclaimed(table: Table, topic: str) -> None:
     owner = table.metadata.properties.get(TOPIC)
     if owner is not None:

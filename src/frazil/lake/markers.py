@@ -1,7 +1,8 @@
 """Which tables a topic has had, remembered beside its log.
 
 A catalog cannot tell a table that never was from one that somebody dropped, nor the one that was made from another of
-the same name. The log can: each table that is made leaves a marker, created once and never changed.
+the same name. The log can: each table that is made leaves a marker, created once and never changed. A marker without
+a table follows when a person says that the last one is done with, so that another may be made.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from frazil.log.store import ObjectStore
 class Marker:
     number: int
     identifier: Identifier
-    uuid: UUID
+    uuid: UUID | None
+    """None where the table before it is done with."""
     role: str
 
 
@@ -44,14 +46,34 @@ def mark(store: ObjectStore, topic: str, identifier: Identifier, table: Table, r
         mine = [marker for marker in known if marker.identifier == identifier]
         if mine and mine[-1].uuid == uuid:
             return
-        number = known[-1].number + 1 if known else 1
-        content = {"identifier": list(identifier), "uuid": str(uuid), "role": role}
-        try:
-            store.put_new(f"{_prefix(topic)}{number:010d}.json", json.dumps(content).encode())
+        if _put(store, topic, Marker(_next(known), identifier, uuid, role)):
             return
-        except ObjectExists:
-            # Somebody marked a table of this topic at the same moment, perhaps this one.
-            continue
+
+
+def forget(store: ObjectStore, topic: str, marked: Marker) -> None:
+    """Remember that this table is done with; nothing happens when it is not the newest of its name any more."""
+    while True:
+        known = markers(store, topic)
+        mine = [marker for marker in known if marker.identifier == marked.identifier]
+        if mine[-1] != marked or marked.uuid is None:
+            return
+        if _put(store, topic, Marker(_next(known), marked.identifier, None, marked.role)):
+            return
+
+
+def _next(known: list[Marker]) -> int:
+    return known[-1].number + 1 if known else 1
+
+
+def _put(store: ObjectStore, topic: str, marker: Marker) -> bool:
+    """False when somebody marked a table of this topic at the same moment, perhaps this one."""
+    uuid = None if marker.uuid is None else str(marker.uuid)
+    content = {"identifier": list(marker.identifier), "uuid": uuid, "role": marker.role}
+    try:
+        store.put_new(f"{_prefix(topic)}{marker.number:010d}.json", json.dumps(content).encode())
+    except ObjectExists:
+        return False
+    return True
 
 
 def _prefix(topic: str) -> str:
@@ -62,6 +84,7 @@ def _read(store: ObjectStore, key: str) -> Marker:
     try:
         content = json.loads(bytes(store.get(key)))
         number = int(key.rpartition("/")[2].removesuffix(".json"))
-        return Marker(number, tuple(content["identifier"]), UUID(content["uuid"]), content["role"])
+        uuid = None if content["uuid"] is None else UUID(content["uuid"])
+        return Marker(number, tuple(content["identifier"]), uuid, content["role"])
     except (ValueError, KeyError, TypeError) as error:
         raise LogCorrupted(f"{key} in {store.url} does not say which table it stands for: {error}.") from error

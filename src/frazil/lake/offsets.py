@@ -18,6 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from frazil.errors import IcebergError, TableForeign, TableRolledBack
 from frazil.lake.ranges import Range
+from frazil.lake.remedies import resume_command
 
 TOPIC = "frazil.topic"
 ROLE = "frazil.role"
@@ -36,6 +37,7 @@ TASKS = "frazil.spark.tasks"
 @dataclass(frozen=True)
 class TableState:
     uuid: uuid.UUID
+    name: str
     topic: str
     role: str
     offsets: Mapping[int, int]
@@ -53,6 +55,7 @@ class TableState:
             raise TableForeign(f"table {named(table)} was not made by Frazil: it has no property {TOPIC}")
         return cls(
             uuid=table.metadata.table_uuid,
+            name=named(table),
             topic=properties[TOPIC],
             role=properties.get(ROLE, "base"),
             offsets=_offsets(table),
@@ -128,12 +131,23 @@ def check_history(table: Table) -> None:
         return
     offsets = _offsets(table)
     if differences := describe_differences(rows, offsets):
-        topic = table.metadata.properties.get(TOPIC, "TOPIC")
         raise TableRolledBack(
             f"table {named(table)} was rolled back, or its offsets were changed by hand: {differences}. Decide with "
-            f"`frazil topics resume {topic} --replay` (go on at the first number, moving rows again) or "
-            f"`frazil topics resume {topic} --accept` (go on at the larger, whatever is missing stays so)"
+            f"{_rollback_remedies(table)}"
         )
+
+
+def _rollback_remedies(table: Table) -> str:
+    properties = table.metadata.properties
+    topic, role = properties.get(TOPIC, "TOPIC"), properties.get(ROLE, "base")
+    accept = resume_command(topic, "accept", role, named(table))
+    if role == "dead-letter":
+        return f"{accept} (letters that are missing stay so; the base table is past them)"
+    replay = resume_command(topic, "replay", role, named(table))
+    return (
+        f"{replay} (go on at the first number, moving rows again) or {accept} (go on at the larger, whatever is "
+        f"missing stays so)"
+    )
 
 
 def describe_differences(rows: Mapping[int, int], offsets: Mapping[int, int]) -> str:

@@ -10,10 +10,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from frazil.config.model import Config, TableLayoutConfig
-from frazil.errors import TableDropped, TableExists
 from frazil.failpoints import failpoint
 from frazil.lake.adoption import adopt_table
-from frazil.lake.catalog import Identifier, Lake, dotted
+from frazil.lake.catalog import Identifier, Lake
 from frazil.lake.evolution import follow_topic
 from frazil.lake.markers import mark
 from frazil.lake.schema import dead_letter_schema, target_schema
@@ -91,32 +90,26 @@ def open_table(lake: Lake, store: ObjectStore, wanted: Wanted) -> Table:
     return _open(lake, store, check, wanted)
 
 
-def recreate_table(lake: Lake, store: ObjectStore, wanted: Wanted) -> Table:
-    """Make a table in place of one that was dropped, for a person who said so."""
-    check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
-    if check.table is not None:
-        raise TableExists(
-            f"Table {dotted(wanted.identifier)} is there; only a table that was dropped is made anew. Drop it first."
-        )
-    return _create(lake, store, wanted, generation=len(check.history) + 1)
+def accept_table(
+    lake: Lake,
+    store: ObjectStore,
+    check: Check,
+    topic_schema: pa.Schema,
+    log_starts: Mapping[int, int],
+    epochs: Mapping[int, str],
+) -> Table:
+    """Go on with the table that is there, for a person who said so, though it is not the one that was made.
 
-
-def accept_table(lake: Lake, store: ObjectStore, wanted: Wanted, topic_schema: pa.Schema) -> Table:
-    """Go on with the base table that is there, for a person who said so, though it is not the one that was made.
-
-    One that says nothing of offsets is adopted as if nothing of the topic had been moved to it.
+    A base table that says nothing of offsets is adopted as if nothing of the topic had been moved to it.
     """
-    check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
-    if check.standing is Standing.DROPPED:
-        raise check.error()
     if check.table is None:
-        raise TableDropped(f"Table {dotted(wanted.identifier)} is not there, so it cannot be accepted.")
-    table = check.table
-    if check.is_unclaimed:
-        table = adopt_table(lake, table, wanted.topic, topic_schema, wanted.offsets, wanted.epochs)
-    elif check.standing is Standing.FOREIGN:
         raise check.error()
-    mark(store, wanted.topic, wanted.identifier, table, wanted.role)
+    table = check.table
+    if check.is_unclaimed and check.role == "base":
+        table = adopt_table(lake, table, check.topic, topic_schema, log_starts, epochs)
+    elif not check.is_claimed:
+        raise check.error()
+    mark(store, check.topic, check.identifier, table, check.role)
     return table
 
 
@@ -134,7 +127,7 @@ def wanted_base(
 
 def _open(lake: Lake, store: ObjectStore, check: Check, wanted: Wanted) -> Table:
     if check.standing is Standing.ABSENT:
-        return _create(lake, store, wanted, generation=1)
+        return _create(lake, store, wanted, check.generation)
     if check.standing is not Standing.FINE:
         raise check.error()
     assert check.table

@@ -1,6 +1,6 @@
 """What a person can decide about a table that was rolled back.
 
-Either decision is an empty snapshot that carries the offsets it leaves the table with, so rows and properties agree
+Each decision is an empty snapshot that carries the offsets it leaves the table with, so rows and properties agree
 again, and requests that were sent before it can do nothing any more.
 """
 
@@ -14,6 +14,7 @@ from frazil.errors import IcebergError, SegmentsGone
 from frazil.lake.catalog import Lake
 from frazil.lake.commit import send
 from frazil.lake.offsets import (
+    EPOCH,
     OFFSETS,
     TableState,
     describe_differences,
@@ -23,6 +24,7 @@ from frazil.lake.offsets import (
     offset_properties,
 )
 from frazil.lake.proposals import propose
+from frazil.lake.remedies import resume_command
 
 DECISION = "frazil.decision"
 """Key of the snapshot's summary: `replay` or `accept`."""
@@ -34,27 +36,31 @@ def replay_table(lake: Lake, table: Table, log_starts: Mapping[int, int]) -> Tab
     `log_starts` is the first offset that the log of each partition still has; `SegmentsGone` if that is too late. A
     `CasConflict` means that the table has changed since it was loaded.
     """
-    rows = _rows(table)
-    offsets = dict.fromkeys(TableState.of(table).offsets, 0) | rows
+    rows, state = _rows(table), TableState.of(table)
+    offsets = dict.fromkeys(state.offsets, 0) | rows
     gone = ", ".join(
         f"partition {partition}: rows up to {offset}, log from {log_starts[partition]}"
         for partition, offset in sorted(offsets.items())
         if log_starts.get(partition, 0) > offset
     )
     if gone:
-        topic = TableState.of(table).topic
         raise SegmentsGone(
             f"table {named(table)} cannot be replayed, the log no longer has the rows: {gone}. "
-            f"`frazil topics resume {topic} --accept` goes on without them"
+            f"{resume_command(state.topic, 'accept', state.role, state.name)} goes on without them"
         )
-    return _decide(lake, table, "replay", offsets)
+    return settle(lake, table, "replay", offsets)
 
 
 def accept_table_state(lake: Lake, table: Table) -> Table:
-    """Keep the rows as they are and go on at the offsets of the properties, but never before the end of the rows."""
-    rows, offsets = _rows(table), TableState.of(table).offsets
+    """Keep the rows as they are and go on at the offsets of the properties, but never before the end of the rows.
+
+    A dead-letter table goes on where its rows end. It lags behind the base table anyway, and what it claims to have
+    decided beyond them would have to be there.
+    """
+    rows, state = _rows(table), TableState.of(table)
+    offsets = dict.fromkeys(state.offsets, 0) if state.role == "dead-letter" else state.offsets
     both = {at: max(rows.get(at, 0), offsets.get(at, 0)) for at in rows.keys() | offsets.keys()}
-    return _decide(lake, table, "accept", both)
+    return settle(lake, table, "accept", both)
 
 
 def _rows(table: Table) -> dict[int, int]:
@@ -65,6 +71,10 @@ def _rows(table: Table) -> dict[int, int]:
     return rows
 
 
-def _decide(lake: Lake, table: Table, decision: str, offsets: Mapping[int, int]) -> Table:
+def settle(
+    lake: Lake, table: Table, decision: str, offsets: Mapping[int, int], epochs: Mapping[int, str] | None = None
+) -> Table:
+    """Leave the table with these offsets, all of them, and these epochs."""
     summary = {DECISION: decision, OFFSETS: describe_offsets(offsets)}
-    return send(lake, table, propose(table, (), summary, offset_properties(offsets)))
+    lives = {f"{EPOCH}{partition}": epoch for partition, epoch in (epochs or {}).items()}
+    return send(lake, table, propose(table, (), summary, offset_properties(offsets) | lives))

@@ -11,6 +11,7 @@ from frazil.errors import IcebergError, TableDropped, TableForeign, TableReplace
 from frazil.lake.catalog import Identifier, Lake, dotted
 from frazil.lake.markers import Marker, markers
 from frazil.lake.offsets import ROLE, TOPIC
+from frazil.lake.remedies import resume_command
 from frazil.lake.tables import GENERATION, Role, find_table
 from frazil.log.store import ObjectStore
 
@@ -31,7 +32,17 @@ class Check:
     standing: Standing
     table: Table | None
     history: list[Marker]
-    """All tables that the topic has had under this name."""
+    """All tables that the topic has had under this name, and when each was done with."""
+
+    @property
+    def generation(self) -> int:
+        """Of the next table of this name."""
+        return len(self.history) + 1
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether the table is there and says that it is this table of the topic."""
+        return self.table is not None and _claims(self.table, self.topic, self.role)
 
     @property
     def is_unclaimed(self) -> bool:
@@ -43,17 +54,33 @@ class Check:
         name, topic = dotted(self.identifier), self.topic
         if self.table is None:
             return TableDropped(
-                f"Table {name} of topic {topic!r} was dropped; `frazil topics resume {topic} --recreate` makes it "
-                f"anew."
+                f"Table {name} of topic {topic!r} was dropped; {self._command('recreate')} makes it anew."
             )
         if self.standing is Standing.REPLACED:
-            assert self.table
+            last = next((marker.uuid for marker in reversed(self.history) if marker.uuid), None)
             return TableReplaced(
                 f"Table {name} is not the one that topic {topic!r} was moved to (its id is "
-                f"{self.table.metadata.table_uuid}, not {self.history[-1].uuid}). `frazil topics resume {topic} "
-                f"--accept` goes on with it; or put the old one back."
+                f"{self.table.metadata.table_uuid}, not {last}). {self._instead()}"
             )
-        return TableForeign(f"{self._whose()} Name another in topics.{topic}.table.name{self._or_adopt()}.")
+        return TableForeign(f"{self._whose()} {self._elsewhere()}")
+
+    def _command(self, decision: str) -> str:
+        return resume_command(self.topic, decision, self.role, dotted(self.identifier))
+
+    def _instead(self) -> str:
+        if self.is_claimed or self.role == "base":
+            return f"{self._command('accept')} goes on with it; or put the old one back."
+        return f"Rename it, and put the old one back or decide {self._command('recreate')}."
+
+    def _elsewhere(self) -> str:
+        """What to do about a table of somebody else's."""
+        match self.role:
+            case "base":
+                return f"Name another in topics.{self.topic}.table.name{self._or_adopt()}."
+            case "derived":
+                return f"Give the derived table another name in topics.{self.topic}.derived."
+            case "dead-letter":
+                return f"Rename it: the dead letters of topic {self.topic!r} need that name."
 
     def _whose(self) -> str:
         assert self.table
@@ -65,7 +92,7 @@ class Check:
         return f"Table {name} is the {role} table of topic {owner!r}, not the {self.role} table of {self.topic!r}."
 
     def _or_adopt(self) -> str:
-        if not self.is_unclaimed or self.role != "base":
+        if not self.is_unclaimed:
             return ""
         return f", or set topics.{self.topic}.table.adopt to use this one if its schema fits"
 
@@ -78,16 +105,22 @@ def check_table(lake: Lake, store: ObjectStore, topic: str, identifier: Identifi
 
 
 def _standing(table: Table | None, history: list[Marker], topic: str, role: Role) -> Standing:
+    last = history[-1].uuid if history else None
     if table is None:
-        return Standing.DROPPED if history else Standing.ABSENT
+        return Standing.DROPPED if last else Standing.ABSENT
     properties = table.metadata.properties
-    known = bool(history) and history[-1].uuid == table.metadata.table_uuid
+    known = last == table.metadata.table_uuid
     if TOPIC not in properties:
-        return Standing.REPLACED if history and not known else Standing.FOREIGN
-    if properties[TOPIC] != topic or properties.get(ROLE, "base") != role:
+        return Standing.REPLACED if last and not known else Standing.FOREIGN
+    if not _claims(table, topic, role):
         return Standing.FOREIGN
     if known or not history:
         return Standing.FINE
     # Made in place of the last one by somebody who did not live to leave the marker.
     succeeds = properties.get(GENERATION) == str(len(history) + 1)
     return Standing.FINE if succeeds else Standing.REPLACED
+
+
+def _claims(table: Table, topic: str, role: Role) -> bool:
+    properties = table.metadata.properties
+    return properties.get(TOPIC) == topic and properties.get(ROLE, "base") == role

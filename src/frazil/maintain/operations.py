@@ -47,8 +47,8 @@ def perform(shop: Workshop, operation: Operation, target: Target, dry_run: bool 
         error, work = failure, Work("failed", note=str(failure))
     seconds = shop.world.clock.monotonic() - started
     report = Report(operation.name, target.name, target.topic, work, seconds, error)
-    if report.outcome == "done":
-        _write_down(shop, report)
+    if not dry_run:
+        write_down(shop, report)
     return report
 
 
@@ -63,9 +63,15 @@ def _work(shop: Workshop, operation: Operation, target: Target, dry_run: bool) -
     return operation.run(shop, table, dry_run)
 
 
-def _write_down(shop: Workshop, report: Report) -> None:
+def write_down(shop: Workshop, report: Report) -> None:
+    """What was done, or tried in vain. What there was no reason to try would only fill the log."""
+    if report.outcome not in {"done", "later", "failed"}:
+        return
     data = report.as_data()
-    details = {key: data[key] for key in ("before", "after", "removed", "note", "seconds") if data[key]}
-    logger.info("maintenance", extra={"operation": report.operation, "table": report.table, **details})
+    told = ("outcome", "before", "after", "removed", "note", "seconds")
+    details = {key: data[key] for key in told if data[key]}
+    if report.outcome != "failed":
+        # Who asked for it tells of failures, and not of the same one again and again.
+        logger.info("maintenance", extra={"operation": report.operation, "table": report.table, **details})
     if shop.txlog is not None:
         shop.txlog.maintenance_op(report.operation, report.table, details, report.topic)

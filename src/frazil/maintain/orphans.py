@@ -7,7 +7,8 @@ is safe to delete.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pyiceberg.table import Table
 
@@ -15,7 +16,7 @@ from frazil.config.model import OrphansConfig
 from frazil.errors import IcebergError, TableNotFound
 from frazil.lake.birth import is_temporary
 from frazil.lake.calls import calling
-from frazil.lake.catalog import Lake, dotted
+from frazil.lake.catalog import Identifier, Lake, dotted
 from frazil.lake.offsets import named
 from frazil.maintain.changes import CATALOGS_BUSINESS, collects_garbage
 from frazil.maintain.contents import Contents
@@ -23,6 +24,7 @@ from frazil.maintain.files import Found, TableFiles, place
 from frazil.maintain.pending import FOLDER
 from frazil.maintain.report import Amounts, NotOurs, Work
 from frazil.maintain.targets import Target
+from frazil.maintain.unfinished import forget, unfinished
 from frazil.maintain.workshop import Workshop
 
 _FOLDERS = ("data", "metadata")
@@ -42,8 +44,16 @@ class OrphanRemoval:
         return True
 
     def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
-        if not collects_garbage(table):
-            raise NotOurs(f"{CATALOGS_BUSINESS}; the files of failed batches are cleaned up by the pipeline")
+        names = unfinished(shop.lake, table, shop.now_ms())
+        if names and not dry_run:
+            forget(shop.lake, table, names)
+        try:
+            work = self._files(shop, table, dry_run)
+        except NotOurs as reason:
+            work = Work("skipped", note=str(reason))
+        return _with_names(work, names, dry_run) if names else work
+
+    def _files(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
         _check_alone(shop.lake, table)
         files = TableFiles(table)
         contents = Contents()
@@ -57,6 +67,8 @@ class OrphanRemoval:
             listed, known | later, shop.now_ms() - int(self._config.older_than_hours * _HOUR_MS), files.location
         )
         before = _amounts(listed)
+        if not collects_garbage(table):
+            return Work("skipped", before, before, _for_the_catalog(orphans, files.location))
         removed = _amounts(orphans)
         after = Amounts(
             files=(before.files or 0) - (removed.files or 0), bytes=(before.bytes or 0) - (removed.bytes or 0)
@@ -69,6 +81,28 @@ class OrphanRemoval:
         with calling(f"Deleting orphan files of table {named(table)}"):
             files.delete(paths)
         return Work("done", before, after, removed=removed)
+
+
+def _for_the_catalog(orphans: Iterable[Found], location: str) -> str:
+    """What would be orphans here may be rows of another branch, or of an older state, there."""
+    data = place(f"{location}/data/")
+    found = _amounts(each for each in orphans if place(each.path).startswith(data))
+    if not found.files:
+        return CATALOGS_BUSINESS
+    return (
+        f"{CATALOGS_BUSINESS}: {found.files:,} old data files ({found.bytes:,} bytes) are not in the table now, and "
+        "only its own tool can tell whether anything else needs them"
+    )
+
+
+def _with_names(work: Work, names: Sequence[Identifier], dry_run: bool) -> Work:
+    told = f"{len(names)} names of unfinished tables {'would go' if dry_run else 'are gone'}"
+    return replace(
+        work,
+        outcome="would" if dry_run else "done",
+        note=f"{told}; {work.note}" if work.note else told,
+        items=(*(f"the name {dotted(each)}" for each in names), *work.items) if dry_run else work.items,
+    )
 
 
 def find_orphans(listed: Iterable[Found], referred: set[str], before_ms: int, location: str) -> list[Found]:

@@ -122,8 +122,8 @@ def _waiting(found: Old, released: Old, hold: Hold | None) -> str:
     if not held or hold is None:
         return ""
     return (
-        f"; {held} files with such rows stay while these have not read them: {hold.reason}. Mend what keeps them "
-        f"behind, or drop them"
+        f"; {held} files with such rows stay until they have been read by {hold.reason}. Mend what keeps it behind; "
+        f"a derived table that nobody needs can be dropped"
     )
 
 

@@ -19,9 +19,9 @@ from frazil.config.model import (
 from frazil.errors import FrazilError
 from frazil.maintain.catalogue import all_operations
 from frazil.maintain.metrics import MaintenanceMetrics
-from frazil.maintain.operations import Operation, perform
-from frazil.maintain.report import Report
-from frazil.maintain.targets import find_targets
+from frazil.maintain.operations import Operation, perform, write_down
+from frazil.maintain.report import Report, Work
+from frazil.maintain.targets import Target, find_targets
 from frazil.maintain.workshop import Workshop
 from frazil.ops.health import HEALTHY, Health
 from frazil.pipeline.tools import Tools
@@ -100,8 +100,7 @@ class Scheduler:
                 report = perform(self._shop, operation, target)
             except Exception as error:  # noqa: BLE001 - one table's trouble, whatever it is, must not end all maintenance
                 if not stopping.is_set():
-                    self._failed(operation.name, target.name, f"{type(error).__name__}: {error}")
-                    self._metrics.runs.labels(operation.name, target.name, "failed").inc()
+                    self._unexpected(operation.name, target, f"{type(error).__name__}: {error}")
                 continue
             reports.append(report)
             if report.outcome == "failed" and stopping.is_set():
@@ -122,6 +121,11 @@ class Scheduler:
                 if times >= DEGRADED_AFTER
             ]
         return Health("degraded", "; ".join(lasting)) if lasting else HEALTHY
+
+    def _unexpected(self, operation: str, target: Target, reason: str) -> None:
+        self._failed(operation, target.name, reason)
+        self._metrics.runs.labels(operation, target.name, "failed").inc()
+        write_down(self._shop, Report(operation, target.name, target.topic, Work("failed", note=reason), 0.0))
 
     def _failed(self, operation: str, table: str, reason: str) -> None:
         with self._lock:

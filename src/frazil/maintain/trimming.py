@@ -1,4 +1,4 @@
-"""Trimming: segments leave the log when the base table has their records.
+"""Trimming: segments leave the log when every base table that it feeds has their records.
 
 The dead-letter table commits before the base table, so it never needs what that has; derived tables and streams that
 lag behind read from the base table what the log no longer has. A base table that cannot be trusted, for it was rolled
@@ -7,19 +7,21 @@ back, replaced, or filled from another log, needs everything that is left.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
-from frazil.errors import EpochChanged, OffsetsAhead, TableReplaced, TableRolledBack
+from frazil.errors import EpochChanged, OffsetsAhead, SegmentsGone, TableRolledBack
 from frazil.lake.catalog import dotted
-from frazil.lake.markers import newest_marker
 from frazil.lake.offsets import TOPIC, TableState, check_history
 from frazil.lake.rows.agreement import check_against_log
 from frazil.lake.rows.extents import Extents
+from frazil.lake.standing import Standing, check_table
 from frazil.lake.tables import base_identifier
 from frazil.log import layout
 from frazil.log.trim import Trimmed, trim
+from frazil.maintain.feeds import other_base_tables
 from frazil.maintain.report import Amounts, NotOurs, Work
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
@@ -38,7 +40,7 @@ class Trimming:
 
     def __init__(self) -> None:
         self._settled: dict[str, dict[int, int]] = {}
-        """By topic, what was needed when there was nothing left to do: while it is the same, the log is not asked."""
+        """By topic of one base table, its offsets when nothing was left to do: while it has them, none is asked."""
 
     def applies(self, target: Target) -> bool:
         return target.role == "base"
@@ -47,15 +49,17 @@ class Trimming:
         topic = table.metadata.properties[TOPIC]
         if base_identifier(shop.config, topic) != table.name():
             raise NotOurs(f"{dotted(table.name())} is not the base table of topic {topic!r} by these settings")
-        needed = dict(TableState.of(table).offsets)
-        if self._settled.get(topic) == needed:
+        own = dict(TableState.of(table).offsets)
+        if self._settled.get(topic) == own:
             return Work("nothing")
-        _check(shop, topic, table)
+        others = other_base_tables(shop, topic, table.name())
+        _check(shop, topic, table, others)
+        needed = _least([own, *(TableState.of(each).offsets for each in others)])
         partitions = [_trim(shop, topic, partition, offset, dry_run) for partition, offset in sorted(needed.items())]
         waiting = sum(len(each.trimmed.waiting) for each in partitions)
         deleted = tuple(key for each in partitions for key in each.trimmed.deleted)
-        if not dry_run and not waiting and not deleted:
-            self._settled[topic] = needed
+        if not dry_run and not waiting and not deleted and not others:
+            self._settled[topic] = own
         else:
             self._settled.pop(topic, None)
         return Work(
@@ -68,16 +72,25 @@ class Trimming:
         )
 
 
-def _check(shop: Workshop, topic: str, table: Table) -> None:
-    name = table.name()
+def _check(shop: Workshop, topic: str, table: Table, others: list[Table]) -> None:
+    check = check_table(shop.lake, shop.store, topic, table.name())
+    if check.standing is not Standing.FINE:
+        raise NotOurs(f"the log of {topic!r} is kept: {check.error()}")
+    extents = Extents(shop.store, topic, shop.config.data_dir).look(tail=False)
     try:
-        check_history(table)
-        marker = newest_marker(shop.store, topic, name)
-        if marker is not None and marker.uuid != table.metadata.table_uuid:
-            raise TableReplaced(f"another table stands where {dotted(name)} was")
-        check_against_log(TableState.of(table), Extents(shop.store, topic, shop.config.data_dir).look(tail=False))
-    except (TableRolledBack, TableReplaced, OffsetsAhead, EpochChanged) as error:
+        for each in (table, *others):
+            check_history(each)
+            check_against_log(TableState.of(each), extents)
+    except (TableRolledBack, OffsetsAhead, EpochChanged, SegmentsGone) as error:
         raise NotOurs(f"the log of {topic!r} is kept: {error}") from error
+
+
+def _least(offsets: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    """What all of them have; of a partition that one has never heard of, nothing."""
+    first, *others = offsets
+    return {
+        partition: min([offset, *(each.get(partition, 0) for each in others)]) for partition, offset in first.items()
+    }
 
 
 def _trim(shop: Workshop, topic: str, partition: int, offset: int, dry_run: bool) -> _Partition:

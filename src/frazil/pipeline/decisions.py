@@ -1,92 +1,155 @@
-"""What a person decides about a topic that stopped. The table remembers it, and movers see it when they look."""
+"""What a person decides about a topic that stopped.
+
+Tables and log remember it, and movers see it when they look: there is no other channel between them.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import assert_never
 
 from pyiceberg.table import Table
 
 from frazil.config.model import Config
-from frazil.errors import FrazilError, TopicNotFound
-from frazil.lake.catalog import Lake
+from frazil.errors import ConfigError, IcebergError, TableRolledBack
+from frazil.lake.catalog import Lake, dotted
 from frazil.lake.evolution import accept_schema, set_on_mismatch
-from frazil.lake.offsets import TableState, check_history, named
-from frazil.lake.opening import Wanted, accept_table, open_base_table, recreate_table, wanted_base
+from frazil.lake.offsets import TableState
+from frazil.lake.opening import accept_table
+from frazil.lake.rejoining import rejoin_log
 from frazil.lake.rollback import accept_table_state, replay_table
-from frazil.lake.rows.agreement import check_against_log
-from frazil.lake.rows.extents import Extents
-from frazil.lake.standing import Standing, check_table
-from frazil.lake.tables import base_identifier
+from frazil.lake.standing import Standing
+from frazil.lake.succession import retire
 from frazil.log.store import ObjectStore
-from frazil.log.topics import TopicSchemas
+from frazil.pipeline.problems import Decision, Examination, Problem, TopicTable
 
-Decision = Literal["accept-schema", "dead-letter", "replay", "accept", "recreate"]
+__all__ = ["Decision", "Problem", "Topic", "TopicTable"]
 
 
 class Topic:
-    """A topic and its base table, for one decision."""
+    """A topic and all its tables, for one decision."""
 
     def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
-        self._config = config
         self._lake = lake
-        self._store = store
         self._topic = topic
-        newest = TopicSchemas(store, topic).latest()
-        if newest is None:
-            raise TopicNotFound(f"Topic {topic!r} has no schema in {store.url}.")
-        self._schema = newest.schema
-        self._extents = Extents(store, topic, config.data_dir).look(tail=False)
+        self._seen = Examination(config, lake, store, topic)
 
-    def problem(self) -> FrazilError | None:
-        """Why the topic is stopped, if it is."""
-        try:
-            table = open_base_table(
-                self._lake, self._store, self._config, self._topic, self._schema, self._starts(), self._epochs()
-            )
-            check_history(table)
-            check_against_log(TableState.of(table), self._extents)
-        except FrazilError as error:
-            return error
-        return None
+    def problems(self) -> list[Problem]:
+        """Why the topic is stopped, if it is, table by table. Nothing is changed."""
+        return self._seen.problems()
 
-    def decide(self, decision: Decision) -> str:
-        """Do it; what was done, for people."""
+    def decide(self, decision: Decision, table: str | None = None) -> list[str]:
+        """Do it for the named table, or for all that need it; what was done, for people."""
+        return [text for chosen in self._chosen(decision, table) for text in self._decide(decision, chosen)]
+
+    def _chosen(self, decision: Decision, name: str | None) -> list[TopicTable]:
+        if name is not None:
+            table = self._table(name)
+            problem = self._seen.problem(table)
+            if not _is_open(decision, table, problem):
+                raise _useless(decision, table.name, [problem] if problem else [])
+            return [table]
+        problems = self.problems()
+        if decision == "dead-letter":
+            return [self._seen.tables[0]]
+        chosen = [problem.table for problem in problems if decision in problem.decisions]
+        if not chosen:
+            raise _useless(decision, self._topic, problems)
+        return chosen
+
+    def _table(self, name: str) -> TopicTable:
+        tables = self._seen.tables
+        for table in tables:
+            if name in {table.name, table.identifier[-1]}:
+                return table
+        there = ", ".join(table.name for table in tables)
+        raise ConfigError(f"--table: {name!r} is no table of topic {self._topic!r}. Its tables: {there}.")
+
+    def _decide(self, decision: Decision, table: TopicTable) -> list[str]:
         match decision:
             case "accept-schema":
-                return f"{named(accept_schema(self._lake, self._table(), self._schema))} takes the topic's columns."
+                done = accept_schema(self._lake, self._load(table), self._seen.schema)
+                return [f"{table.name} takes the topic's columns; {_goes_on(done)}."]
             case "dead-letter":
-                table = set_on_mismatch(self._lake, self._table(), "dead-letter")
-                return f"Rows that do not fit {named(table)} go to its dead-letter table."
+                set_on_mismatch(self._lake, self._load(table), "dead-letter")
+                return [f"Rows that do not fit {table.name} go to its dead-letter table."]
             case "replay":
-                table = replay_table(self._lake, self._table(), self._starts())
-                return f"{named(table)} is moved again from {_offsets(table)}."
+                return [self._replay(table)]
             case "accept":
-                return self._accept()
+                return self._accept(table)
             case "recreate":
-                table = recreate_table(self._lake, self._store, self._wanted())
-                return f"{named(table)} was made anew and begins at {_offsets(table)}."
+                return self._recreate(table)
+            case never:
+                assert_never(never)
 
-    def _accept(self) -> str:
-        check = check_table(self._lake, self._store, self._topic, base_identifier(self._config, self._topic))
-        if check.standing is Standing.FINE:
-            table = accept_table_state(self._lake, self._table())
-        else:
-            table = accept_table(self._lake, self._store, self._wanted(), self._schema)
-        return f"{named(table)} is taken as it is, and goes on at {_offsets(table)}."
+    def _replay(self, table: TopicTable) -> str:
+        # What the log no longer has comes from the base table, for all tables but that one.
+        starts = self._seen.starts if table.role == "base" else {}
+        done = replay_table(self._lake, self._load(table), starts)
+        return f"{table.name} is filled again; {_goes_on(done)}."
 
-    def _table(self) -> Table:
-        return self._lake.load(base_identifier(self._config, self._topic))
+    def _accept(self, table: TopicTable) -> list[str]:
+        check = self._seen.check(table)
+        if check.table is None or check.standing is not Standing.FINE:
+            seen = self._seen
+            done = accept_table(self._lake, seen.store, check, seen.schema, seen.starts, seen.epochs)
+            return [f"{table.name} is taken as it is; {_goes_on(done)}."]
+        problem = self._seen.problem(table)
+        if problem is not None and isinstance(problem.error, TableRolledBack):
+            done = accept_table_state(self._lake, check.table)
+            return [f"{table.name} is taken as it is; {_goes_on(done)}."]
+        done, missing = rejoin_log(self._lake, check.table, self._seen.extents)
+        return [f"{table.name} keeps its rows; {_goes_on(done)}.", *(f"{text.capitalize()}." for text in missing)]
 
-    def _wanted(self) -> Wanted:
-        return wanted_base(self._config, self._topic, self._schema, self._starts(), self._epochs())
+    def _recreate(self, table: TopicTable) -> list[str]:
+        """A base table takes its dead letters with it: rows that did not fit it may fit the next one.
 
-    def _starts(self) -> dict[int, int]:
-        return {partition: extent.start for partition, extent in self._extents.items()}
+        They go first. With a new base table beside old dead letters, rows could be in neither.
+        """
+        if table.role == "base":
+            begins = _places(self._seen.starts)
+            (letters,) = (each for each in self._seen.tables if each.role == "dead-letter")
+            return [
+                *self._retire(letters),
+                *self._retire(table),
+                f"The pipeline makes {table.name} anew, with what the log has{f': from {begins} on' if begins else ''}.",
+            ]
+        when = "with the next row that does not fit" if table.role == "dead-letter" else "as its settings say"
+        return [*self._retire(table), f"The pipeline makes {table.name} anew, {when}."]
 
-    def _epochs(self) -> dict[int, str]:
-        return {partition: extent.epoch for partition, extent in self._extents.items() if extent.epoch}
+    def _retire(self, table: TopicTable) -> list[str]:
+        check = self._seen.check(table)
+        if check.table is not None and not check.is_claimed and table.role == "dead-letter":
+            # Not ours to move; the pipeline stops at it should it need the name.
+            return []
+        aside = retire(self._lake, self._seen.store, check)
+        return [f"{table.name} with its rows is called {dotted(aside)} now."] if aside else []
+
+    def _load(self, table: TopicTable) -> Table:
+        return self._lake.load(table.identifier)
 
 
-def _offsets(table: Table) -> str:
-    offsets = TableState.of(table).offsets
+def _is_open(decision: Decision, table: TopicTable, problem: Problem | None) -> bool:
+    """Whether the decision can be made about this table.
+
+    A dead-letter or derived table can be made anew at any time: what stops a mover at it is not always to be seen.
+    """
+    if problem is not None and decision in problem.decisions:
+        return True
+    if decision == "recreate":
+        return table.role != "base"
+    return decision == "dead-letter" and table.role == "base"
+
+
+def _useless(decision: Decision, about: str, problems: list[Problem]) -> IcebergError:
+    why = " ".join(str(problem.error) for problem in problems)
+    return IcebergError(f"--{decision} does not help {about}: {why or 'nothing stops it that can be seen.'}")
+
+
+def _goes_on(table: Table) -> str:
+    places = _places(TableState.of(table).offsets)
+    return f"it goes on at {places}" if places else "it goes on"
+
+
+def _places(offsets: Mapping[int, int]) -> str:
     return ", ".join(f"offset {offset} of partition {partition}" for partition, offset in sorted(offsets.items()))

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
@@ -16,8 +17,6 @@ from frazil.lake.catalog import Lake
 from frazil.log.store import open_store
 from frazil.log.topics import list_topics
 from frazil.log.world import World
-from frazil.maintain.metrics import MaintenanceMetrics
-from frazil.maintain.schedule import Scheduler
 from frazil.ops.breaker import BreakerCollector, CircuitBreaker
 from frazil.ops.health import HEALTHY, Health
 from frazil.ops.retry import backoff_of
@@ -39,10 +38,24 @@ DISCOVERY_SECONDS = 2.0
 """How often new topics are looked for."""
 
 
+class Maintenance(Protocol):
+    """What keeps the tables in order while they are filled."""
+
+    def run(self, stopping: threading.Event) -> None: ...
+
+    def health(self) -> Health: ...
+
+
 class Pipeline:
     """Belongs to the thread that runs it; `health` may be asked from any."""
 
-    def __init__(self, config: Config, registry: CollectorRegistry, world: World | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        registry: CollectorRegistry,
+        schedule: Callable[[Tools, SparkSession], Maintenance],
+        world: World | None = None,
+    ) -> None:
         self._config = config
         self._world = world or World()
         breaker = config.pipeline.breaker
@@ -50,8 +63,8 @@ class Pipeline:
         self._store_breaker = CircuitBreaker("store", breaker, self._world.clock, about=StorageError)
         registry.register(BreakerCollector((self._catalog_breaker, self._store_breaker)))
         self._metrics = PipelineMetrics(registry)
-        self._maintenance_metrics = MaintenanceMetrics(registry)
-        self._scheduler: Scheduler | None = None
+        self._schedule = schedule
+        self._maintenance: Maintenance | None = None
         self._movers: dict[tuple[str, str], Mover] = {}
         self._topics: set[str] = set()
         self._refused: dict[str, FrazilError] = {}
@@ -105,8 +118,8 @@ class Pipeline:
 
     def health(self) -> dict[str, Health]:
         found = {breaker.name: breaker.health() for breaker in (self._catalog_breaker, self._store_breaker)}
-        if self._scheduler is not None:
-            found["maintenance"] = self._scheduler.health()
+        if self._maintenance is not None:
+            found["maintenance"] = self._maintenance.health()
         if self._problem is not None:
             return found | {"pipeline": Health("unhealthy", str(self._problem))}
         if self._starting is not None:
@@ -188,8 +201,8 @@ class Pipeline:
 
     def _maintain(self, tools: Tools, spark: SparkSession) -> None:
         if self._config.maintenance.enabled:
-            self._scheduler = Scheduler.of(tools, spark, self._maintenance_metrics)
-            self._scheduler.run(self._stopping)
+            self._maintenance = self._schedule(tools, spark)
+            self._maintenance.run(self._stopping)
 
     def _keep_house(self, tools: Tools) -> None:
         leftovers, lag = Leftovers(tools), Lag(tools)

@@ -19,6 +19,8 @@ from pyspark.logger import PySparkLogger
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError
+from frazil.maintain.metrics import MaintenanceMetrics
+from frazil.maintain.schedule import Scheduler
 from frazil.ops.health import Health
 from frazil.ops.logging import setup_logging
 from frazil.pipeline.pipeline import Pipeline
@@ -52,7 +54,8 @@ def main() -> NoReturn:
 
 def run(config: Config) -> None:
     registry = CollectorRegistry()
-    pipeline = Pipeline(config, registry)
+    maintenance = MaintenanceMetrics(registry)
+    pipeline = Pipeline(config, registry, lambda tools, spark: Scheduler.of(tools, spark, maintenance))
     signal.signal(signal.SIGTERM, lambda *_: pipeline.stop())
     threading.Thread(target=_watch_parent, args=(pipeline,), name="parent", daemon=True).start()
     ended = threading.Event()

@@ -170,9 +170,9 @@ class TopicRows:
         complete = self._complete(look, partition)
         if self.mode != "log" and division.table.rows and division.table.start < complete:
             raise SegmentsGone(
-                f"{self.topic}/{partition}: from offset {division.table.start} on, rows were taken away by the table's "
-                f"retention before they were read; from {complete} on all are there. Begin anew from there, or read "
-                f"what is left without naming an offset."
+                f"{self.topic}/{partition}: rows after offset {division.table.start} were taken away by the table's "
+                f"retention before they were read here; from {complete} on all are there. Begin anew from there, or "
+                f"read what is left without naming an offset."
             )
         return division
 

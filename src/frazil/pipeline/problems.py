@@ -1,0 +1,131 @@
+"""What stops a topic, table by table, as far as its tables and its log tell. Looking changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from frazil.config.model import Config
+from frazil.errors import (
+    CatalogRefused,
+    EpochChanged,
+    FrazilError,
+    OffsetsAhead,
+    SchemaEvolution,
+    SegmentsGone,
+    StorageError,
+    TableDropped,
+    TableReplaced,
+    TableRolledBack,
+    TopicNotFound,
+)
+from frazil.lake.adoption import check_adoption
+from frazil.lake.catalog import Identifier, Lake, dotted
+from frazil.lake.evolution import plan_following
+from frazil.lake.offsets import TableState, check_history
+from frazil.lake.rows.agreement import check_against_log
+from frazil.lake.rows.extents import Extents
+from frazil.lake.standing import Check, Standing, check_table
+from frazil.lake.tables import Role, base_identifier, dead_letter_identifier, derived_identifier
+from frazil.log.store import ObjectStore
+from frazil.log.topics import TopicSchemas
+
+Decision = Literal["accept-schema", "dead-letter", "replay", "accept", "recreate"]
+
+_OFFERED: dict[type[FrazilError], dict[Role, tuple[Decision, ...]]] = {
+    TableDropped: {"base": ("recreate",), "dead-letter": ("recreate",), "derived": ("recreate",)},
+    TableReplaced: {"base": ("accept",), "dead-letter": ("accept",), "derived": ("accept",)},
+    TableRolledBack: {"base": ("replay", "accept"), "dead-letter": ("accept",), "derived": ("replay", "accept")},
+    EpochChanged: {"base": ("accept", "recreate"), "dead-letter": ("recreate",), "derived": ("accept", "recreate")},
+    OffsetsAhead: {"base": ("recreate",), "dead-letter": ("recreate",), "derived": ("accept", "recreate")},
+    SegmentsGone: {"base": ("accept",)},
+    SchemaEvolution: {"base": ("accept-schema", "dead-letter")},
+}
+"""What can be decided about a problem of a table, by its role."""
+
+
+@dataclass(frozen=True)
+class TopicTable:
+    """A table that a topic has, or has by its settings."""
+
+    identifier: Identifier
+    role: Role
+
+    @property
+    def name(self) -> str:
+        return dotted(self.identifier)
+
+
+@dataclass(frozen=True)
+class Problem:
+    table: TopicTable
+    error: FrazilError
+    decisions: tuple[Decision, ...]
+    """What helps."""
+
+
+class Examination:
+    """A topic as its log is now; tables are looked at when they are asked about."""
+
+    def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
+        self.config = config
+        self.lake = lake
+        self.store = store
+        self.topic = topic
+        newest = TopicSchemas(store, topic).latest()
+        if newest is None:
+            raise TopicNotFound(f"Topic {topic!r} has no schema in {store.url}.")
+        self.schema = newest.schema
+        self.extents = Extents(store, topic, config.data_dir).look(tail=False)
+
+    @property
+    def tables(self) -> tuple[TopicTable, ...]:
+        derived = sorted(self.config.topic(self.topic).derived)
+        return (
+            TopicTable(base_identifier(self.config, self.topic), "base"),
+            TopicTable(dead_letter_identifier(self.config, self.topic), "dead-letter"),
+            *(TopicTable(derived_identifier(self.config, self.topic, name), "derived") for name in derived),
+        )
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """Of the log."""
+        return {partition: extent.start for partition, extent in self.extents.items()}
+
+    @property
+    def epochs(self) -> dict[int, str]:
+        return {partition: extent.epoch for partition, extent in self.extents.items() if extent.epoch}
+
+    def check(self, table: TopicTable) -> Check:
+        return check_table(self.lake, self.store, self.topic, table.identifier, table.role)
+
+    def problems(self) -> list[Problem]:
+        found = (self.problem(table) for table in self.tables)
+        return [problem for problem in found if problem is not None]
+
+    def problem(self, table: TopicTable) -> Problem | None:
+        """Why a person has to decide about this table, if one has."""
+        try:
+            self._look(table)
+        except (CatalogRefused, StorageError):
+            raise
+        except FrazilError as error:
+            if error.retryable:
+                raise
+            return Problem(table, error, _OFFERED.get(type(error), {}).get(table.role, ()))
+        return None
+
+    def _look(self, table: TopicTable) -> None:
+        check = self.check(table)
+        if check.standing is Standing.ABSENT:
+            return
+        adopting = table.role == "base" and self.config.topic(self.topic).table.adopt
+        if check.table is not None and check.standing is Standing.FOREIGN and check.is_unclaimed and adopting:
+            check_adoption(check.table, self.topic, self.schema)
+            return
+        if check.table is None or check.standing is not Standing.FINE:
+            raise check.error()
+        check_history(check.table)
+        check_against_log(TableState.of(check.table), self.extents)
+        if table.role == "base":
+            plan_following(check.table, self.schema)
