@@ -1,4 +1,4 @@
-"""`frazil topics list`, `frazil topics describe` and `frazil topics resume`."""
+"""`frazil topics list` and `frazil topics describe`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from cyclopts import App, Parameter
 
 from frazil.cli.context import GivenContext
 from frazil.cli.naming import existing_topic, reading
-from frazil.cli.output import Format, count, print_json, print_table
-from frazil.errors import ConfigError
+from frazil.cli.output import Format, print_json, print_table
+from frazil.cli.resume import resume
+from frazil.cli.tables import print_tables, tables_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from frazil.config.model import Config
     from frazil.log.check.inspection import PartitionShown
     from frazil.log.log import Log
 
 app = App(name="topics")
+app.command(resume)
 
 Output = Annotated[Format, Parameter(help="How to print it.")]
 
@@ -62,7 +63,8 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
         partitions = _partitions(log, topic)
         history = _history(log, topic)
         settings = _settings(log, topic)
-    table = _table(config, topic)
+        sealed = {each.partition: each.sealed_end or 0 for each in partitions}
+        tables = tables_of(config, log.store, topic, sealed)
     if output == "json":
         print_json(
             {
@@ -70,7 +72,7 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
                 "settings": settings,
                 "schemas": [{"version": version, "columns": _columns(schema)} for version, schema in history],
                 "partitions": [_partition(each) for each in partitions],
-                "table": table,
+                "tables": tables,
             }
         )
         return
@@ -99,85 +101,7 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
             for each in partitions
         ],
     )
-    _print_table(table, partitions)
-
-
-def _table(config: Config, topic: str) -> dict[str, Any]:
-    """What the catalog says of the topic's table."""
-    from frazil.errors import FrazilError
-    from frazil.lake.catalog import Lake, dotted
-    from frazil.lake.offsets import TableState, summary_of
-    from frazil.lake.tables import base_identifier, find_table
-
-    identifier = base_identifier(config, topic)
-    told: dict[str, Any] = {"name": dotted(identifier)}
-    try:
-        table = find_table(Lake(config), identifier)
-        if table is None:
-            return told | {"problem": "not made yet; the pipeline does that"}
-        snapshot = table.current_snapshot()
-        summary = summary_of(snapshot) if snapshot else {}
-        return told | {
-            "committed_offsets": dict(TableState.of(table).offsets),
-            "rows": int(summary.get("total-records", 0)),
-            "files": int(summary.get("total-data-files", 0)),
-            "bytes": int(summary.get("total-files-size", 0)),
-            "location": table.location(),
-        }
-    except FrazilError as error:
-        return told | {"problem": str(error)}
-
-
-def _print_table(table: dict[str, Any], partitions: list[PartitionShown]) -> None:
-    if "problem" in table:
-        print(f"\ntable {table['name']}: {table['problem']}")
-        return
-    committed = table["committed_offsets"]
-    behind = sum((each.sealed_end or 0) - committed.get(each.partition, 0) for each in partitions)
-    print(
-        f"\ntable {table['name']}: {count(table['rows'], 'row')} in {count(table['files'], 'file')}, "
-        f"{table['bytes']:,} bytes, {count(behind, 'sealed record')} behind the log\n  {table['location']}"
-    )
-
-
-@app.command
-def resume(
-    topic: str,
-    /,
-    *,
-    accept_schema: Annotated[
-        bool, Parameter(negative=(), help="Put columns aside that do not fit the topic.")
-    ] = False,
-    dead_letter: Annotated[
-        bool, Parameter(negative=(), help="Send rows that do not fit to the dead letters.")
-    ] = False,
-    replay: Annotated[bool, Parameter(negative=(), help="Move again what a rollback took away.")] = False,
-    accept: Annotated[bool, Parameter(negative=(), help="Go on with the table as it is.")] = False,
-    recreate: Annotated[bool, Parameter(negative=(), help="Make a table anew that was dropped.")] = False,
-    context: GivenContext,
-) -> None:
-    """Decide what happens to a topic whose pipeline stopped; without a decision, say why it did."""
-    from frazil.lake.catalog import Lake
-    from frazil.pipeline.decisions import Decision, Topic
-
-    config = context.load().config
-    options: dict[Decision, bool] = {
-        "accept-schema": accept_schema,
-        "dead-letter": dead_letter,
-        "replay": replay,
-        "accept": accept,
-        "recreate": recreate,
-    }
-    decisions = [decision for decision, wanted in options.items() if wanted]
-    if len(decisions) > 1:
-        raise ConfigError(f"One decision at a time, not {' and '.join(f'--{each}' for each in decisions)}.")
-    with reading(config) as log:
-        existing_topic(log, topic)
-        about = Topic(config, Lake(config), log.store, topic)
-        if decisions:
-            print(about.decide(decisions[0]))
-        problem = about.problem()
-    print(f"{topic} can go on." if problem is None else f"{topic} is stopped: {problem}")
+    print_tables(tables)
 
 
 def _partitions(log: Log, topic: str) -> list[PartitionShown]:

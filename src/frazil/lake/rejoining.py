@@ -1,8 +1,8 @@
 """What a person can decide about a table whose log is not what it was: replaced, cut short, or trimmed too far.
 
-Rows are kept, and nothing is moved twice. A base table never goes back: where a row came from is how dead letters,
-readers and derived tables find it, so no two rows of it may say the same partition and offset. A derived table is read
-by nobody here, so it can begin with a new life of the log where that begins.
+Rows are kept, and nothing is moved twice. A base table never goes back: dead letters, readers and derived tables find
+its rows by partition and offset, so no two may have the same. Nobody reads a derived table here, so it can begin with
+a new life of the log where that begins.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from frazil.lake.rows.extents import NOTHING, Extent
 class Rejoined(NamedTuple):
     table: Table
     missing: tuple[str, ...]
-    """What of the log the table does not get, in words."""
+    """What of the log the table does not get, in sentences."""
 
 
 def rejoin_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> Rejoined:
@@ -51,13 +51,13 @@ def rejoin_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> Rejoi
             place = max(offset, extent.start)
             if max(shared, extent.start) < offset:
                 missing.append(
-                    f"what the log has from offset {max(shared, extent.start)} up to {offset} of partition "
-                    f"{partition} is not moved, as the table has other rows there"
+                    f"What the log has from offset {max(shared, extent.start)} up to {offset} of partition "
+                    f"{partition} is not moved, as the table has other rows there."
                 )
             if offset < extent.start:
                 missing.append(
-                    f"what was from offset {offset} up to {extent.start} of partition {partition} is in the log no "
-                    f"more and stays missing"
+                    f"What was from offset {offset} up to {extent.start} of partition {partition} is in the log no "
+                    f"more and stays missing."
                 )
         offsets[partition] = place
         if place > 0 and extent.epochs is not None:

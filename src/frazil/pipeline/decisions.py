@@ -99,7 +99,7 @@ class Topic:
             done = accept_table_state(self._lake, check.table)
             return [f"{table.name} is taken as it is; {_goes_on(done)}."]
         done, missing = rejoin_log(self._lake, check.table, self._seen.extents)
-        return [f"{table.name} keeps its rows; {_goes_on(done)}.", *(f"{text.capitalize()}." for text in missing)]
+        return [f"{table.name} keeps its rows; {_goes_on(done)}.", *missing]
 
     def _recreate(self, table: TopicTable) -> list[str]:
         """A base table takes its dead letters with it: rows that did not fit it may fit the next one.
@@ -107,12 +107,12 @@ class Topic:
         They go first. With a new base table beside old dead letters, rows could be in neither.
         """
         if table.role == "base":
-            begins = _places(self._seen.starts)
+            begins = f": from {_places(self._seen.starts)} on" if self._seen.starts else ""
             (letters,) = (each for each in self._seen.tables if each.role == "dead-letter")
             return [
                 *self._retire(letters),
                 *self._retire(table),
-                f"The pipeline makes {table.name} anew, with what the log has{f': from {begins} on' if begins else ''}.",
+                f"The pipeline makes {table.name} anew, with what the log has{begins}.",
             ]
         when = "with the next row that does not fit" if table.role == "dead-letter" else "as its settings say"
         return [*self._retire(table), f"The pipeline makes {table.name} anew, {when}."]

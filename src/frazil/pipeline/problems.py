@@ -112,8 +112,14 @@ class Examination:
         except FrazilError as error:
             if error.retryable:
                 raise
-            return Problem(table, error, _OFFERED.get(type(error), {}).get(table.role, ()))
+            return Problem(table, error, self._offered(table, error))
         return None
+
+    def _offered(self, table: TopicTable, error: FrazilError) -> tuple[Decision, ...]:
+        if isinstance(error, TableReplaced) and table.role != "base" and not self.check(table).is_claimed:
+            # Only a base table can be adopted.
+            return ()
+        return _OFFERED.get(type(error), {}).get(table.role, ())
 
     def _look(self, table: TopicTable) -> None:
         check = self.check(table)

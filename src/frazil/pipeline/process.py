@@ -52,10 +52,15 @@ def main() -> NoReturn:
     os._exit(code)
 
 
+def build_pipeline(config: Config, registry: CollectorRegistry) -> Pipeline:
+    """The pipeline with its maintenance."""
+    maintenance = MaintenanceMetrics(registry)
+    return Pipeline(config, registry, lambda tools, spark: Scheduler.of(tools, spark, maintenance))
+
+
 def run(config: Config) -> None:
     registry = CollectorRegistry()
-    maintenance = MaintenanceMetrics(registry)
-    pipeline = Pipeline(config, registry, lambda tools, spark: Scheduler.of(tools, spark, maintenance))
+    pipeline = build_pipeline(config, registry)
     signal.signal(signal.SIGTERM, lambda *_: pipeline.stop())
     threading.Thread(target=_watch_parent, args=(pipeline,), name="parent", daemon=True).start()
     ended = threading.Event()

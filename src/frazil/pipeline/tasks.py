@@ -141,7 +141,9 @@ class _Move:
             raise DeadLetterMissing(
                 f"{self._job.place.topic}/{partition}: the record at offset {offset} does not fit the table "
                 f"({error}), but the dead-letter table, which has decided up to {decided}, took it as fitting. "
-                f"Something changed between two tries: look at the table's schema."
+                f"Something changed between two tries: look at the table's schema. `frazil topics resume "
+                f"{self._job.place.topic} --recreate --table NAME`, with the name of the dead-letter table, puts that "
+                f"aside and decides again."
             )
         if self._dead is None:
             self._report.misfits(len(fresh), error)

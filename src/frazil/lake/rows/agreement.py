@@ -34,8 +34,8 @@ def check_against_log(state: TableState, extents: Mapping[int, Extent]) -> None:
         if offset < extent.start and state.role == "base":
             raise SegmentsGone(
                 f"{where}: table {state.name} needs offset {offset} next, but the log starts at {extent.start}. "
-                f"Restore the segments, or decide: {_command(state, 'accept')} goes on at {extent.start} without what is "
-                f"missing."
+                f"Restore the segments, or decide: {_command(state, 'accept')} goes on at {extent.start} without "
+                f"what is missing."
             )
 
 
