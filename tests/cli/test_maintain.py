@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from frazil.lake.catalog import Lake
+from frazil.lake.markers import mark
 from frazil.lake.offsets import history_offsets
+from frazil.log.store import open_store
 from tests.cli.support import FRAZIL, environment, frazil
 from tests.lake.commits import NAME, live_files, make_lake, make_table, read_rows, span
 from tests.maintain.support import HOUR, move, stray
@@ -102,3 +104,21 @@ def test_a_failure_is_exit_3_with_its_reason(tmp_path: Path, lake: Lake) -> None
     assert done.returncode == 3
     assert "this Frazil knows versions up to 1" in done.stderr
     assert "failed" in done.stdout
+
+
+def test_a_base_table_that_is_gone_for_good_is_let_go_of(tmp_path: Path, lake: Lake) -> None:
+    gone = ("frazil", "events_of_old")
+    store = open_store(lake.config.store, lake.config.data_dir)
+    mark(store, "events", gone, make_table(lake, {0: 0}, gone), "base")
+    lake.catalog.drop_table(gone)
+    told = frazil(tmp_path, "maintain", "trim", "events")
+    assert "frazil maintain trim events --release frazil.events_of_old" in told.stdout
+    unclear = frazil(tmp_path, "maintain", "trim", "--release", "frazil.events_of_old")
+    assert unclear.returncode == 1
+    assert "name the one topic" in unclear.stderr
+    wrong = frazil(tmp_path, "maintain", "trim", "events", "--release", "frazil.evnets")
+    assert wrong.returncode == 1
+    assert "It is for: frazil.events_of_old" in wrong.stderr
+    done = frazil(tmp_path, "maintain", "trim", "events", "--release", "frazil.events_of_old")
+    assert done.returncode == 0, done.stderr
+    assert "--release" not in done.stdout

@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 from frazil.lake.catalog import Lake
-from frazil.lake.opening import open_base_table, recreate_table, wanted_base
+from frazil.lake.opening import open_base_table
+from frazil.lake.standing import check_table
+from frazil.lake.succession import retire
+from frazil.lake.tables import base_identifier
 from frazil.log.store import open_store
 from tests.lake.support import EPOCH, TOPIC, TOPIC_SCHEMA, local_config, nessie_config
 from tests.servers.shared import NessieServer, S3Server
@@ -24,9 +27,8 @@ def main(recreate: bool, folder: str, *servers: str) -> None:
     lake = Lake(config)
     store = open_store(config.store, config.data_dir)
     if recreate:
-        recreate_table(lake, store, wanted_base(config, TOPIC, TOPIC_SCHEMA, {0: 7}, {0: EPOCH}))
-    else:
-        open_base_table(lake, store, config, TOPIC, TOPIC_SCHEMA, {0: 7}, {0: EPOCH})
+        retire(lake, store, check_table(lake, store, TOPIC, base_identifier(config, TOPIC)))
+    open_base_table(lake, store, config, TOPIC, TOPIC_SCHEMA, {0: 7}, {0: EPOCH})
 
 
 if __name__ == "__main__":

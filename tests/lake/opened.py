@@ -7,9 +7,10 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.lake.catalog import Lake
-from frazil.lake.opening import accept_table, open_base_table, recreate_table, wanted_base
+from frazil.lake.opening import accept_table, open_base_table
 from frazil.lake.schema import target_schema
-from frazil.lake.standing import Standing, check_table
+from frazil.lake.standing import Check, Standing, check_table
+from frazil.lake.succession import retire
 from frazil.lake.tables import base_identifier
 from frazil.log.store import ObjectStore, open_store
 from tests.lake.support import EPOCH, TOPIC, TOPIC_SCHEMA
@@ -30,15 +31,17 @@ class Opened:
         return open_base_table(self.lake, self.store, self.config, TOPIC, schema, {0: start}, {0: EPOCH})
 
     def recreate(self) -> Table:
-        wanted = wanted_base(self.config, TOPIC, TOPIC_SCHEMA, {0: 7}, {0: EPOCH})
-        return recreate_table(self.lake, self.store, wanted)
+        retire(self.lake, self.store, self.check())
+        return self.open()
 
     def accept(self) -> Table:
-        wanted = wanted_base(self.config, TOPIC, TOPIC_SCHEMA, {0: 7}, {0: EPOCH})
-        return accept_table(self.lake, self.store, wanted, TOPIC_SCHEMA)
+        return accept_table(self.lake, self.store, self.check(), TOPIC_SCHEMA, {0: 7}, {0: EPOCH})
 
     def standing(self) -> Standing:
-        return check_table(self.lake, self.store, TOPIC, self.identifier).standing
+        return self.check().standing
+
+    def check(self) -> Check:
+        return check_table(self.lake, self.store, TOPIC, self.identifier)
 
     def make_foreign(self, schema: pa.Schema = TOPIC_SCHEMA, **properties: str) -> Table:
         self.lake.ensure_namespace(self.identifier[:-1])

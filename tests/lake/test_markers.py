@@ -9,7 +9,7 @@ import pytest
 
 from frazil.errors import LogCorrupted
 from frazil.lake.catalog import Lake
-from frazil.lake.markers import mark, markers, newest_marker
+from frazil.lake.markers import forget, mark, markers, newest_marker
 from frazil.log.store import ObjectStore
 from tests.lake.support import TOPIC, local_config, make_base_table
 
@@ -35,6 +35,22 @@ def test_the_newest_of_a_table_counts(local_store: ObjectStore, tmp_path: Path) 
         assert newest
         assert newest.uuid == table.metadata.table_uuid
     assert len(markers(local_store, TOPIC, name)) == 3
+
+
+def test_a_table_that_is_done_with(local_store: ObjectStore, tmp_path: Path) -> None:
+    first, second = (make_base_table(Lake(local_config(tmp_path)), topic) for topic in ("a", "b"))
+    name = ("frazil", "a")
+    mark(local_store, TOPIC, name, first, "base")
+    known = newest_marker(local_store, TOPIC, name)
+    assert known
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: forget(local_store, TOPIC, known), range(4)))
+    assert [marker.uuid for marker in markers(local_store, TOPIC)] == [first.metadata.table_uuid, None]
+    mark(local_store, TOPIC, name, second, "base")
+    forget(local_store, TOPIC, known)
+    newest = newest_marker(local_store, TOPIC, name)
+    assert newest
+    assert newest.uuid == second.metadata.table_uuid, "another has its place, which nobody was done with"
 
 
 def test_a_marker_that_cannot_be_read(local_store: ObjectStore) -> None:

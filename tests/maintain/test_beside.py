@@ -81,7 +81,7 @@ def run(folder: Path, spark_for: SparkFor, seed: int, batches: int) -> None:
 
 
 def test_all_maintenance_beside_a_writer_and_a_reader(tmp_path: Path, spark_for: SparkFor, seed: int) -> None:
-    run(tmp_path, spark_for, seed, 60)
+    run(tmp_path, spark_for, seed, 20)
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,8 +17,9 @@ from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.operations import perform
 from frazil.maintain.orphans import OrphanRemoval
 from frazil.maintain.targets import find_targets
-from tests.lake.commits import read_rows, span
+from tests.lake.commits import read_rows, span, write_attempt
 from tests.lake.support import make_base_table, nessie_config
+from tests.log.support import ManualClock
 from tests.maintain.support import SparkFor, make_shop, move
 from tests.servers.shared import NessieServer, S3Server
 
@@ -38,11 +40,38 @@ def test_tables_are_compacted_and_the_rest_is_left_to_the_catalog(
     move(lake, 6, name=name)
     report = perform(shop, ManifestRewrite(ManifestsConfig(min_input_manifests=4)), target)
     assert report.outcome == "done", report.work.note
+    never_committed = write_attempt(lake.load(name), (0, 120, 130))
+    clock = ManualClock()
+    clock.ms = int(time.time() * 1000) + 100 * 3_600_000
     for operation in (Expiry(ExpiryConfig(keep_last=1, max_snapshots=1)), OrphanRemoval(OrphansConfig())):
-        report = perform(make_shop(lake), operation, target)
+        report = perform(make_shop(lake, clock=clock), operation, target)
         assert report.outcome == "skipped"
         assert "garbage collection" in report.work.note
+    # Six that were compacted, which older states of the catalog need, and one that nobody needs: who could tell?
+    assert "7 old data files" in report.work.note
+    assert lake.load(name).io.new_input(never_committed.files[0].file_path).exists()
     table = lake.load(name)
     check_history(table)
     assert TableState.of(table).offsets == {0: 120}
     assert read_rows(lake, name) == span(0, 0, 120)
+
+
+def test_names_of_unfinished_tables_go_here_too(
+    tmp_path: Path, nessie: NessieServer, s3_server: S3Server, namespace: str
+) -> None:
+    config = nessie_config(tmp_path, nessie, s3_server, namespace)
+    lake = Lake(config)
+    table = make_base_table(lake, "events", pa.schema([pa.field("text", pa.string())]))
+    name = base_identifier(config, "events")
+    unfinished = (*name[:-1], "events__new_123")
+    lake.catalog.create_table(
+        unfinished, table.schema(), location=table.metadata.location, properties={"frazil.topic": "events"}
+    )
+    clock = ManualClock()
+    clock.ms = int(time.time() * 1000) + 25 * 3_600_000
+    (target,) = find_targets(lake, config)
+    report = perform(make_shop(lake, clock=clock), OrphanRemoval(OrphansConfig()), target)
+    assert report.outcome == "done"
+    assert report.work.note.startswith("1 names of unfinished tables are gone; the catalog does its own")
+    assert [tuple(each) for each in lake.catalog.list_tables(name[:-1])] == [name]
+    assert read_rows(lake, name) == []

@@ -137,3 +137,26 @@ def test_expiry_and_orphan_removal_on_s3(tmp_path: Path, s3_server: S3Server, s3
     assert remove(lake, clock=clock).outcome == "done"
     assert remove(lake, clock=clock).outcome == "nothing"
     assert read_rows(lake) == span(0, 0, 50)
+
+
+def test_names_of_tables_that_nobody_will_finish_are_dropped_and_their_files_stay(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    table = move(lake, 1)
+    for name, owner in (("events__new_1", "events"), ("events__new_2", "somebody"), ("eventsx__new_1", "events")):
+        location = str(tmp_path / name)
+        properties = {"frazil.topic": owner}
+        lake.catalog.create_table((*NAME[:-1], name), table.schema(), location=location, properties=properties)
+    left = lake.load((*NAME[:-1], "events__new_1")).metadata_location
+    clock = ManualClock()
+    clock.ms = int(time.time() * 1000)
+    assert remove(lake, clock=clock).outcome == "nothing", "its creator may be at it"
+    clock.advance(25 * HOUR)
+    planned = remove(lake, dry_run=True, clock=clock)
+    assert (planned.outcome, planned.work.items) == ("would", ("the name frazil.events__new_1",))
+    report = remove(lake, clock=clock)
+    assert (report.outcome, report.work.note) == ("done", "1 names of unfinished tables are gone")
+    names = {each[-1] for each in lake.catalog.list_tables(NAME[:-1])}
+    assert names == {"events", "events__new_2", "eventsx__new_1"}
+    assert Path(place(left)).exists()
+    assert remove(lake, clock=clock).outcome == "nothing"

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
-from frazil.config.model import Config
+from frazil.config.model import Config, TableLayoutConfig
+from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.catalog import Lake
-from frazil.lake.columns import OFFSET
-from frazil.lake.offsets import check_history
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.commit import commit_add_files
+from frazil.lake.completeness import complete_from
+from frazil.lake.datafiles import DataFileWriter
+from frazil.lake.markers import mark
+from frazil.lake.misfits import Misfits, dead_letter_batch
+from frazil.lake.offsets import TableState, check_history
+from frazil.lake.outcomes import Committed
+from frazil.lake.ranges import Range
+from frazil.lake.schema import dead_letter_schema, derived_schema, target_schema
+from frazil.lake.tables import Role, create_table
+from frazil.log.store import open_store
 from frazil.maintain.operations import perform
 from frazil.maintain.report import Report
 from frazil.maintain.retention import Retention
-from tests.lake.commits import live_files
+from frazil.maintain.targets import Target
+from tests.lake.commits import NOW_MS, live_files, roll_back
 from tests.log.support import ManualClock
 from tests.maintain.support import (
     DAILY,
+    DAILY_SCHEMA,
     DAY_MICROS,
     DAYS,
     SparkFor,
@@ -34,15 +49,58 @@ if TYPE_CHECKING:
 TODAY = 20_010
 
 
-def lake_of(folder: Path, **table: Any) -> Lake:
+def lake_of(folder: Path, derived: dict[str, Any] | None = None, **table: Any) -> Lake:
     table = {"retention_days": 5, "retention_column": "ts", **table}
-    return Lake(Config.model_validate({"data_dir": folder, "topics": {"daily": {"table": table}}}))
+    topic = {"table": table, "derived": derived or {}}
+    return Lake(Config.model_validate({"data_dir": folder, "topics": {"daily": topic}}))
 
 
-def drop(lake: Lake, *, spark: SparkSession | None = None, dry_run: bool = False, day: float = TODAY) -> Report:
+def drop(
+    lake: Lake,
+    *,
+    spark: SparkSession | None = None,
+    dry_run: bool = False,
+    day: float = TODAY,
+    target: Target = DAYS,
+) -> Report:
     clock = ManualClock()
     clock.ms = int(day * 86_400_000)
-    return perform(make_shop(lake, spark=spark, clock=clock), Retention(), DAYS, dry_run)
+    return perform(make_shop(lake, spark=spark, clock=clock), Retention(), target, dry_run)
+
+
+def make_beside(lake: Lake, name: str, role: Role, offset: int) -> Target:
+    """A table of the same topic that has come so far."""
+    schema = dead_letter_schema() if role == "dead-letter" else derived_schema(DAILY_SCHEMA, "")
+    identifier = ("frazil", name)
+    layout = TableLayoutConfig()
+    create_table(lake, identifier, schema, topic="daily", role=role, layout=layout, offsets={0: offset}, epochs={})
+    return Target(identifier, "daily", role)
+
+
+def append(lake: Lake, target: Target, rows: pa.RecordBatch) -> None:
+    """One more file, whatever its offsets."""
+    table = lake.load(target.identifier)
+    folder = attempt_folder(table.metadata.location, new_attempt(NOW_MS, random.Random()))
+    writer = DataFileWriter(table.io, table.metadata, folder, 0)
+    writer.write(rows)
+    with table.transaction() as change, change.update_snapshot().fast_append() as appending:
+        for file in writer.close():
+            appending.append_data_file(file)
+
+
+def go_on(lake: Lake, target: Target, offset: int) -> None:
+    """Move a table's offset, as a batch without rows does."""
+    table = lake.load(target.identifier)
+    state = TableState.of(table)
+    moved = Attempt(
+        id=new_attempt(NOW_MS, random.Random()),
+        ranges=(Range(0, state.offsets[0], offset, ""),),
+        files=(),
+        table_uuid=state.uuid,
+        schema_id=state.schema_id,
+        spec_id=state.spec_id,
+    )
+    assert isinstance(commit_add_files(lake, table, moved, clock=lambda: NOW_MS), Committed)
 
 
 def offsets(lake: Lake) -> list[int]:
@@ -132,3 +190,137 @@ def test_somebody_elses_commit_in_between_means_later(tmp_path: Path) -> None:
     assert drop(lake).outcome == "done"
     assert offsets(lake) == list(range(5, 15))
     assert len(live_files(lake.load(DAILY))) == 2
+
+
+LOUD = {"loud": {"sql": "SELECT id FROM batch"}}
+
+
+def test_rows_wait_for_a_derived_table_that_has_not_read_them(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, derived=LOUD)
+    make_daily(lake)
+    append_days(lake, [TODAY - 8, TODAY - 7, TODAY])
+    loud = make_beside(lake, "loud", "derived", 0)
+    report = drop(lake)
+    assert report.outcome == "skipped"
+    assert "frazil.loud (at 0 of partition 0, which goes to 15)" in report.work.note
+    assert offsets(lake) == list(range(15))
+    assert complete_from(lake.load(DAILY)) == {}
+    go_on(lake, loud, 7)
+    report = drop(lake)
+    assert (report.outcome, report.work.after.rows) == ("done", 10)
+    assert "1 files with such rows stay" in report.work.note
+    assert offsets(lake) == list(range(5, 15))
+    assert complete_from(lake.load(DAILY)) == {0: 5}
+    go_on(lake, loud, 15)
+    assert drop(lake).outcome == "done"
+    assert offsets(lake) == list(range(10, 15))
+    assert complete_from(lake.load(DAILY)) == {0: 10}
+
+
+def test_rows_wait_for_a_derived_table_that_was_rolled_back(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, derived=LOUD)
+    make_daily(lake)
+    append_days(lake, [TODAY - 8, TODAY - 7])
+    loud = make_beside(lake, "loud", "derived", 0)
+    born = lake.load(loud.identifier).metadata.current_snapshot_id
+    assert born is not None
+    go_on(lake, loud, 10)
+    roll_back(lake, born, loud.identifier)
+    report = drop(lake)
+    assert report.outcome == "skipped", "it may have to read them again"
+    assert "at 0 of partition 0" in report.work.note
+
+
+def test_rows_wait_for_a_derived_table_that_only_the_log_remembers(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    make_daily(lake)
+    append_days(lake, [TODAY - 8])
+    loud = make_beside(lake, "loud", "derived", 0)
+    assert drop(lake, dry_run=True).outcome == "would", "nobody knows that it is still fed"
+    store = open_store(lake.config.store, lake.config.data_dir)
+    mark(store, "daily", loud.identifier, lake.load(loud.identifier), "derived")
+    assert drop(lake).outcome == "skipped"
+    lake.catalog.drop_table(loud.identifier)
+    assert drop(lake).outcome == "done"
+    assert offsets(lake) == []
+
+
+def test_rows_of_a_mixed_file_wait_too(tmp_path: Path, spark_for: SparkFor) -> None:
+    lake = lake_of(tmp_path, derived=LOUD)
+    make_daily(lake, partition_by=[])
+    append_times(lake, [(TODAY - 10) * DAY_MICROS + hour * DAY_MICROS // 24 for hour in range(240)])
+    loud = make_beside(lake, "loud", "derived", 0)
+    assert drop(lake).outcome == "skipped"
+    go_on(lake, loud, 50)
+    spark = spark_for(lake.config)
+    assert drop(lake, spark=spark).outcome == "done"
+    assert offsets(lake) == list(range(50, 240))
+    assert complete_from(lake.load(DAILY)) == {0: 50}
+    # The file has rows that may go as far as its statistics tell, and none that may.
+    append_times(lake, [TODAY * DAY_MICROS])
+    assert drop(lake, spark=spark).outcome == "skipped"
+    go_on(lake, loud, 241)
+    assert drop(lake, spark=spark).outcome == "done"
+    assert offsets(lake) == list(range(120, 241))
+    assert complete_from(lake.load(DAILY)) == {0: 120}
+
+
+@pytest.mark.parametrize(("second", "outcome", "marked"), [(6, "done", {0: 72, 1: 6}), (5, "skipped", {})])
+def test_a_file_of_several_partitions_is_known_row_by_row(
+    tmp_path: Path, second: int, outcome: str, marked: dict[int, int]
+) -> None:
+    lake = lake_of(tmp_path)
+    create_table(
+        lake,
+        DAILY,
+        target_schema(DAILY_SCHEMA),
+        topic="daily",
+        role="base",
+        layout=TableLayoutConfig(),
+        offsets={0: 100, 1: second},
+        epochs={},
+    )
+    columns = {
+        "ts": pa.array([(TODAY - 9) * DAY_MICROS] * 5, pa.timestamp("us", "UTC")),
+        "id": pa.array(range(5), pa.int64()),
+        PARTITION: pa.array([0, 0, 1, 1, 1], pa.int32()),
+        OFFSET: pa.array([70, 71, 3, 4, 5], pa.int64()),
+    }
+    append(lake, DAYS, pa.RecordBatch.from_pydict(columns))
+    assert drop(lake).outcome == outcome
+    assert complete_from(lake.load(DAILY)) == marked
+
+
+def test_dead_letters_go_by_when_they_failed_and_not_before_the_base_table_is_past_them(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    make_daily(lake)
+    append_days(lake, [TODAY], rows=2)
+    letters = make_beside(lake, "daily__dead_letter", "dead-letter", 4)
+    for offset in (1, 3):
+        misfit = Misfits.of(pa.record_batch({"id": pa.array([offset])}), pa.array([offset]), {0: "bad"})
+        append(lake, letters, dead_letter_batch(misfit, "daily", 0, 1, (TODAY - 9) * 86_400_000))
+
+    def left() -> list[int]:
+        found: list[int] = lake.load(letters.identifier).scan().to_arrow()[OFFSET].to_pylist()
+        return found
+
+    assert drop(lake, target=letters, day=TODAY - 5).outcome == "nothing"
+    report = drop(lake, target=letters)
+    assert report.outcome == "done", report.work.note
+    assert "frazil.daily (at 2 of partition 0, which goes to 4)" in report.work.note
+    assert left() == [3]
+    append_days(lake, [TODAY], rows=2)
+    assert drop(lake, target=letters).outcome == "done"
+    assert left() == []
+
+
+def test_a_derived_table_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    limited = {"sql": "SELECT ts, id FROM batch", "retention_days": 2, "retention_column": "ts"}
+    lake = lake_of(tmp_path, derived={"loud": limited}, retention_days=None)
+    loud = make_beside(lake, "loud", "derived", 0)
+    for day in (TODAY - 3, TODAY):
+        moment = pa.array([day * DAY_MICROS], pa.timestamp("us", "UTC"))
+        append(lake, loud, pa.record_batch({"ts": moment, "id": pa.array([day])}))
+    assert drop(lake, target=loud).outcome == "done"
+    assert lake.load(loud.identifier).scan().to_arrow()["id"].to_pylist() == [TODAY]
+    assert complete_from(lake.load(loud.identifier)) == {}

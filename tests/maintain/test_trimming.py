@@ -6,8 +6,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from frazil.config.model import Config, TableLayoutConfig
-from frazil.lake.catalog import Lake
+from frazil.errors import ConfigError
+from frazil.lake.catalog import Identifier, Lake
+from frazil.lake.markers import mark
 from frazil.lake.rows.extents import Extents
 from frazil.lake.schema import target_schema
 from frazil.lake.tables import create_table, derived_identifier
@@ -16,6 +20,7 @@ from frazil.log.log import Log
 from frazil.log.store import open_store
 from frazil.log.topics import list_partitions
 from frazil.log.world import World
+from frazil.maintain.feeds import release
 from frazil.maintain.operations import perform
 from frazil.maintain.report import Report
 from frazil.maintain.targets import Target, find_targets
@@ -45,10 +50,10 @@ class Place:
         self.epoch = Extents(self.store, TOPIC, folder).look(tail=False)[self.partition].epoch
         self.trimming = Trimming()
 
-    def make_table(self, offset: int, epoch: str | None = None) -> None:
-        create_table(
+    def make_table(self, offset: int, epoch: str | None = None, name: Identifier = BASE.identifier) -> None:
+        table = create_table(
             self.lake,
-            BASE.identifier,
+            name,
             target_schema(TOPIC_SCHEMA),
             topic=TOPIC,
             role="base",
@@ -56,6 +61,7 @@ class Place:
             offsets={self.partition: offset},
             epochs={self.partition: epoch or self.epoch},
         )
+        mark(self.store, TOPIC, name, table, "base")
 
     def trim(self, dry_run: bool = False) -> Report:
         return perform(make_shop(self.lake, clock=self.clock), self.trimming, BASE, dry_run)
@@ -150,3 +156,49 @@ def test_partitions_that_the_table_has_not_heard_of_are_kept(tmp_path: Path) -> 
     place.trim()
     assert list_partitions(place.store, TOPIC) == [place.partition]
     assert place.firsts() == [0, 10, 20, 30, 40]
+
+
+OTHER = ("frazil", "orders_of_others")
+
+
+def test_the_log_is_kept_for_every_base_table_that_it_feeds(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make_table(50)
+    place.make_table(15, name=OTHER)
+    place.trim()
+    place.clock.advance(3601)
+    assert place.trim().outcome == "done"
+    assert place.firsts() == [10, 20, 30, 40]
+    assert place.trim().outcome == "nothing"
+    properties = {f"frazil.offset.{place.partition}": "40"}
+    table = place.lake.load(OTHER)
+    table.transaction().set_properties(properties).commit_transaction()
+    assert place.trim().outcome == "skipped", "it does not agree with itself"
+    assert place.firsts() == [10, 20, 30, 40]
+
+
+def test_the_log_is_kept_for_a_table_of_another_catalog_until_somebody_lets_go_of_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make_table(50)
+    place.make_table(15, name=OTHER)
+    shop = make_shop(place.lake, clock=place.clock)
+    with pytest.raises(ConfigError, match="is there"):
+        release(shop, TOPIC, "frazil.orders_of_others")
+    place.lake.catalog.drop_table(OTHER)
+    place.clock.advance(3601)
+    report = place.trim()
+    assert report.outcome == "skipped"
+    assert "`frazil maintain trim orders --release frazil.orders_of_others`" in report.work.note
+    assert place.firsts() == [0, 10, 20, 30, 40]
+    with pytest.raises(ConfigError, match=r"It is for: frazil\.orders, frazil\.orders_of_others"):
+        release(shop, TOPIC, "frazil.nobodys")
+    release(shop, TOPIC, "frazil.orders_of_others")
+    place.trim()
+    place.clock.advance(3601)
+    assert place.trim().outcome == "done"
+    assert place.firsts() == [40]
+    # A table that is made under that name afterwards counts again.
+    place.make_table(45, name=OTHER)
+    place.lake.catalog.drop_table(OTHER)
+    place.trimming = Trimming()
+    assert place.trim().outcome == "skipped"

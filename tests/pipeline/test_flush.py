@@ -137,9 +137,10 @@ def test_a_breaking_change_stops_the_topic_until_a_person_decides(tmp_path: Path
         with pytest.raises(SchemaEvolution, match="--accept-schema"):
             move_all(tools)
         about = Topic(tools.config, tools.lake, tools.store, TOPIC)
-        assert isinstance(about.problem(), SchemaEvolution)
+        (problem,) = about.problems()
+        assert isinstance(problem.error, SchemaEvolution)
         about.decide("accept-schema")
-        assert about.problem() is None
+        assert about.problems() == []
         move_all(tools)
         expect_once(offsets_in_table(tools), {0: 5})
         table = tools.lake.load(base_identifier(tools.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)

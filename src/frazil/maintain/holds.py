@@ -18,7 +18,7 @@ from pyiceberg.types import PrimitiveType
 from frazil.lake.catalog import dotted
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.markers import markers
-from frazil.lake.offsets import ROLE, TOPIC, TableState, named
+from frazil.lake.offsets import ROLE, TOPIC, TableState, history_offsets, named
 from frazil.lake.rows.files import FileReader
 from frazil.lake.tables import base_identifier, dead_letter_identifier, derived_identifier, find_table
 from frazil.maintain.report import NotOurs
@@ -58,7 +58,7 @@ def hold_on(shop: Workshop, table: Table) -> Hold | None:
     below = dict(TableState.of(table).offsets)
     behind = []
     for reader in readers:
-        passed = TableState.of(reader).offsets
+        passed = _passed(reader)
         lags = [
             f"at {passed.get(partition, 0)} of partition {partition}, which goes to {end}"
             for partition, end in sorted(TableState.of(table).offsets.items())
@@ -68,6 +68,14 @@ def hold_on(shop: Workshop, table: Table) -> Hold | None:
             behind.append(f"{named(reader)} ({'; '.join(lags)})")
         below = {partition: min(end, passed.get(partition, 0)) for partition, end in below.items()}
     return Hold(below, tuple(behind))
+
+
+def _passed(reader: Table) -> dict[int, int]:
+    """How far it has read. Of one that was rolled back nobody knows yet whether it will read again what it lost."""
+    offsets, rows = TableState.of(reader).offsets, history_offsets(reader)
+    if rows is None:
+        return dict(offsets)
+    return {partition: min(offset, rows.get(partition, 0)) for partition, offset in offsets.items()}
 
 
 def highest_offsets(table: Table, file: DataFile) -> dict[int, int]:

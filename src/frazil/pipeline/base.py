@@ -14,7 +14,6 @@ from frazil.lake.evolution import follow_topic
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_base_table
 from frazil.lake.rows.agreement import check_against_log
-from frazil.lake.rows.extents import Extents
 from frazil.lake.rows.place import LogPlace
 from frazil.lake.tables import base_identifier
 from frazil.log.reader import Position
@@ -36,7 +35,6 @@ class BaseSink:
         self._identifier = base_identifier(tools.config, topic)
         self._schemas = TopicSchemas(tools.store, topic)
         place = LogPlace.of(tools.config, topic)
-        self._log = Extents(tools.store, topic, place.data_dir)
         self._epochs: dict[int, str] = {}
         self._flush = BaseFlush(tools, place, DeadLetters(tools, topic))
 
@@ -45,7 +43,7 @@ class BaseSink:
         return dotted(self._identifier)
 
     def open(self) -> dict[int, int]:
-        extents = self._tools.ask_store(lambda: self._log.look(tail=False))
+        extents = self._tools.log_extents(self._topic)
         schema = self._newest_schema().schema
         table = self._tools.ask_catalog(
             lambda: open_base_table(
@@ -60,7 +58,8 @@ class BaseSink:
         )
         check_history(table)
         state = TableState.of(table)
-        check_against_log(state, extents)
+        # Again: another mover may have gone on with the table since, and the log with it.
+        check_against_log(state, self._tools.log_extents(self._topic))
         self._epochs = dict(state.epochs)
         return dict(state.offsets)
 

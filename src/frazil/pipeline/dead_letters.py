@@ -16,7 +16,6 @@ from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_dead_letter_table
 from frazil.lake.ranges import Range
 from frazil.lake.rows.agreement import check_against_log
-from frazil.lake.rows.extents import Extents
 from frazil.lake.tables import dead_letter_identifier
 from frazil.pipeline.account import Account
 from frazil.pipeline.results import Written
@@ -39,7 +38,6 @@ class DeadLetters:
         self._tools = tools
         self._topic = topic
         self._identifier = dead_letter_identifier(tools.config, topic)
-        self._log = Extents(tools.store, topic, tools.config.data_dir)
 
     def look(self, ranges: tuple[Range, ...]) -> Decisions:
         """Decisions about these ranges; rows are read only where the table is ahead of them."""
@@ -49,7 +47,7 @@ class DeadLetters:
             return Decisions()
         check_history(table)
         state = TableState.of(table)
-        check_against_log(state, self._tools.ask_store(lambda: self._log.look(tail=False)))
+        check_against_log(state, self._tools.log_extents(self._topic))
         offsets = state.offsets
         decided = {each.partition: offsets.get(each.partition, 0) for each in ranges}
         excluded = {

@@ -25,21 +25,37 @@ from frazil.pipeline.problems import Decision, Examination, Problem, TopicTable
 
 __all__ = ["Decision", "Problem", "Topic", "TopicTable"]
 
+_ABOUT_ROWS: tuple[Decision, ...] = ("accept-schema", "dead-letter")
+
 
 class Topic:
-    """A topic and all its tables, for one decision."""
+    """A topic and all its tables. Each call looks at them, and at the log, as they are then."""
 
     def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
+        self._config = config
         self._lake = lake
+        self._store = store
         self._topic = topic
-        self._seen = Examination(config, lake, store, topic)
 
     def problems(self) -> list[Problem]:
         """Why the topic is stopped, if it is, table by table. Nothing is changed."""
-        return self._seen.problems()
+        return self._examine().problems()
 
     def decide(self, decision: Decision, table: str | None = None) -> list[str]:
         """Do it for the named table, or for all that need it; what was done, for people."""
+        return _Deciding(self._examine()).decide(decision, table)
+
+    def _examine(self) -> Examination:
+        return Examination(self._config, self._lake, self._store, self._topic)
+
+
+class _Deciding:
+    def __init__(self, seen: Examination) -> None:
+        self._seen = seen
+        self._lake = seen.lake
+        self._topic = seen.topic
+
+    def decide(self, decision: Decision, table: str | None) -> list[str]:
         return [text for chosen in self._chosen(decision, table) for text in self._decide(decision, chosen)]
 
     def _chosen(self, decision: Decision, name: str | None) -> list[TopicTable]:
@@ -49,9 +65,9 @@ class Topic:
             if not _is_open(decision, table, problem):
                 raise _useless(decision, table.name, [problem] if problem else [])
             return [table]
-        problems = self.problems()
-        if decision == "dead-letter":
-            return [self._seen.tables[0]]
+        if decision in _ABOUT_ROWS:
+            return [table for table in self._seen.tables if table.role == "base"]
+        problems = self._seen.problems()
         chosen = [problem.table for problem in problems if decision in problem.decisions]
         if not chosen:
             raise _useless(decision, self._topic, problems)
@@ -108,21 +124,22 @@ class Topic:
         """
         if table.role == "base":
             begins = f": from {_places(self._seen.starts)} on" if self._seen.starts else ""
-            (letters,) = (each for each in self._seen.tables if each.role == "dead-letter")
             return [
-                *self._retire(letters),
+                *self._retire_letters(),
                 *self._retire(table),
                 f"The pipeline makes {table.name} anew, with what the log has{begins}.",
             ]
         when = "with the next row that does not fit" if table.role == "dead-letter" else "as its settings say"
         return [*self._retire(table), f"The pipeline makes {table.name} anew, {when}."]
 
+    def _retire_letters(self) -> list[str]:
+        (letters,) = (each for each in self._seen.tables if each.role == "dead-letter")
+        check = self._seen.check(letters)
+        # What is not ours stays; the pipeline stops at it should it need the name.
+        return [] if check.table is not None and not check.is_claimed else self._retire(letters)
+
     def _retire(self, table: TopicTable) -> list[str]:
-        check = self._seen.check(table)
-        if check.table is not None and not check.is_claimed and table.role == "dead-letter":
-            # Not ours to move; the pipeline stops at it should it need the name.
-            return []
-        aside = retire(self._lake, self._seen.store, check)
+        aside = retire(self._lake, self._seen.store, self._seen.check(table))
         return [f"{table.name} with its rows is called {dotted(aside)} now."] if aside else []
 
     def _load(self, table: TopicTable) -> Table:
@@ -132,13 +149,14 @@ class Topic:
 def _is_open(decision: Decision, table: TopicTable, problem: Problem | None) -> bool:
     """Whether the decision can be made about this table.
 
-    A dead-letter or derived table can be made anew at any time: what stops a mover at it is not always to be seen.
+    What is to be done with rows that do not fit can be changed at any time, and a dead-letter or derived table can be
+    made anew at any time: what stops a mover at it is not always to be seen.
     """
     if problem is not None and decision in problem.decisions:
         return True
     if decision == "recreate":
         return table.role != "base"
-    return decision == "dead-letter" and table.role == "base"
+    return decision in _ABOUT_ROWS and table.role == "base"
 
 
 def _useless(decision: Decision, about: str, problems: list[Problem]) -> IcebergError:

@@ -36,6 +36,10 @@ _LOOK_SECONDS = 2
 RECHECK_SECONDS = 5.0
 """How often a mover that is stopped looks whether it may go on."""
 _OURS = re.compile(r"frazil\.errors\.(\w+): (.*?)\s*(?:\n|$)")
+# Every try is another query, and one failure that repeats is to be said once.
+_WHICH_QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
+_TRACE = "Traceback (most recent call last):"
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*: .*$", re.MULTILINE)
 
 
 class Sink(Protocol):
@@ -187,7 +191,10 @@ def told(error: PySparkException) -> FrazilError:
         ours = results.found(kind, message)
         if ours is not None:
             return ours
+    text = _WHICH_QUERY.sub("", text)
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    if first.endswith(_TRACE) and (raised := _RAISED.search(text, text.index(_TRACE) + len(_TRACE))):
+        first = first.removesuffix(_TRACE) + raised[0]
     return SparkFailed(first[:500])
 
 

@@ -43,6 +43,8 @@ _OFFERED: dict[type[FrazilError], dict[Role, tuple[Decision, ...]]] = {
 }
 """What can be decided about a problem of a table, by its role."""
 
+_LOOKS = 3
+
 
 @dataclass(frozen=True)
 class TopicTable:
@@ -65,7 +67,7 @@ class Problem:
 
 
 class Examination:
-    """A topic as its log is now; tables are looked at when they are asked about."""
+    """A topic as it is now: each table is looked at when it is asked about, and then the log."""
 
     def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
         self.config = config
@@ -76,7 +78,8 @@ class Examination:
         if newest is None:
             raise TopicNotFound(f"Topic {topic!r} has no schema in {store.url}.")
         self.schema = newest.schema
-        self.extents = Extents(store, topic, config.data_dir).look(tail=False)
+        self._log = Extents(store, topic, config.data_dir)
+        self.extents = self._log.look(tail=False)
 
     @property
     def tables(self) -> tuple[TopicTable, ...]:
@@ -105,15 +108,20 @@ class Examination:
 
     def problem(self, table: TopicTable) -> Problem | None:
         """Why a person has to decide about this table, if one has."""
-        try:
-            self._look(table)
-        except (CatalogRefused, StorageError):
-            raise
-        except FrazilError as error:
-            if error.retryable:
+        for _ in range(_LOOKS):
+            try:
+                self._look(table)
+                return None
+            except (CatalogRefused, StorageError):
                 raise
-            return Problem(table, error, self._offered(table, error))
-        return None
+            except FrazilError as error:
+                if error.retryable:
+                    raise
+                found = error
+            if not isinstance(found, SegmentsGone):
+                break
+            # A mover committed and the log was trimmed between the two looks, or it is true.
+        return Problem(table, found, self._offered(table, found))
 
     def _offered(self, table: TopicTable, error: FrazilError) -> tuple[Decision, ...]:
         if isinstance(error, TableReplaced) and table.role != "base" and not self.check(table).is_claimed:
@@ -132,6 +140,8 @@ class Examination:
         if check.table is None or check.standing is not Standing.FINE:
             raise check.error()
         check_history(check.table)
+        # After the table: so the log can only have more than a mover knew when it committed.
+        self.extents = self._log.look(tail=False)
         check_against_log(TableState.of(check.table), self.extents)
         if table.role == "base":
             plan_following(check.table, self.schema)

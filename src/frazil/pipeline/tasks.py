@@ -142,8 +142,8 @@ class _Move:
                 f"{self._job.place.topic}/{partition}: the record at offset {offset} does not fit the table "
                 f"({error}), but the dead-letter table, which has decided up to {decided}, took it as fitting. "
                 f"Something changed between two tries: look at the table's schema. `frazil topics resume "
-                f"{self._job.place.topic} --recreate --table NAME`, with the name of the dead-letter table, puts that "
-                f"aside and decides again."
+                f"{self._job.place.topic} --recreate --table NAME`, with the name of the dead-letter table, puts "
+                f"that aside and decides again."
             )
         if self._dead is None:
             self._report.misfits(len(fresh), error)

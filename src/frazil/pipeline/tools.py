@@ -12,6 +12,7 @@ from typing import TypeVar
 from frazil.backoff import Backoff
 from frazil.config.model import Config
 from frazil.lake.catalog import Identifier, Lake
+from frazil.lake.rows.extents import Extent, Extents
 from frazil.log.store import ObjectStore
 from frazil.log.world import World
 from frazil.ops.breaker import CircuitBreaker
@@ -74,6 +75,10 @@ class Tools:
     def ask_catalog(self, call: Callable[[], T]) -> T:
         """Call the catalog, again while it fails in ways that may pass."""
         return self._ask(self.catalog_breaker, call)
+
+    def log_extents(self, topic: str) -> dict[int, Extent]:
+        """How far the sealed log reaches, looked at as if for the first time."""
+        return self.ask_store(lambda: Extents(self.store, topic, self.config.data_dir).look(tail=False))
 
     def ask_store(self, call: Callable[[], T]) -> T:
         return self._ask(self.store_breaker, call)

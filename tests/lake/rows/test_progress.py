@@ -165,3 +165,51 @@ def test_a_log_that_is_gone_is_noticed(log: Topic) -> None:
     shutil.rmtree(log.config.data_dir / "store" / "queue" / "orders" / "00000")
     with pytest.raises(OffsetOutOfRange, match="the stream is at offset 10, but the log ends at 0"):
         stream.batch()
+
+
+def incomplete(log: Topic, offset: int) -> None:
+    """Rows below were taken away by retention, as far as the table says."""
+    log.lake.load(log.name).transaction().set_properties({"frazil.complete-from.0": str(offset)}).commit_transaction()
+
+
+def test_a_stream_is_told_that_rows_it_never_read_are_gone(log: Topic) -> None:
+    log.create(0)
+    for _ in range(4):
+        log.seal(5)
+    stream = Stream(log, rows=5)
+    assert stream.batch() == span(0, 0, 5)
+    log.move(15)
+    incomplete(log, 12)
+    assert stream.batch() == span(0, 5, 10), "the log still has them"
+    at = stream.at
+    log.trim(15)
+    with pytest.raises(SegmentsGone, match="from 12 on all are there"):
+        stream.batch()
+    with pytest.raises(SegmentsGone, match="from 12 on all are there"):
+        Stream(log, at=at).batch()
+    assert Stream(log, at={0: Position("", 12)}).batch() == span(0, 12, 20)
+
+
+def test_a_stream_of_all_there_is_begins_where_nothing_is_missing(log: Topic) -> None:
+    log.create(0)
+    for _ in range(4):
+        log.seal(5)
+    log.move(15)
+    incomplete(log, 12)
+    assert Stream(log).batch() == span(0, 0, 20)
+    log.trim(15)
+    stream = Stream(log)
+    assert stream.offsets == {0: 12}
+    assert stream.batch() == span(0, 12, 20)
+    assert Stream(log, "table").batch() == span(0, 12, 15)
+
+
+def test_a_partition_that_appears_begins_where_nothing_is_missing(log: Topic) -> None:
+    log.create(0)
+    log.seal(10)
+    log.seal(5)
+    log.move(10)
+    log.trim(10)
+    incomplete(log, 7)
+    stream = Stream(log, at={})
+    assert stream.batch() == span(0, 7, 15)

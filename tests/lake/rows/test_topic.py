@@ -276,3 +276,20 @@ def test_every_offset_is_read_once_and_in_order(
         assert of_parts(rows.plan(Bound(EARLIEST, {0: start}), Bound(LATEST, {0: end})).parts) == span(0, start, end)
         assert offsets(rows.read(0)) == everything
         assert offsets(rows.read(0, start, end)) == span(0, start, end)
+
+
+def test_what_is_left_can_be_read_but_not_as_an_unbroken_run(log: Topic) -> None:
+    log.create(0)
+    for _ in range(4):
+        log.seal(5)
+    log.move(15)
+    log.lake.load(log.name).transaction().set_properties({"frazil.complete-from.0": "12"}).commit_transaction()
+    assert of_parts(log.rows().plan(Bound(EARLIEST, {0: 3})).parts) == span(0, 3, 20), "all of it is in the log"
+    log.trim(15)
+    assert of_parts(log.rows().plan().parts) == span(0, 0, 20)
+    assert of_parts(log.rows().plan(ends=Bound(LATEST, {0: 18})).parts) == span(0, 0, 18)
+    assert offsets(log.rows().read(0)) == span(0, 0, 20)
+    assert of_parts(log.rows().plan(Bound(EARLIEST, {0: 12})).parts) == span(0, 12, 20)
+    for read in (lambda: log.rows().plan(Bound(EARLIEST, {0: 11})), lambda: list(log.rows().read(0, 11))):
+        with pytest.raises(SegmentsGone, match="from 12 on all are there"):
+            read()
