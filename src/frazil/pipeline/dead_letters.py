@@ -47,13 +47,14 @@ class DeadLetters:
             return Decisions()
         check_history(table)
         state = TableState.of(table)
-        check_against_log(state, self._tools.log_extents(self._topic))
-        offsets = state.offsets
-        decided = {each.partition: offsets.get(each.partition, 0) for each in ranges}
+        decided = {each.partition: state.offsets.get(each.partition, 0) for each in ranges}
+        ahead = [each for each in ranges if decided[each.partition] > each.start]
+        if ahead:
+            # It has a say, so it must be about this log.
+            check_against_log(state, self._tools.log_extents(self._topic))
         excluded = {
             each.partition: self._tools.ask_catalog(partial(_offsets, table, each, decided[each.partition]))
-            for each in ranges
-            if decided[each.partition] > each.start
+            for each in ahead
         }
         return Decisions(table, decided, excluded)
 
