@@ -75,7 +75,7 @@ def test_a_catalog_that_goes_while_all_is_well(
         check_everything(past, loader)
 
 
-@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("status", [401, pytest.param(403, marks=pytest.mark.soak)])
 def test_a_catalog_that_refuses_is_an_end(lake_at: Callable[..., Config], nessie_proxy: Proxy, status: int) -> None:
     nessie_proxy.on().answer(status)
     with PipelineProcess(lake_at(nessie_proxy.endpoint)) as pipeline:
@@ -104,7 +104,8 @@ def _with_wrong_secret(config: Config) -> dict[str, Any]:
     return {"secret_access_key": type(config.store.secret_access_key)("wrong")}
 
 
-@pytest.mark.parametrize("part", ["warehouse", pytest.param("txlog", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("part", ["warehouse", "txlog"])
 def test_a_disk_that_is_full(tmp_path: Path, part: str, seed: int) -> None:
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.faults.full_warehouse"]
     done = subprocess.run([*command, str(tmp_path), part, str(seed)], capture_output=True, text=True, timeout=150)
