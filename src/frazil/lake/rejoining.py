@@ -64,7 +64,8 @@ def rejoin_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> Rejoi
             epochs[partition] = extent.epochs.at(place - 1)
     if offsets == state.offsets and epochs.items() <= state.epochs.items():
         raise IcebergError(f"table {named(table)} and the log agree: there is nothing to accept")
-    return Rejoined(settle(lake, table, "accept", offsets, epochs), tuple(missing))
+    gaps = {each: place - 1 for each, place in offsets.items() if place > state.offsets[each]}
+    return Rejoined(settle(lake, table, "accept", offsets, epochs, gaps), tuple(missing))
 
 
 def _shared_end(epoch: str, offset: int, extent: Extent) -> int:

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from frazil.errors import IcebergError, SegmentsGone
 from frazil.lake.catalog import Lake
 from frazil.lake.commit import send
+from frazil.lake.completeness import marks
 from frazil.lake.offsets import (
     EPOCH,
     OFFSETS,
@@ -60,7 +61,8 @@ def accept_table_state(lake: Lake, table: Table) -> Table:
     rows, state = _rows(table), TableState.of(table)
     offsets = dict.fromkeys(state.offsets, 0) if state.role == "dead-letter" else state.offsets
     both = {at: max(rows.get(at, 0), offsets.get(at, 0)) for at in rows.keys() | offsets.keys()}
-    return settle(lake, table, "accept", both)
+    gaps = {at: offset - 1 for at, offset in both.items() if offset > rows.get(at, 0)}
+    return settle(lake, table, "accept", both, gaps=gaps)
 
 
 def _rows(table: Table) -> dict[int, int]:
@@ -72,9 +74,18 @@ def _rows(table: Table) -> dict[int, int]:
 
 
 def settle(
-    lake: Lake, table: Table, decision: str, offsets: Mapping[int, int], epochs: Mapping[int, str] | None = None
+    lake: Lake,
+    table: Table,
+    decision: str,
+    offsets: Mapping[int, int],
+    epochs: Mapping[int, str] | None = None,
+    gaps: Mapping[int, int] | None = None,
 ) -> Table:
-    """Leave the table with these offsets, all of them, and these epochs."""
+    """Leave the table with these offsets, all of them, and these epochs.
+
+    `gaps` are the highest offsets below them whose rows it does not have: who follows it by offsets must be told.
+    """
     summary = {DECISION: decision, OFFSETS: describe_offsets(offsets)}
     lives = {f"{EPOCH}{partition}": epoch for partition, epoch in (epochs or {}).items()}
-    return send(lake, table, propose(table, (), summary, offset_properties(offsets) | lives))
+    properties = offset_properties(offsets) | lives | marks(table, gaps or {})
+    return send(lake, table, propose(table, (), summary, properties))
