@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from frazil.config.model import Config
 from frazil.log.store import ObjectStore, open_store
@@ -32,6 +33,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("spark"))
             # PySpark leaves closing the sockets that results come through to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings(r"ignore:unclosed <socket.*127\.0\.0\.1:ResourceWarning"))
+
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("frazil", deadline=None)
+settings.load_profile("frazil")
 
 
 @pytest.fixture
