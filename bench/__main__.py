@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import log, log_extra, machine, table
+from bench import log, log_extra, machine, pipeline, pipeline_extra, table
 from bench.figures import Bench, Figure
 
 BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
@@ -20,6 +20,11 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "followers": log_extra.followers,
     "memory": log_extra.memory,
     "idle": log_extra.idle,
+    "moved": pipeline.moved,
+    "small": pipeline.small,
+    "commit": pipeline_extra.commit,
+    "backlog-memory": pipeline_extra.backlog_memory,
+    "idle-serve": pipeline_extra.idle_serve,
 }
 
 

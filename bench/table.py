@@ -18,6 +18,8 @@ def number(value: float, unit: Unit) -> str:
     if unit in ("appends/s", "rows/s", "MB/s"):
         return f"{value:,.0f} {unit}"
     if unit == "ms":
+        if value >= 1000:
+            return f"{value / 1000:.3g} s"
         return f"{value * 1000:.3g} µs" if value < 1 else f"{value:.3g} ms"
     return f"{value:.2f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
 
