@@ -35,6 +35,8 @@ _QUIET = (
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
     # A trigger that comes late, which is what happens whenever there is much to do.
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+    # Pools are named after tables, which nobody knows beforehand.
+    "org.apache.spark.scheduler.FairSchedulableBuilder",
     # Jobs and processes of a query that was stopped.
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.hadoop.util.Shell",
