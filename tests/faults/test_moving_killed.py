@@ -30,11 +30,12 @@ BROKEN = (3, 47, 48, 120)
 
 
 def failpoints() -> list[str]:
-    """All places at which the pipeline can be killed, from the code itself."""
+    """All places on the way of a batch at which the pipeline can be killed, from the code itself."""
     modules = [*SOURCE.glob("pipeline/*.py"), *SOURCE.glob("lake/*.py")]
     found = {name for module in modules for name in re.findall(r'failpoint\("([^"]+)"\)', module.read_text())}
-    assert len(found) > 12
-    return sorted(found)
+    passed = [name for name in sorted(found) if name.startswith(("create", "evolve", "flush", "task", "commit"))]
+    assert len(passed) > 12
+    return passed
 
 
 @pytest.fixture(params=["local", "nessie"])
