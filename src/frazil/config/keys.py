@@ -130,7 +130,11 @@ def _node(schema: Mapping[str, Any], defs: Mapping[str, Any], required: bool = F
         description = schema.get("description", description)
     if "properties" in schema:
         needed = schema.get("required", ())
-        children = {key: _node(child, defs, key in needed) for key, child in schema["properties"].items()}
+        given = default if isinstance(default, Mapping) else {}
+        children = {
+            key: _node({**child, "default": given[key]} if key in given else child, defs, key in needed)
+            for key, child in schema["properties"].items()
+        }
         return Group(description, children, optional=optional)
     if schema.get("type") == "object":
         return Group(

@@ -349,6 +349,106 @@ class MaintenanceConfig(Section):
     )
 
 
+Format = Literal["raw", "string", "json", "avro", "protobuf", "json_schema"]
+SubjectStrategy = Literal["topic_name", "record_name", "topic_record_name"]
+
+
+class FormatConfig(Section):
+    """How keys and values of Kafka records are decoded."""
+
+    value: Format = Field(
+        "raw",
+        description="`raw` bytes, `string` (UTF-8), `json` without a registry, or `avro`, `protobuf` and "
+        "`json_schema` in the wire format of a schema registry.",
+    )
+    key: Format = Field("raw", description="As `value`, for the key.")
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        json_schema_extra=names("column"),
+        description="Columns of `json` values with their Arrow types (`int64`, `timestamp[us, tz=UTC]`, "
+        "`list<string>`, …); others, or all if there are none, are inferred and added as they come.",
+    )
+    subject_strategy: SubjectStrategy = Field(
+        "topic_name", description="How the registry names the subject of a value: needed for its newest schema only."
+    )
+    record: str | None = Field(
+        None, description="Full name of the record or message; needed by `subject_strategy` other than `topic_name`."
+    )
+
+    @model_validator(mode="after")
+    def _strategy_has_its_record(self) -> Self:
+        if self.subject_strategy != "topic_name" and self.record is None:
+            raise problem(f"{self.subject_strategy} needs the name of the record in `record`", "subject_strategy")
+        return self
+
+
+class RegistryConfig(Section):
+    """The schema registry (Confluent's API)."""
+
+    url: str | None = Field(None, description="Its address, e.g. `http://localhost:8081`.")
+    username: str | None = Field(None, description="User of basic authentication.")
+    password: SecretStr | None = Field(None, description="The password that belongs to it.")
+    ca_location: Path | None = Field(None, description="File with the certificates that are trusted (PEM).")
+    certificate_location: Path | None = Field(None, description="File with the client's certificate (PEM).")
+    key_location: Path | None = Field(None, description="File with the client's key (PEM).")
+    timeout_seconds: Seconds = Field(10.0, description="Longest time of one request.")
+
+
+class KafkaConfig(Section):
+    """The Kafka door: topics of a Kafka cluster become topics and tables of the same name."""
+
+    bootstrap_servers: list[str] = Field(
+        default_factory=list, description="Brokers to begin with, `host:port`. Without any there is no Kafka door."
+    )
+    topics: list[str] = Field(
+        default_factory=list, description="Topics by name, or by regular expression when it begins with `^`."
+    )
+    consumer_group: str = Field("frazil", description="Consumer group; its members share the partitions.")
+    batch_size: Positive = Field(10_000, description="Most messages that are taken from the client at once.")
+    batch_timeout_ms: Positive = Field(
+        50, description="How long messages are gathered before they are appended, and can be seen."
+    )
+    settings: dict[str, FreeText] = Field(
+        default_factory=dict,
+        repr=False,
+        json_schema_extra=names("setting", spelling="spark", secrets=True),
+        description="Settings of librdkafka by their own names, e.g. `security.protocol`, `sasl.username`, "
+        "`auto.offset.reset`. `isolation.level` is `read_committed` unless set here.",
+    )
+    format: FormatConfig = Field(FormatConfig(), description="Of all topics that do not set their own.")
+    registry: RegistryConfig = Field(RegistryConfig(), description="The schema registry.")
+    retry: RetryConfig = Field(RetryConfig(), description="Waiting between tries.")
+
+
+class BufferConfig(Section):
+    """The hot buffer: recent records in memory, by key and by offset; and when records from Kafka are sealed."""
+
+    max_size_mb: Positive = Field(
+        500,
+        description="Most memory, in MiB. Sealed records make room for new ones; consumption pauses when what is not "
+        "sealed fills it.",
+    )
+    ttl_seconds: Seconds = Field(600.0, description="How long sealed records stay, if there is room.")
+    flush_interval_seconds: Seconds = Field(10.0, description="Records from Kafka are sealed after this time,")
+    flush_batch_size: Positive = Field(1_000_000, description="or when a partition has so many.")
+
+
+class IcebergConfig(Section):
+    """What tables are made with, unless their topic says otherwise."""
+
+    compression: Compression = Field("zstd", description="Compression of the Parquet files.")
+    target_file_size_mb: Positive = Field(256, description="Size at which a data file is closed, in MiB.")
+
+
+class SqlConfig(Section):
+    """Limits of one SQL query."""
+
+    timeout_seconds: Seconds = Field(60.0, description="Longest time.")
+    max_memory_mb: Positive = Field(1024, description="Most memory, in MiB.")
+    max_rows: Positive = Field(100_000, description="Most rows of a result; more are an error.")
+    max_concurrent: Positive = Field(4, description="Queries at a time; others wait, within their time.")
+
+
 class TopicSealConfig(Section):
     """As `log.seal`, for one topic."""
 
@@ -368,6 +468,13 @@ class TopicConfig(Section):
     sync: Sync | None = Field(None, description="As `log.sync`, for this topic.")
     linger_ms: Positive | None = Field(None, description="As `log.linger_ms`, for this topic.")
     seal: TopicSealConfig = Field(TopicSealConfig(), description="As `log.seal`, for this topic.")
+    format: FormatConfig | None = Field(None, description="As `kafka.format`, for this topic.")
+    key_column: str | None = Field(
+        None, description="Column that hot lookups by key look at; records from Kafka have their own key."
+    )
+    tenant_column: str | None = Field(
+        None, description="Column that says whose row it is: reads over HTTP see the rows of their own tenant only."
+    )
     pipeline: TopicPipelineConfig = Field(TopicPipelineConfig(), description="As `pipeline`, for this topic.")
     table: TableConfig = Field(TableConfig(), description="The topic's base table.")
     derived: dict[str, DerivedTableConfig] = Field(
@@ -415,6 +522,10 @@ class Config(Section):
     store: StoreConfig = Field(StoreConfig(), description="The object store.")
     lake: LakeConfig = Field(LakeConfig(), description="Catalog and warehouse.")
     pipeline: PipelineConfig = Field(PipelineConfig(), description="The Spark pipeline.")
+    kafka: KafkaConfig = Field(KafkaConfig(), description="The Kafka door.")
+    buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
+    iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
+    sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
     maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
     topics: dict[str, TopicConfig] = Field(
         default_factory=dict, json_schema_extra=names("topic"), description="Settings by topic name."
@@ -424,6 +535,10 @@ class Config(Section):
 
     def topic(self, name: str) -> TopicConfig:
         return self.topics.get(name, TopicConfig())
+
+    def format_of(self, topic: str) -> FormatConfig:
+        """How records of a topic that comes from Kafka are decoded."""
+        return self.topic(topic).format or self.kafka.format
 
     @model_validator(mode="after")
     def _one_feeder_per_table(self) -> Self:

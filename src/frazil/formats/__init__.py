@@ -1,0 +1,1 @@
+"""How records that came as bytes become rows with columns: the same functions wherever they are read."""
