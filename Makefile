@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench soak lock docs clean
+.PHONY: help setup run kafka test lint format bench soak lock docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ lint: $(READY)  ## ruff, mypy --strict and the freshness of generated docs
 
 format: $(READY)  ## Format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+kafka: $(READY)  ## A Kafka broker and a schema registry to try things with
+	@$(BIN)/python -m tests.servers.playground
 
 bench: $(READY)  ## Benchmarks, as ratios to what this machine can do
 	@$(BIN)/python -m bench

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: object stores, catalogs, Spark, and the seed of everything random."""
+"""Fixtures for all tests: object stores, catalogs, brokers, Spark, and the seed of everything random."""
 
 from __future__ import annotations
 
@@ -16,8 +16,19 @@ from hypothesis import settings
 from frazil.config.model import Config
 from frazil.log.store import ObjectStore, open_store
 from frazil.log.store.local import LocalStore
+from tests.servers.broker import Broker
+from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import Proxy
-from tests.servers.shared import NessieServer, S3Server, shared_nessie, shared_s3_server
+from tests.servers.registry import RegistryServer
+from tests.servers.secure import SecureProxy
+from tests.servers.shared import (
+    NessieServer,
+    S3Server,
+    shared_kafka,
+    shared_nessie,
+    shared_registry,
+    shared_s3_server,
+)
 from tests.servers.spark import SparkKeeper
 
 if TYPE_CHECKING:
@@ -92,6 +103,42 @@ def nessie(run_folder: Path, s3_server: S3Server) -> Iterator[NessieServer]:
 def nessie_proxy(nessie: NessieServer) -> Iterator[Proxy]:
     """A proxy before the catalog that fails as it is told."""
     with Proxy(nessie.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="session")
+def kafka(run_folder: Path) -> Iterator[KafkaServer]:
+    """A real Kafka broker, one for all workers of this run."""
+    with shared_kafka(run_folder) as server:
+        yield server
+
+
+@pytest.fixture
+def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that the test may stop, kill, freeze and start again. It takes seconds."""
+    broker = Broker.launch(tmp_path_factory.mktemp("kafka"))
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def registry(run_folder: Path) -> Iterator[RegistryServer]:
+    """A real schema registry, one for all workers of this run."""
+    with shared_registry(run_folder) as server:
+        yield server
+
+
+@pytest.fixture
+def registry_proxy(registry: RegistryServer) -> Iterator[Proxy]:
+    """A proxy before the registry that fails as it is told."""
+    with Proxy(registry.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def secure_registry(registry: RegistryServer, tmp_path: Path) -> Iterator[SecureProxy]:
+    """The registry over TLS, for those who know the password."""
+    with SecureProxy(registry.endpoint, tmp_path / "tls") as proxy:
         yield proxy
 
 

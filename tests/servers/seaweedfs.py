@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
 import sysconfig
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +15,7 @@ from obstore import sign
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from tests.servers.child import Child, StartFailed
+from tests.servers.child import Child, StartFailed, free_ports
 
 ACCESS_KEY_ID = "frazil"
 SECRET_ACCESS_KEY = "frazil-secret"
@@ -37,14 +35,8 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        count = 2 * len(_ROLES)
-        with ExitStack() as held:
-            ports = []
-            for _ in range(count):
-                probe = held.enter_context(socket.socket())
-                probe.bind(("127.0.0.1", 0))
-                ports.append(int(probe.getsockname()[1]))
-        return cls(ports[: count // 2], ports[count // 2 :])
+        ports = free_ports(2 * len(_ROLES))
+        return cls(ports[: len(_ROLES)], ports[len(_ROLES) :])
 
     def flags(self) -> list[str]:
         pairs = zip(_ROLES, self.http, self.grpc, strict=True)

@@ -22,8 +22,11 @@ from pathlib import Path
 from typing import Protocol
 
 from frazil.config.model import LakeConfig, StoreConfig
+from tests.servers.broker import Broker
 from tests.servers.child import StartFailed
+from tests.servers.kafka import KafkaServer
 from tests.servers.nessie import Nessie
+from tests.servers.registry import Registry, RegistryServer
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY, SeaweedFS
 
 # How long a keeper waits for the worker that started it.
@@ -38,7 +41,12 @@ class Server(Protocol):
     def stop(self) -> None: ...
 
 
-_KINDS: Mapping[str, Callable[..., Server]] = {"s3": SeaweedFS.start, "nessie": Nessie.start}
+_KINDS: Mapping[str, Callable[..., Server]] = {
+    "s3": SeaweedFS.start,
+    "nessie": Nessie.start,
+    "kafka": Broker.launch,
+    "registry": Registry.start,
+}
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,20 @@ def shared_nessie(folder: Path, s3: S3Server) -> Iterator[NessieServer]:
     """The catalog of this run, on its S3 server; `folder` is the same for all workers."""
     with _shared(folder, "nessie", s3.endpoint) as endpoint:
         yield NessieServer(endpoint, s3.endpoint)
+
+
+@contextmanager
+def shared_kafka(folder: Path) -> Iterator[KafkaServer]:
+    """The broker of this run; `folder` is the same for all workers."""
+    with _shared(folder, "kafka") as endpoint:
+        yield KafkaServer.at(endpoint)
+
+
+@contextmanager
+def shared_registry(folder: Path) -> Iterator[RegistryServer]:
+    """The schema registry of this run; `folder` is the same for all workers."""
+    with _shared(folder, "registry") as endpoint:
+        yield RegistryServer(endpoint)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from frazil.pipeline.java import find_java
 _FETCH_SECONDS = 1800.0
 # Without these a network that swallows packets holds Ivy up for minutes per try.
 _TIMEOUTS = ("-Dsun.net.client.defaultConnectTimeout=15000", "-Dsun.net.client.defaultReadTimeout=60000")
-_DRAFT = ".fetch-"
+DRAFT = ".fetch-"
 
 
 class Pin(NamedTuple):
@@ -97,7 +97,7 @@ def fetch_jars(
         return list(wanted.values())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone_in(folder, progress):
+        with alone_in(folder, progress):
             for coordinates in _missing(wanted):
                 _fetch(coordinates, wanted, progress, mirror or Mirror(), pins.get(coordinates))
     except OSError as error:
@@ -113,7 +113,7 @@ def _missing(wanted: Mapping[str, Path]) -> list[str]:
 
 
 @contextmanager
-def _alone_in(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
+def alone_in(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
     """Processes that start together fetch each jar once; what a killed one left behind is removed."""
     with (folder / ".lock").open("w") as lock:
         try:
@@ -121,7 +121,7 @@ def _alone_in(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
         except BlockingIOError:
             progress("waiting for another process that is fetching jars")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in folder.glob(f"{_DRAFT}*"):
+        for left in folder.glob(f"{DRAFT}*"):
             shutil.rmtree(left, ignore_errors=True)
         yield
 
@@ -132,9 +132,9 @@ def _fetch(
     package = Package.parse(coordinates)
     target = wanted[coordinates]
     progress(f"fetching {package}" + (f", {pin.megabytes} MB" if pin else ""))
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=_DRAFT) as draft:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=DRAFT) as draft:
         found = Path(draft) / "found" / target.name
-        trouble = _run_ivy(package, Path(draft), mirror)
+        trouble = retrieve(_dependency(package), Path(draft), mirror)
         if not found.is_file():
             missing = _missing(wanted)
             raise JarsUnavailable(
@@ -158,10 +158,10 @@ def _verify(coordinates: str, path: Path, pin: Pin) -> None:
         )
 
 
-def _run_ivy(package: Package, draft: Path, mirror: Mirror) -> str:
-    """Retrieve one jar into `found`; returns what Ivy had to say if it failed."""
+def retrieve(dependencies: str, draft: Path, mirror: Mirror) -> str:
+    """Fetch dependencies, in Ivy's XML, into `found` in the draft; returns what Ivy had to say if it failed."""
     module = draft / "ivy.xml"
-    module.write_text(_module(package))
+    module.write_text(_module(dependencies))
     command: list[str | Path] = [find_java().path, *_TIMEOUTS, "-jar", _ivy_jar(), "-warn"]
     if mirror.ivy_settings:
         command += ["-settings", mirror.ivy_settings]
@@ -208,18 +208,23 @@ def _ivy_jar() -> Path:
     return max((spark_home() / "jars").glob("ivy-*.jar"))
 
 
-def _module(package: Package) -> str:
+def _dependency(package: Package) -> str:
     """The jar alone: what it depends on is in it, or in Spark."""
     classifier = f" m:classifier={quoteattr(package.classifier)}" if package.classifier else ""
+    return (
+        f"<dependency org={quoteattr(package.group)} name={quoteattr(package.artifact)} "
+        f'rev={quoteattr(package.version)} transitive="false" conf="default->master">'
+        f'<artifact name={quoteattr(package.artifact)} type="jar" ext="jar"{classifier}/>'
+        "</dependency>"
+    )
+
+
+def _module(dependencies: str) -> str:
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
         '<info organisation="frazil" module="jars"/>\n'
         '<configurations><conf name="default"/></configurations>\n'
-        "<dependencies>"
-        f"<dependency org={quoteattr(package.group)} name={quoteattr(package.artifact)} "
-        f'rev={quoteattr(package.version)} transitive="false" conf="default->master">'
-        f'<artifact name={quoteattr(package.artifact)} type="jar" ext="jar"{classifier}/>'
-        "</dependency></dependencies>\n</ivy-module>\n"
+        f"<dependencies>{dependencies}</dependencies>\n</ivy-module>\n"
     )
 
 
