@@ -1,7 +1,8 @@
 """Every error Frazil raises, as one tree.
 
-A kind right under `FrazilError` decides the process's exit code. `retryable` tells a caller whether the
-same call can succeed later without anybody changing anything.
+A kind right under `FrazilError` decides the process's exit code and what the error counts as in
+`frazil_errors_total`. `retryable` tells a caller whether the same call can succeed later without anybody changing
+anything.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ class FrazilError(Exception):
     """The root of all errors of Frazil; also raised for what fits no other kind."""
 
     exit_code = 10
+    kind = "other"
     retryable = False
 
     def again(self) -> Self:
@@ -27,6 +29,7 @@ class ConfigError(FrazilError):
     """Raised when a setting is unknown, missing or wrong."""
 
     exit_code = 1
+    kind = "config"
 
 
 # --- Kafka -----------------------------------------------------------------------------------------------
@@ -36,6 +39,7 @@ class KafkaError(FrazilError):
     """Raised when a Kafka broker or a consumer group fails."""
 
     exit_code = 2
+    kind = "kafka"
 
 
 class ConnectionFailed(KafkaError):
@@ -82,11 +86,57 @@ class ConsumerClosed(KafkaError):
     """Raised when a closed consumer is used."""
 
 
+class KafkaUnavailable(KafkaError):
+    """Raised when a broker or the client fails in a way that may pass."""
+
+    retryable = True
+
+
+class KafkaRefused(KafkaError):
+    """Raised when a broker does not accept the credentials, or does not permit what was asked."""
+
+
+class KafkaTopicMissing(KafkaError):
+    """Raised when a topic that is to be consumed is not in the cluster."""
+
+
+class KafkaTopicReplaced(KafkaError):
+    """Raised when a topic was deleted and made anew; the new one is consumed only when a person says so."""
+
+
+class KafkaOffsetsGone(KafkaError):
+    """Raised when Kafka no longer has the offsets that come next; a person must say that they are lost."""
+
+
+class RegistryError(KafkaError):
+    """Raised when the schema registry fails, or answers what makes no sense."""
+
+
+class RegistryUnavailable(RegistryError):
+    """Raised when the schema registry does not answer, or fails in a way that may pass."""
+
+    retryable = True
+
+
+class RegistryRefused(RegistryError):
+    """Raised when the schema registry does not accept the credentials, or does not permit what was asked."""
+
+
+class SchemaNotRegistered(RegistryError):
+    """Raised when the schema registry says that it has no such schema."""
+
+
+class SchemaUnsupported(KafkaError):
+    """Raised when a registered schema cannot be read, or has no columns that a table could have."""
+
+
 # --- buffer: what is in memory ---------------------------------------------------------------------------
 
 
 class BufferError(FrazilError):
     """Raised when records cannot be kept in memory."""
+
+    kind = "buffer"
 
 
 class BufferFull(BufferError):
@@ -97,6 +147,14 @@ class BufferFull(BufferError):
 
 class LogFull(BufferFull):
     """Raised when the tail of a log stayed full for the whole time an append may wait."""
+
+
+class NotBuffered(BufferError):
+    """Raised when records are asked for that are not in memory any more; `first` is the first offset that is."""
+
+    def __init__(self, message: str, first: int | None = None) -> None:
+        super().__init__(message)
+        self.first = first
 
 
 class ArrowConversion(BufferError):
@@ -126,6 +184,7 @@ class IcebergError(FrazilError):
     """Raised when a catalog or a table fails."""
 
     exit_code = 3
+    kind = "iceberg"
 
 
 class CatalogConnection(IcebergError):
@@ -213,6 +272,7 @@ class TransactionLogError(FrazilError):
     """Raised when the log (its WAL, its segments) or the transaction log fails."""
 
     exit_code = 5
+    kind = "txlog"
 
 
 class LogCorrupted(TransactionLogError):
@@ -295,6 +355,8 @@ class TopicNotFound(TransactionLogError):
 class PipelineError(FrazilError):
     """Raised when Spark, or what it needs, is not there or fails."""
 
+    kind = "spark"
+
 
 class JavaNotFound(PipelineError):
     """Raised when there is no Java that Spark can run on."""
@@ -319,6 +381,7 @@ class StorageError(FrazilError):
     """Raised when an object store fails."""
 
     exit_code = 4
+    kind = "storage"
 
 
 class StorageUnavailable(StorageError):
@@ -339,6 +402,7 @@ class FrazilIoError(FrazilError):
     """Raised when the local file system fails."""
 
     exit_code = 4
+    kind = "storage"
 
 
 class DiskFull(FrazilIoError):
@@ -349,6 +413,46 @@ class DiskFull(FrazilIoError):
 
 class SerializationError(FrazilError):
     """Raised when bytes and values cannot be turned into each other."""
+
+
+class RecordUndecodable(SerializationError):
+    """Raised when a record that was asked for cannot become a row: undecodable, or it does not fit its table."""
+
+
+class RequestError(FrazilError):
+    """Raised when a request cannot be answered as it stands: something in it is wrong or missing."""
+
+    exit_code = 1
+
+
+class InvalidTenant(RequestError):
+    """Raised when a request names a tenant that cannot be one."""
+
+
+class QueryError(RequestError):
+    """Raised when a query is wrong, or asks for what is not there or not allowed."""
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+    def again(self) -> Self:
+        return type(self)(self.args[0], self.line, self.column)
+
+
+class QueryTooLarge(QueryError):
+    """Raised when a query needs more memory, or has more rows, than queries may."""
+
+
+class QueryTimeout(QueryError):
+    """Raised when a query takes longer than queries may."""
+
+
+class QueriesBusy(FrazilError):
+    """Raised when too many queries run already, and none ended in time."""
+
+    retryable = True
 
 
 class ShutdownError(FrazilError):
@@ -368,6 +472,7 @@ class DependencyUnavailable(FrazilError):
         self.retry_after_seconds = retry_after_seconds
         if cause is not None:
             self.exit_code = cause.exit_code
+            self.kind = cause.kind
 
     def again(self) -> Self:
         return type(self)(self.args[0], self.cause, self.retry_after_seconds)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import RecordTooLarge, SerializationError
+from frazil.formats.json.kinds import known_part
 from frazil.load import jsonblocks
-from frazil.load.inference import known_part
 from frazil.load.inputs import find_input
 from frazil.load.jsonlines import JsonLines
 
@@ -78,6 +78,7 @@ def test_a_type_that_shows_late(tmp_path: Path, first: object, later: object, ki
         ('{"n": 1} {"n": 2}', "not one JSON object"),
         ('{"n": 1, "n": 2}', "twice"),
         ('{"n": 1e999}', "too big"),
+        ('{"n": NaN}', "not finite"),
         ('{"n": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested"),
     ],
 )
@@ -91,6 +92,15 @@ def test_a_bad_line_is_named_or_left_out(tmp_path: Path, bad: str, why: str) -> 
     assert lines.bad == 1
     assert lines.first_bad
     assert "line 32" in lines.first_bad
+
+
+@pytest.mark.usefixtures("any_blocks")
+def test_objects_that_run_over_the_ends_of_lines(tmp_path: Path) -> None:
+    """As many objects as lines, but not one in each."""
+    path = written(tmp_path, {"n": 1}, '{"n":', '{"n": 1}}', '{"n": 1} {"n": 2}', {"n": 2})
+    lines = lines_of(path, skip_bad=True)
+    assert rows(lines) == [{"n": 1}, {"n": 2}]
+    assert lines.bad == 3
 
 
 def test_bytes_that_are_not_text(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.errors import ConfigError
+from frazil.formats.typenames import parse_field
 from frazil.load.schemafile import read_schema
-from frazil.load.typenames import parse_field
 
 TYPES = [
     pa.int8(),

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from frazil.errors import FrazilError, RecordTooLarge, SerializationError
-from frazil.load.inference import Conflict, known_part, widen
+from frazil.formats.json.kinds import Conflict, known_part, widen
+from frazil.formats.json.parsing import BadJson, Unexpected
 from frazil.load.inputs import Input, Piece
-from frazil.load.jsonblocks import BadLines, Lines, Unexpected, blocks, parse
+from frazil.load.jsonblocks import Lines, blocks, parse
 
 ESCAPED = 6
 """Most bytes of JSON per byte of a string (`\\u0041`)."""
@@ -63,7 +64,7 @@ class JsonLines:
     def _learn(self, lines: Lines, fixed: pa.Schema, known: pa.Schema) -> pa.Schema:
         try:
             return widen(known, parse(lines.text, fixed, "infer").schema)
-        except (BadLines, Conflict, RecursionError) as error:
+        except (BadJson, Conflict, RecursionError) as error:
             halves = lines.halves()
             if halves is None:
                 self._refuse(lines, error)
@@ -75,7 +76,7 @@ class JsonLines:
         halves = None
         try:
             batch = parse(lines.text, schema, unexpected)
-        except BadLines as error:
+        except BadJson as error:
             halves = lines.halves()
             if halves is None:
                 told = _name_extra(lines, schema, error) if unexpected == "error" else error
@@ -109,13 +110,13 @@ class JsonLines:
         return SerializationError(f"{self.source.name}, line {lines.first}: {why}.")
 
 
-def _name_extra(lines: Lines, schema: pa.Schema, error: BadLines) -> BadLines:
+def _name_extra(lines: Lines, schema: pa.Schema, error: BadJson) -> BadJson:
     """Arrow says that there is a column too many, but not which."""
     try:
         extra = sorted(set(json.loads(lines.text)) - set(schema.names))
     except (ValueError, RecursionError):
         return error
-    return BadLines(f"the schema given has no column {', '.join(map(repr, extra))}") if extra else error
+    return BadJson(f"the schema given has no column {', '.join(map(repr, extra))}") if extra else error
 
 
 def _after(lines: Lines, skip: int) -> Lines:

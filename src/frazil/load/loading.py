@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from frazil.config.model import MIB
 from frazil.errors import FrazilError, LogFull, SchemaMismatch, SerializationError
+from frazil.formats.json.kinds import known_part
 from frazil.load import once
 from frazil.load.columnar import open_columnar
 from frazil.load.columnar import pieces as columnar_pieces
-from frazil.load.inference import known_part
 from frazil.load.inputs import Input, Piece
 from frazil.load.jsonlines import JsonLines
 from frazil.load.progress import Unwatched, Watcher

@@ -8,9 +8,9 @@ import pyarrow as pa
 import yaml
 
 from frazil.errors import ConfigError
+from frazil.formats.typenames import parse_field
 from frazil.load.columnar import open_columnar
 from frazil.load.inputs import FORMATS, Input
-from frazil.load.typenames import parse_field
 
 
 def read_schema(path: Path) -> pa.Schema:

@@ -1,6 +1,8 @@
-"""The types of JSON columns, learnt from many blocks that each show a part of them."""
+"""The types of JSON values, learnt from many texts that each show a part of them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.types as types
@@ -86,3 +88,58 @@ def _known_type(kind: pa.DataType, path: str, unknown: list[str]) -> pa.DataType
         inner = _known_type(item.type, f"{path}[]", unknown)
         return None if inner is None else pa.list_(pa.field(item.name, inner, item.nullable))
     return kind
+
+
+def settle(given: Iterable[pa.Field], known: Iterable[pa.Field]) -> pa.DataType:
+    """The struct of columns whose types no record changes: what is given, then what is known beside it.
+
+    Types become those that JSON is decoded to: plain ones, every part of which may be null.
+    """
+    merged = {field.name: plain(field.type) for field in given}
+    for field in known:
+        kind = plain(field.type)
+        merged[field.name] = _merged(merged[field.name], kind) if field.name in merged else kind
+    return pa.struct([(name, kind) for name, kind in merged.items() if not types.is_null(kind)])
+
+
+def _merged(given: pa.DataType, known: pa.DataType) -> pa.DataType:
+    if types.is_struct(given) and types.is_struct(known):
+        return settle(given.fields, known.fields)
+    if types.is_list(given) and types.is_list(known):
+        return pa.list_(_merged(given.value_type, known.value_type))
+    if types.is_map(given) and types.is_map(known):
+        return pa.map_(given.key_type, _merged(given.item_type, known.item_type))
+    return given
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type for the same values without large offsets, views, dictionaries, names of items and demands."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return plain(kind.value_type)
+    if types.is_struct(kind):
+        return settle([], kind.fields)
+    if types.is_map(kind):
+        return pa.map_(plain(kind.key_type), plain(kind.item_type))
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    return pa.list_(plain(kind.value_type)) if types.is_nested(kind) and hasattr(kind, "value_field") else kind
+
+
+def parts(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """A type and all types inside it."""
+    yield kind
+    for index in range(kind.num_fields):
+        yield from parts(kind.field(index).type)
+
+
+def count_fields(kind: pa.DataType) -> int:
+    """Of structs, at all levels."""
+    return sum(part.num_fields for part in parts(kind) if types.is_struct(part))
+
+
+def has_maps(kind: pa.DataType) -> bool:
+    return any(types.is_map(part) for part in parts(kind))

@@ -1,0 +1,73 @@
+"""Values in Avro, in the wire format of a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.errors import SchemaNotRegistered, SchemaUnsupported
+from frazil.formats.avro.decoding import decode_records
+from frazil.formats.avro.nodes import Node
+from frazil.formats.avro.schema import compile_schema
+from frazil.formats.registry import Registry
+from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.wire import SchemaId, cut
+
+
+@dataclass(frozen=True)
+class AvroDecoder:
+    """Each value is read with the schema that it was written with; a batch has a part for each schema.
+
+    A schema that no table can hold, or that the registry does not have, is the fault of the records that name it.
+    """
+
+    registry: Registry
+    subject: str
+    """Whose newest schema says which columns there will be."""
+    records = True
+
+    def kinds(self) -> Iterable[pa.DataType]:
+        try:
+            newest = self.registry.newest(self.subject)
+            return () if newest is None else (_node(newest).kind,)
+        except (SchemaNotRegistered, SchemaUnsupported):
+            return ()
+
+    def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
+        groups, _ = cut(payloads)
+        nodes = (self._node(group.schema) for group in groups)
+        return [node.kind for node in nodes if isinstance(node, Node)]
+
+    def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
+        groups, faults = cut(payloads)
+        parts: list[Part] = []
+        for group in groups:
+            node = self._node(group.schema)
+            if isinstance(node, str):
+                faults.update(dict.fromkeys(group.places.tolist(), node))
+                continue
+            found = decode_records(node, group.data, group.starts, group.ends)
+            faults.update({int(group.places[place]): reason for place, reason in found.faults.items()})
+            parts.append(Part(np.delete(group.places, list(found.faults)), found.values))
+        return DecodedValues(parts, faults)
+
+    def _node(self, schema: SchemaId) -> Node | str:
+        """What reads records of this schema, or why nothing can."""
+        try:
+            return _node(self.registry.schema(schema))
+        except SchemaNotRegistered as error:
+            return str(error)
+        except SchemaUnsupported as error:
+            return f"schema {schema}: {error}"
+
+
+@lru_cache(maxsize=4096)
+def _node(schema: RegisteredSchema) -> Node:
+    if schema.kind != "AVRO":
+        raise SchemaUnsupported(f"it is {schema.kind}, not Avro")
+    return compile_schema(schema)

@@ -1,0 +1,73 @@
+"""JSON without a registry: columns as they are given, or as they show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from frazil.errors import ConfigError
+from frazil.formats.json.batches import Reader
+from frazil.formats.json.kinds import parts, plain, settle
+from frazil.formats.json.texts import texts_of
+from frazil.formats.names import VALUE
+from frazil.formats.typenames import parse_field
+from frazil.formats.values import DecodedValues, Part, Payloads
+
+
+class JsonDecoder:
+    """Types of given and of known columns are settled; other fields are added as they come."""
+
+    def __init__(self, columns: Mapping[str, str], *, records: bool = True) -> None:
+        """`records` says that values are objects, each field a column; otherwise they are anything."""
+        self.records = records
+        self._columns = dict(columns)
+        self._given = pa.struct([_given(name, kind) for name, kind in self._columns.items()])
+
+    def kinds(self) -> Iterable[pa.DataType]:
+        return [self._given] if self.records and self._columns else []
+
+    def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
+        return survey_json(payloads.values, self._given, known, records=self.records)
+
+    def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
+        return decode_json(payloads.values, self._given, known, records=self.records)
+
+
+def survey_json(
+    values: pa.Array, given: pa.DataType, known: pa.Schema | None, *, records: bool
+) -> Iterable[pa.DataType]:
+    reader = Reader(settle(given.fields, known or []), objects=records)
+    texts, _ = texts_of(values, objects=records)
+    reader.learn(texts)
+    return [_of_column(reader.known)] if not records else [reader.known]
+
+
+def decode_json(values: pa.Array, given: pa.DataType, known: pa.Schema | None, *, records: bool) -> DecodedValues:
+    """`given` is the struct of columns whose types are given; without `records` it has none, or `value` only."""
+    texts, faults = texts_of(values, objects=records)
+    batch = Reader(settle(given.fields, known or []), objects=records).read(texts)
+    column = batch.column
+    if not records:
+        at = column.type.get_field_index(VALUE)
+        column = column.field(at) if at >= 0 else pa.nulls(len(column))
+    return DecodedValues([Part(batch.places, column)] if len(column) else [], faults | batch.faults)
+
+
+def _of_column(kind: pa.DataType) -> pa.DataType:
+    at = kind.get_field_index(VALUE)
+    return kind.field(at).type if at >= 0 else pa.null()
+
+
+def _given(name: str, text: str) -> pa.Field:
+    try:
+        kind = plain(parse_field(name, text).type)
+    except ValueError as error:
+        raise ConfigError(f"Column {name!r} of the format `json`: {error}.") from error
+    for part in parts(kind):
+        if types.is_null(part) or types.is_union(part) or types.is_interval(part):
+            raise ConfigError(f"Column {name!r} of the format `json`: there is no JSON for the type {part}.")
+        if types.is_map(part) and not types.is_string(part.key_type):
+            raise ConfigError(f"Column {name!r} of the format `json`: the keys of {part} are not strings.")
+    return pa.field(name, kind)

@@ -1,0 +1,215 @@
+"""Many JSON texts as one array, their types learnt on the way; and the texts that could not be read.
+
+Arrow parses blocks of a few megabytes with the types known by then, strictly. Only a block that it refuses is looked
+at more closely: in small parts to learn new fields, and text by text where that fails too. So a text to blame costs
+little, and many cost no more than reading each alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+
+from frazil.formats.json.kinds import Conflict, count_fields, has_maps, known_part, parts, widen
+from frazil.formats.json.leaves import Misfit
+from frazil.formats.json.parsing import BadJson, parse
+from frazil.formats.json.single import MAX_FIELDS, MAX_LEVELS, Learner, check_names, load, taking
+from frazil.formats.json.standins import restore, stand_in
+from frazil.formats.names import VALUE
+from frazil.formats.values import Places
+
+BLOCK_BYTES = 4 << 20
+PART_BYTES = 1 << 16
+PART_TEXTS = 512
+"""Texts whose fields are learnt at once: each new one costs a place in the rows of all of them."""
+
+_LONG_NUMBER = re.compile(rb"\d{19}")
+
+
+class Batch(NamedTuple):
+    places: Places
+    column: pa.Array
+    """A struct of the objects, or the values themselves."""
+    faults: dict[int, str]
+
+
+class Texts(NamedTuple):
+    """JSON texts that are known to be UTF-8, not too deep, and either objects or not yet wrapped in one."""
+
+    places: Places
+    values: pa.Array
+    """`binary`, without nulls and without line ends."""
+
+    def pick(self, kept: Places) -> Texts:
+        """Those at these positions of this."""
+        return Texts(self.places[kept], self.values.take(pa.array(kept)))
+
+    def after(self, count: int) -> Texts:
+        return Texts(self.places[count:], self.values.slice(count))
+
+    def cut(self, size: int, count: int) -> Iterator[Texts]:
+        """In order, in pieces of so many bytes and texts at most, unless it is one text only."""
+        ends = np.cumsum(pc.binary_length(self.values).to_numpy())
+        start = 0
+        while start < len(ends):
+            before = int(ends[start - 1]) if start else 0
+            end = max(start + 1, min(int(np.searchsorted(ends, before + size, "right")), start + count))
+            yield Texts(self.places[start:end], self.values.slice(start, end - start))
+            start = end
+
+
+class Reader:
+    """Reads a batch; `kind` grows with it, `faults` are those that have been found."""
+
+    def __init__(self, fixed: pa.DataType, *, objects: bool) -> None:
+        """`fixed` is the struct of columns whose types are settled; values that are no objects are its `value`."""
+        self.kind = fixed
+        self.faults: dict[int, str] = {}
+        self._fixed = fixed
+        self._objects = objects
+        self._crowded = False
+
+    def learn(self, texts: Texts) -> None:
+        """Only what types there are."""
+        for _ in self._pieces(texts):
+            pass
+
+    def read(self, texts: Texts) -> Batch:
+        pieces = [(piece, self.kind, array) for piece, array in self._pieces(texts) if len(piece.places)]
+        wanted = self.known
+        arrays = [
+            restore(array if kind.equals(self.kind) else self._read(piece), wanted, spare=False)
+            for piece, kind, array in pieces
+        ]
+        places = [piece.places for piece, _, _ in pieces]
+        column = pa.concat_arrays(arrays) if arrays else pa.array([], wanted)
+        return Batch(np.concatenate(places) if places else np.array([], np.int64), column, self.faults)
+
+    @property
+    def known(self) -> pa.DataType:
+        """`kind` without what has only been null or empty."""
+        return pa.struct(list(known_part(pa.schema(list(self.kind.fields)))[0]))
+
+    def _pieces(self, texts: Texts) -> Iterator[tuple[Texts, pa.Array]]:
+        """The texts without a fault, in order, with the types known by then."""
+        for block in texts.cut(BLOCK_BYTES, len(texts.values)):
+            yield from self._block(block)
+
+    def _block(self, rest: Texts) -> Iterator[tuple[Texts, pa.Array]]:
+        while len(rest.places):
+            try:
+                yield rest, self._parse(rest)
+                return
+            except BadJson:
+                before = self.kind
+            for part in rest.cut(PART_BYTES, PART_TEXTS):
+                yield (part, self._read(part)) if self._learn_at_once(part) else self._learn_each(part)
+                rest = rest.after(len(part.places))
+                if not self.kind.equals(before):
+                    # Perhaps that was all that was new.
+                    break
+
+    def _read(self, texts: Texts) -> pa.Array:
+        """Of texts all of which have been learnt."""
+        try:
+            return self._parse(texts)
+        except BadJson:
+            return self._made([self._load(value) for value in texts.values.to_pylist()])
+
+    def _parse(self, texts: Texts) -> pa.Array:
+        """All of them with the types known by now, or `BadJson`."""
+        if not self.kind.num_fields or has_maps(self.kind):
+            raise BadJson("Arrow reads no maps, and does not count what has no fields")
+        table = parse(self._joined(texts), pa.schema(list(self.kind.fields)), "error")
+        if table.num_rows != len(texts.places):
+            raise BadJson("a text is not one value")
+        return pa.StructArray.from_arrays([column.chunk(0) for column in table.columns], fields=list(table.schema))
+
+    def _learn_at_once(self, texts: Texts) -> bool:
+        """Whether all of them could be."""
+        if len(texts.places) == 1 or self._crowded or has_maps(self._fixed):
+            return False
+        text = self._joined(texts)
+        try:
+            table = parse(text, pa.schema(list(self._fixed.fields)), "infer")
+            grown = widen(pa.schema(list(self.kind.fields)), table.schema)
+        except (BadJson, Conflict, RecursionError):
+            return False
+        kind = pa.struct(list(grown))
+        if table.num_rows != len(texts.places) or not (self._objects or grown.names == [VALUE]):
+            return False
+        if kind.equals(self.kind):
+            return True
+        if count_fields(kind) > MAX_FIELDS:
+            self._crowded = True
+            return False
+        if not _well_formed(kind) or (
+            _LONG_NUMBER.search(text) and any(types.is_float64(part) for part in parts(kind))
+        ):
+            return False
+        self.kind = kind
+        return True
+
+    def _learn_each(self, texts: Texts) -> tuple[Texts, pa.Array]:
+        """Those without a fault."""
+        try:
+            return self._learnt(texts, Learner(self._fixed, self.kind, trusting=True))
+        except pa.ArrowInvalid:
+            return self._learnt(texts, Learner(self._fixed, self.kind, trusting=False))
+
+    def _learnt(self, texts: Texts, learner: Learner) -> tuple[Texts, pa.Array]:
+        """`pa.ArrowInvalid`, and nothing has been learnt, if the learner trusted in what is not true."""
+        values: list[object] = []
+        kept: list[int] = []
+        faults: dict[int, str] = {}
+        for at, text in enumerate(texts.values.to_pylist()):
+            try:
+                value = self._load(text)
+                learner.learn(value)
+            except Misfit as error:
+                faults[int(texts.places[at])] = str(error)
+            else:
+                values.append(value)
+                kept.append(at)
+        array = self._made(values, learner.kind)
+        self.kind = learner.kind
+        self.faults |= faults
+        return texts.pick(np.array(kept, np.int64)) if faults else texts, array
+
+    def _made(self, values: list[object], kind: pa.DataType | None = None) -> pa.Array:
+        kind = self.kind if kind is None else kind
+        take = taking(kind)
+        return restore(pa.array(map(take, values), stand_in(kind), size=len(values)), kind, spare=False)
+
+    def _load(self, text: bytes) -> object:
+        value = load(text)
+        return value if self._objects else {VALUE: value}
+
+    def _joined(self, texts: Texts) -> pa.Buffer:
+        """All texts, each in a line and in an object.
+
+        No object can have begun in one and ended in another: after each `}` comes a line end, which is nowhere inside
+        of a string, and a `{`, which no object goes on with. So if there are as many objects as texts, each is one.
+        """
+        head, tail = (b"", b"") if self._objects else (f'{{"{VALUE}":'.encode(), b"}")
+        lines = pc.binary_join_element_wise(head, texts.values, tail + b"\n", b"")
+        data = lines.buffers()[2]
+        return data if data is not None else pa.py_buffer(b"")
+
+
+def _well_formed(kind: pa.DataType, level: int = 0) -> bool:
+    """Whether the names and levels are such that single texts could have added them all."""
+    if level > MAX_LEVELS:
+        return False
+    if types.is_struct(kind):
+        try:
+            check_names([field.name for field in kind.fields], [], "")
+        except Misfit:
+            return False
+    return all(_well_formed(kind.field(index).type, level + 1) for index in range(kind.num_fields))

@@ -1,0 +1,89 @@
+"""JSON in the wire format of a schema registry: columns as the JSON Schema describes them.
+
+Types are what is taken from a schema. Whether values keep within its limits and patterns is for the producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from frazil.errors import SchemaNotRegistered, SchemaUnsupported
+from frazil.formats.json import decode_json, survey_json
+from frazil.formats.json_schema.columns import type_of
+from frazil.formats.names import VALUE
+from frazil.formats.registry import Registry
+from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.wire import Group, SchemaId, cut, gather
+
+
+@dataclass(frozen=True)
+class JsonSchemaDecoder:
+    """Each value is read with the schema that it was written with; a batch has a part for each schema.
+
+    A schema that cannot be used, or that the registry does not have, is the fault of the records that name it.
+    """
+
+    registry: Registry
+    subject: str
+    """Whose newest schema says which columns there will be."""
+    records = True
+
+    def kinds(self) -> Iterable[pa.DataType]:
+        newest = self.registry.newest(self.subject)
+        try:
+            kind = None if newest is None else type_of(newest)
+        except SchemaUnsupported:
+            return ()
+        return () if kind is None else (kind,)
+
+    def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
+        for group in cut(payloads)[0]:
+            given = self._given(group.schema)
+            if isinstance(given, _Given):
+                yield from survey_json(_values(group), given.columns, given.of(known), records=given.records)
+
+    def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
+        groups, faults = cut(payloads)
+        parts: list[Part] = []
+        for group in groups:
+            given = self._given(group.schema)
+            if isinstance(given, str):
+                faults.update(dict.fromkeys(group.places.tolist(), given))
+                continue
+            found = decode_json(_values(group), given.columns, given.of(known), records=given.records)
+            faults.update({int(group.places[at]): reason for at, reason in found.faults.items()})
+            parts += [Part(group.places[part.places], part.column) for part in found.parts]
+        return DecodedValues(parts, faults)
+
+    def _given(self, schema: SchemaId) -> _Given | str:
+        """What the schema says, or why it cannot be used."""
+        try:
+            kind = type_of(self.registry.schema(schema))
+        except SchemaNotRegistered as error:
+            return str(error)
+        except SchemaUnsupported as error:
+            return f"schema {schema}: {error}"
+        if kind is None or types.is_struct(kind):
+            return _Given(kind or pa.struct([]), records=True)
+        return _Given(pa.struct([pa.field(VALUE, kind)]), records=False)
+
+
+class _Given(NamedTuple):
+    columns: pa.DataType
+    """A struct."""
+    records: bool
+
+    def of(self, known: pa.Schema | None) -> pa.Schema | None:
+        """The settled columns that there can be."""
+        return (
+            known if known is None or self.records else pa.schema([field for field in known if field.name == VALUE])
+        )
+
+
+def _values(group: Group) -> pa.Array:
+    return gather(group.data, group.starts, group.ends)

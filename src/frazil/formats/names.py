@@ -1,0 +1,46 @@
+"""What the columns for the fields of values are called.
+
+Each has the name of its field, unless that name is taken: by what Kafka adds (`_kafka_…`), by what Frazil adds, or by
+Iceberg's own metadata. All such names begin with an underscore, and a field so named gets one more. So does one that
+has more underscores already, which keeps different names different: `_offset` becomes `__offset`, and `__offset`
+becomes `___offset`. Names within a struct are as they were.
+
+Names that differ in case only are left alone: the table refuses them (`lake.schema`), and the topic stops.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from frazil.formats.kafka import PREFIX
+from frazil.lake.columns import OFFSET, PARTITION, RESERVED
+
+VALUE = "value"
+"""The column of values that are no records."""
+
+_TAKEN = {OFFSET, PARTITION, *RESERVED}
+
+
+def column_of(field: str) -> str:
+    """The name of the column for a field."""
+    return f"_{field}" if _is_taken(field) else field
+
+
+def field_of(column: str) -> str | None:
+    """The field that a column is for; None if the column is not from the value."""
+    if not _is_taken(column):
+        return column
+    return column[1:] if column.startswith("__") else None
+
+
+def fields_of(rows: pa.Schema | None) -> pa.Schema | None:
+    """The columns that are from the value, by the names of their fields."""
+    if rows is None:
+        return None
+    named = ((field_of(column.name), column) for column in rows)
+    return pa.schema([column.with_name(name) for name, column in named if name is not None])
+
+
+def _is_taken(name: str) -> bool:
+    plain = f"_{name.lstrip('_').lower()}"
+    return name.startswith("_") and (plain in _TAKEN or plain.startswith(PREFIX))

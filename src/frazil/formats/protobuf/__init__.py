@@ -1,0 +1,148 @@
+"""Values in Protobuf, in the wire format of a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+from ptars import PtarsConfig
+from ptars._lib import ProtoRegistry
+
+from frazil.errors import SchemaNotRegistered, SchemaUnsupported
+from frazil.formats.isolating import isolate
+from frazil.formats.protobuf.columns import Column, columns_of
+from frazil.formats.protobuf.compiling import compile_files
+from frazil.formats.protobuf.indexes import FIRST, by_message
+from frazil.formats.registry import Registry
+from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.values import DecodedValues, Part, Payloads, Places
+from frazil.formats.wire import Group, Ints, SchemaId, cut, gather
+
+LARGE_BYTES = 8192
+"""Each level takes a byte of the payload at least, and some 64 bytes of the decoder's stack."""
+
+_CONFIG = PtarsConfig(enum_repr="string", list_value_nullable=True, map_value_nullable=True)
+"""An entry of a map may come without its value, which is then null."""
+
+
+@dataclass(frozen=True)
+class ProtobufDecoder:
+    """Each value is read as the message that it says it is; a batch has a part for each message of each schema.
+
+    A schema that cannot be used, or that the registry does not have, is the fault of the records that name it.
+    """
+
+    registry: Registry
+    subject: str
+    """Whose newest schema says which columns there will be."""
+    records = True
+
+    def kinds(self) -> Iterable[pa.DataType]:
+        newest = self.registry.newest(self.subject)
+        try:
+            # Of several messages in a file, any may be what records are.
+            if newest is None or len(compile_files(newest).main.message_type) != 1:
+                return ()
+            return (message_of(newest, FIRST).kind,)
+        except SchemaUnsupported:
+            return ()
+
+    def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
+        return [message.kind for message, _, _, _ in self._messages(payloads, {})]
+
+    def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
+        faults: dict[int, str] = {}
+        parts: list[Part] = []
+        for message, group, chosen, starts in self._messages(payloads, faults):
+            places = group.places[chosen]
+            column, good, wrong = message.decode(gather(group.data, starts, group.ends[chosen]))
+            faults.update({int(places[place]): reason for place, reason in wrong.items()})
+            if len(good):
+                parts.append(Part(places[good], column))
+        return DecodedValues(parts, faults)
+
+    def _messages(self, payloads: Payloads, faults: dict[int, str]) -> Iterator[tuple[Message, Group, Ints, Ints]]:
+        """Each message with its payloads: their group, which of it they are, and where they begin."""
+        groups, wrong = cut(payloads)
+        faults.update(wrong)
+        for group in groups:
+            for path, chosen, starts in by_message(group, faults):
+                message = self._message(group.schema, path)
+                if isinstance(message, str):
+                    faults.update(dict.fromkeys(group.places[chosen].tolist(), message))
+                else:
+                    yield message, group, chosen, starts
+
+    def _message(self, schema: SchemaId, path: tuple[int, ...]) -> Message | str:
+        """What reads such records, or why nothing can."""
+        try:
+            return message_of(self.registry.schema(schema), path)
+        except SchemaNotRegistered as error:
+            return str(error)
+        except SchemaUnsupported as error:
+            return f"schema {schema}: {error}"
+
+
+@dataclass(frozen=True)
+class Message:
+    columns: Column
+    handler: Any
+    cls: Any
+    """The runtime's class for it."""
+
+    @property
+    def kind(self) -> pa.DataType:
+        return self.columns.kind
+
+    def decode(self, payloads: pa.Array) -> tuple[pa.Array, Places, dict[int, str]]:
+        """The messages, which payloads they are, and why others are none."""
+        broken = self._broken_large(payloads)
+        kept = np.delete(np.arange(len(payloads)), list(broken))
+        good, decoded, wrong = isolate(payloads.take(pa.array(kept)) if broken else payloads, self._structs)
+        good, faults = kept[good], broken | {int(kept[at]): why for at, why in wrong.items()}
+        if decoded is None:
+            return None, good, faults
+        column, wrong = self.columns.convert(decoded)
+        if wrong:
+            faults |= {int(good[at]): f"field {why}" for at, why in wrong.items()}
+            kept = np.delete(np.arange(len(good)), list(wrong))
+            column, good = column.take(pa.array(kept)), good[kept]
+        return column, good, faults
+
+    def _broken_large(self, payloads: pa.Array) -> dict[int, str]:
+        """Only these can have groups nested so deep that the decoder would die of them; the runtime refuses such."""
+        broken = {}
+        for place in np.flatnonzero(pc.binary_length(payloads).to_numpy() > LARGE_BYTES).tolist():
+            try:
+                self.cls.FromString(payloads[place].as_py())
+            except DecodeError as error:
+                broken[place] = f"failed to decode Protobuf message: {error}"
+        return broken
+
+    def _structs(self, payloads: pa.Array) -> pa.Array:
+        try:
+            return self.handler.array_to_record_batch(payloads).to_struct_array()
+        except BaseException as error:
+            # A panic of Rust's, which is no `Exception`, is about the bytes as much as a refusal is.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise ValueError(f"the decoder failed: {error}") from error
+
+
+@lru_cache(maxsize=4096)
+def message_of(schema: RegisteredSchema, path: tuple[int, ...]) -> Message:
+    files = compile_files(schema)
+    described = files.message(path)
+    if described is None:
+        raise SchemaUnsupported(f"it has no message at the indexes {list(path)}")
+    handler = ProtoRegistry(list(files.decoded)).create_for_message(described.full_name, _CONFIG)
+    return Message(
+        columns_of(described, pa.struct(list(handler.schema())), files.pool), handler, GetMessageClass(described)
+    )

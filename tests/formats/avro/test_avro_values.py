@@ -1,0 +1,84 @@
+"""Whatever an Avro writer writes is read as it was meant; whatever else comes does no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from frazil.formats.avro import decoding, items
+from tests.formats.avro.cases import Case, as_python, cases, decode, encode
+from tests.formats.avro.reference import read
+
+_SLOW = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[Case, list[Any]]:
+    case = draw(cases())
+    return case, draw(st.lists(case.values, min_size=1, max_size=8))
+
+
+@contextmanager
+def in_small_steps(rows: int, together: int) -> Iterator[None]:
+    """Records in parts of a few, and items one by one after the first ones."""
+    usual = decoding.ROWS_AT_ONCE, items.TOGETHER
+    decoding.ROWS_AT_ONCE, items.TOGETHER = rows, together
+    try:
+        yield
+    finally:
+        decoding.ROWS_AT_ONCE, items.TOGETHER = usual
+
+
+@_SLOW
+@given(batches(), st.integers(1, 9), st.integers(0, 3))
+def test_reads_what_was_written(batch: tuple[Case, list[Any]], rows: int, together: int) -> None:
+    case, values = batch
+    with in_small_steps(rows, together):
+        found = decode(case.schema, encode(case.schema, values))
+    assert found.faults == {}
+    assert as_python(found.values) == [case.expected(value) for value in values]
+
+
+@st.composite
+def damages(draw: st.DrawFn, written: bytes) -> bytes:
+    place = draw(st.integers(0, len(written)))
+    some = draw(st.binary(max_size=11) | st.integers(-(2**63), 2**63 - 1).map(_long))
+    match draw(st.sampled_from(["cut", "replace", "insert", "append", "all"])):
+        case "cut":
+            return written[:place]
+        case "replace":
+            return written[:place] + some + written[place + len(some) :]
+        case "insert":
+            return written[:place] + some + written[place:]
+        case "append":
+            return written + some
+    return some
+
+
+@_SLOW
+@given(st.data(), batches(), st.integers(1, 9), st.integers(0, 3))
+def test_damage_stays_where_it_is(
+    data: st.DataObject, batch: tuple[Case, list[Any]], rows: int, together: int
+) -> None:
+    case, values = batch
+    written = encode(case.schema, values)
+    damaged = data.draw(st.sets(st.integers(0, len(values) - 1)))
+    for place in damaged:
+        written[place] = data.draw(damages(written[place]))
+    with in_small_steps(rows, together):
+        found = decode(case.schema, written)
+    assert set(found.faults) <= damaged
+    assert all(found.faults.values())
+    good = [place for place in range(len(values)) if place not in found.faults]
+    for place, value in zip(good, as_python(found.values), strict=True):
+        # What was accepted is what another reader sees in it, NaN included.
+        meant = read(case.schema, written[place]) if place in damaged else values[place]
+        assert repr(value) == repr(case.expected(meant))
+
+
+def _long(value: int) -> bytes:
+    return encode("long", [value])[0]

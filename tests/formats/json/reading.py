@@ -1,0 +1,51 @@
+"""JSON texts decoded, as rows that are easy to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.formats.json import JsonDecoder
+from frazil.formats.values import DecodedValues, Payloads
+
+
+def payloads(texts: Sequence[bytes | str | None]) -> Payloads:
+    return Payloads(pa.array([text.encode() if isinstance(text, str) else text for text in texts], pa.binary()))
+
+
+def decode(
+    texts: Sequence[bytes | str | None],
+    known: pa.Schema | None = None,
+    given: Mapping[str, str] | None = None,
+    *,
+    records: bool = True,
+) -> DecodedValues:
+    """Each place that is not null must be in the part or in the faults, and `survey` must say the same types."""
+    decoder = JsonDecoder(given or {}, records=records)
+    decoded = decoder.decode(payloads(texts), known)
+    places = [place for part in decoded.parts for place in part.places.tolist()]
+    assert sorted([*places, *decoded.faults]) == [place for place, text in enumerate(texts) if text is not None]
+    for part in decoded.parts:
+        part.column.validate(full=True)
+        assert list(decoder.survey(payloads(texts), known)) == [part.column.type]
+    return decoded
+
+
+def rows(decoded: DecodedValues) -> dict[int, Any]:
+    """By place."""
+    return {
+        place: row
+        for part in decoded.parts
+        for place, row in zip(part.places.tolist(), part.column.to_pylist(), strict=True)
+    }
+
+
+def kind(decoded: DecodedValues) -> pa.DataType:
+    (part,) = decoded.parts
+    return part.column.type
+
+
+def struct(**fields: pa.DataType) -> pa.DataType:
+    return pa.struct(list(fields.items()))
