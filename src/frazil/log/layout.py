@@ -66,6 +66,11 @@ def claim_key(topic: str, partition: int) -> str:
     return f"{partition_prefix(topic, partition)}writer.json"
 
 
+def kafka_prefix(topic: str) -> str:
+    """Where the Kafka door keeps what was decided about the topic's positions."""
+    return f"{topic_prefix(topic)}kafka/"
+
+
 def wal_root(data_dir: Path) -> Path:
     return data_dir / "wal"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from frazil.log.claims import claim, node_name, owner
 from frazil.log.opening import open_writer
 from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, TailSource
-from frazil.log.sealer import Sealer
+from frazil.log.sealer import OnFailure, Sealer
+from frazil.log.signal import Signal
 from frazil.log.store import ObjectStore, open_store
 from frazil.log.store.local import LocalStore
 from frazil.log.store.probe import check_create_only
@@ -45,7 +48,14 @@ def check_settings(config: Config) -> None:
 class Log:
     """Thread-safe. Close it, or use it as a context manager."""
 
-    def __init__(self, config: Config, *, store: ObjectStore | None = None, world: World | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        store: ObjectStore | None = None,
+        world: World | None = None,
+        on_failure: OnFailure = lambda _: None,
+    ) -> None:
         for topic in config.topics:
             layout.check_topic(topic)
         self.config = config
@@ -54,21 +64,34 @@ class Log:
         self._schemas: dict[str, TopicSchemas] = {}
         self._writers: dict[tuple[str, int], PartitionWriter] = {}
         self._store_checked = False
+        self.changed = Signal()
+        """Fires when a writer was opened or released."""
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._executor = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="frazil-commit")
-        self._sealer = Sealer(self.world)
+        self._sealer = Sealer(self.world, on_failure)
         self._syncer = Syncer(config.log.sync_interval_ms / 1000)
 
     # --- writing -------------------------------------------------------------------------------------------
 
-    def writer(self, topic: str, schema: pa.Schema | None = None, *, partition: int | None = None) -> PartitionWriter:
+    def writer(
+        self,
+        topic: str,
+        schema: pa.Schema | None = None,
+        *,
+        partition: int | None = None,
+        options: WriterOptions | None = None,
+        confirm: Callable[[], None] = lambda: None,
+    ) -> PartitionWriter:
         """The writer of a partition: of the given one, or of one that is free for this process.
 
-        A topic that does not exist yet is created with `schema`.
+        A topic that does not exist yet is created with `schema`. `options` stand for those of the settings;
+        `confirm` is called before a segment is put, and raises when what it holds must not be stored.
         """
         layout.check_topic(topic)
-        with self._opening:
+        # Many partitions that are taken without a lock can be opened at once; their owner opens each only once.
+        alone = self._opening if options is None or options.exclusive else nullcontext()
+        with alone:
             if found := self._open_already(topic, partition):
                 return found
             schemas = self.schemas(topic)
@@ -76,7 +99,7 @@ class Log:
                 schemas.admit(schema)
             elif schemas.latest() is None:
                 raise TopicNotFound(f"Topic {topic!r} does not exist, and no schema was given to create it with.")
-            return self._open(topic, partition) if partition is not None else self._open_free(topic)
+            return self._open(topic, partition, options, confirm) if partition is not None else self._open_free(topic)
 
     def _open_already(self, topic: str, partition: int | None) -> PartitionWriter | None:
         with self._lock:
@@ -118,7 +141,13 @@ class Log:
             check_create_only(self.store, self.world.new_id())
         self._store_checked = True
 
-    def _open(self, topic: str, partition: int, options: WriterOptions | None = None) -> PartitionWriter:
+    def _open(
+        self,
+        topic: str,
+        partition: int,
+        options: WriterOptions | None = None,
+        confirm: Callable[[], None] = lambda: None,
+    ) -> PartitionWriter:
         self._check_store()
         options = options or self._options(topic)
         directory = layout.wal_directory(self.config.data_dir, topic, partition)
@@ -139,12 +168,14 @@ class Log:
             world=self.world,
             executor=self._executor,
             on_change=self._sealer.wake,
+            confirm=confirm,
         )
         with self._lock:
             self._writers[topic, partition] = writer
         self._sealer.add(writer)
         if options.ack == "local" and options.sync == "periodic":
             self._syncer.add(writer)
+        self.changed.notify()
         return writer
 
     def _retire_wal(self, topic: str, partition: int, directory: Path) -> None:
@@ -172,8 +203,12 @@ class Log:
         self._sealer.remove(writer)
         self._syncer.remove(writer)
         with self._lock:
-            self._writers.pop((writer.topic, writer.partition), None)
-        writer.close()
+            if self._writers.get((writer.topic, writer.partition)) is writer:
+                del self._writers[writer.topic, writer.partition]
+        try:
+            writer.close()
+        finally:
+            self.changed.notify()
 
     @property
     def writers(self) -> list[PartitionWriter]:

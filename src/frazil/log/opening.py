@@ -14,7 +14,7 @@ from frazil.log.store import ObjectStore
 from frazil.log.store.durable import make_folder
 from frazil.log.topics import TopicSchemas
 from frazil.log.wal.directory import Wal
-from frazil.log.wal.disk import DirectoryLock, io_error
+from frazil.log.wal.disk import DirectoryLock, NoLock, io_error
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 
@@ -30,13 +30,10 @@ def open_writer(
     world: World,
     executor: Executor,
     on_change: Callable[[PartitionWriter], None] = lambda _: None,
+    confirm: Callable[[], None] = lambda: None,
 ) -> PartitionWriter:
     """Take the partition over from whoever wrote it before, here or elsewhere."""
-    try:
-        make_folder(directory)
-        lock = DirectoryLock(directory)
-    except OSError as error:
-        raise io_error(error, "Opening", directory) from error
+    lock = _lock(directory) if options.exclusive or options.ack == "local" else NoLock()
     try:
         index = SegmentIndex(store, topic, partition)
         index.refresh()
@@ -64,6 +61,7 @@ def open_writer(
             wal=wal,
             lock=lock,
             on_change=on_change,
+            confirm=confirm,
         )
     except OSError as error:
         lock.release()
@@ -71,6 +69,14 @@ def open_writer(
     except BaseException:
         lock.release()
         raise
+
+
+def _lock(directory: Path) -> DirectoryLock:
+    try:
+        make_folder(directory)
+        return DirectoryLock(directory)
+    except OSError as error:
+        raise io_error(error, "Opening", directory) from error
 
 
 def _start(wal: Wal, index: SegmentIndex, world: World, options: WriterOptions, where: str) -> Start:

@@ -20,6 +20,9 @@ class WriterOptions:
     seal_rows: int = 1_000_000
     compression_level: int = 1
     sources: SourcesConfig = field(default_factory=SourcesConfig)
+    exclusive: bool = True
+    """Whether other processes of this machine are kept out while one writes. Only `ack: object` can do without:
+    whoever is given the partition then takes it, and the former writer is fenced, even if it hangs."""
 
     @classmethod
     def of(cls, log: LogConfig, topic: TopicConfig) -> WriterOptions:

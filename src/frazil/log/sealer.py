@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from frazil.backoff import Backoff
@@ -16,6 +17,9 @@ logger = logging.getLogger(__name__)
 BACKOFF = Backoff(base_seconds=0.1, longest_seconds=5.0)
 """Short, because the tail fills up meanwhile."""
 PARALLEL_SEALS = 4
+
+OnFailure = Callable[[FrazilError], None]
+"""Told of every attempt that failed, on the thread that made it."""
 
 
 class _Charge:
@@ -32,8 +36,9 @@ class _Charge:
 class Sealer:
     """One thread decides, a few seal; a store that fails is tried again, ever slower, until it works."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, on_failure: OnFailure) -> None:
         self._world = world
+        self._on_failure = on_failure
         self._charges: dict[PartitionWriter, _Charge] = {}
         self._condition = threading.Condition()
         self._stopping = False
@@ -87,6 +92,8 @@ class Sealer:
         except Exception as caught:
             logger.exception("sealing failed", extra=_names(charge))
             error = FrazilError(f"sealing {charge.writer.topic}/{charge.writer.partition} failed: {caught}")
+        if error is not None:
+            self._on_failure(error)
         with self._condition:
             self._note(charge, error)
             charge.sealing = False

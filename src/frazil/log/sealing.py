@@ -74,6 +74,7 @@ class Sealing:
             chain=entries[-1].chain,
             schema_version=version,
             created_ms=self._world.clock.now_ms(),
+            oldest_ms=entries[0].time_ms,
             positions=self._advanced(entries).to_json(),
         )
         batches = [conform(entry.batch(), schema) for entry in entries]

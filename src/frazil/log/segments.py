@@ -41,6 +41,8 @@ class Segment:
     chain: int
     schema_version: int
     created_ms: int
+    oldest_ms: int
+    """When its first record was appended."""
     positions: dict[str, Any] = field(repr=False)
     """The full positions as of `end`."""
 
@@ -60,6 +62,7 @@ class Segment:
             "chain": self.chain,
             "schema_version": self.schema_version,
             "created_ms": self.created_ms,
+            "oldest_ms": self.oldest_ms,
             "positions": self.positions,
             "footer_crc": "0" * 8,
         }
@@ -172,6 +175,7 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
         chain=data["chain"],
         schema_version=data["schema_version"],
         created_ms=data["created_ms"],
+        oldest_ms=data.get("oldest_ms", data["created_ms"]),
         positions=data["positions"],
     )
 

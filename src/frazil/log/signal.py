@@ -14,9 +14,21 @@ class Signal:
         self._condition = threading.Condition()
         self._threads = 0
         self._futures: list[asyncio.Future[None]] = []
+        self._listeners: tuple[Callable[[], None], ...] = ()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called at every change, by whoever made it: it must be quick and must not raise."""
+        with self._condition:
+            self._listeners = (*self._listeners, listener)
+
+    def ignore(self, listener: Callable[[], None]) -> None:
+        with self._condition:
+            self._listeners = tuple(each for each in self._listeners if each != listener)
 
     def notify(self) -> None:
         """Let everybody who waits look again."""
+        for listener in self._listeners:
+            listener()
         if not self._threads and not self._futures:
             return
         with self._condition:

@@ -42,7 +42,7 @@ from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail, TailView
 from frazil.log.topics import TopicSchemas
 from frazil.log.wal.directory import Wal
-from frazil.log.wal.disk import DirectoryLock
+from frazil.log.wal.disk import DirectoryLock, NoLock
 from frazil.log.world import World
 
 logger = logging.getLogger(__name__)
@@ -94,9 +94,11 @@ class PartitionWriter:
         executor: Executor,
         start: Start,
         wal: Wal | None,
-        lock: DirectoryLock,
+        lock: DirectoryLock | NoLock,
         on_change: Callable[[PartitionWriter], None] = lambda _: None,
+        confirm: Callable[[], None] = lambda: None,
     ) -> None:
+        """`confirm` is called before a segment is put, and raises when what it holds must not be stored."""
         self.topic = topic
         self.partition = partition
         self.options = options
@@ -104,6 +106,7 @@ class PartitionWriter:
         self._world = world
         self._executor = executor
         self._on_change = on_change
+        self._confirm = confirm
         self._lock = lock
         self._index = SegmentIndex(store, topic, partition)
         self._tail = Tail(start.sealed_end, start.epochs, start.entries, (start.writer, *start.former_writers))
@@ -123,6 +126,8 @@ class PartitionWriter:
         if start.entries:
             self._waiting_since = world.clock.monotonic()
         self._waiting_for_room = 0
+        self._hurried_to = 0
+        """What lies below this offset is to be sealed whatever its size and age."""
         self._refusing: ShutdownError | None = None
         self._fit: Fit | None = None
         """How batches of the schema that came last are made to fit."""
@@ -152,7 +157,7 @@ class PartitionWriter:
         if fit is None or not batch.schema.equals(fit.given):
             fit = self._learn(batch.schema)
         batch = fit.apply(batch)
-        if not self._has_room(nbytes):
+        if not self.has_room(nbytes):
             self._await_room(nbytes)
         with self._queue.lock:
             self._check_open()
@@ -168,7 +173,7 @@ class PartitionWriter:
             fit = await asyncio.to_thread(self._learn, batch.schema)
         if not fit.trivial:
             batch = fit.apply(batch)
-        if not self._has_room(nbytes):
+        if not self.has_room(nbytes):
             await self._await_room_async(nbytes)
         queue = self._queue
         with queue.lock:
@@ -208,18 +213,19 @@ class PartitionWriter:
         if stopped := self._committer.stopped or self._refusing:
             raise stopped.again()
 
-    def _has_room(self, nbytes: int) -> bool:
+    def has_room(self, nbytes: int) -> bool:
+        """Whether an append of this size would not have to wait."""
         used = self._tail.nbytes + self._queue.nbytes
         return used + nbytes <= self.options.max_tail_bytes or not used or self.stopped is not None
 
     def _await_room(self, nbytes: int) -> None:
         with self._room_wanted():
-            if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
+            if not self._tail.freed.wait(lambda: self.has_room(nbytes), self.options.append_timeout):
                 raise self._full()
 
     async def _await_room_async(self, nbytes: int) -> None:
         with self._room_wanted():
-            if not await self._tail.freed.wait_async(lambda: self._has_room(nbytes), self.options.append_timeout):
+            if not await self._tail.freed.wait_async(lambda: self.has_room(nbytes), self.options.append_timeout):
                 raise self._full()
 
     @contextmanager
@@ -294,9 +300,15 @@ class PartitionWriter:
             return None
         rows = self._tail.end - self._tail.start
         most = min(self.options.seal_bytes, self.options.max_tail_bytes // 2)
-        if self._tail.nbytes >= most or rows >= self.options.seal_rows or self._waiting_for_room:
+        hurried = self._tail.start < self._hurried_to
+        if self._tail.nbytes >= most or rows >= self.options.seal_rows or self._waiting_for_room or hurried:
             return 0.0
         return self.options.seal_seconds - (self._world.clock.monotonic() - since)
+
+    def hurry(self) -> None:
+        """Have what is there sealed now, in the background."""
+        self._hurried_to = self._tail.end
+        self._on_change(self)
 
     def seal(self) -> Segment | None:
         """Make the oldest unsealed records a segment; None when there are none.
@@ -311,6 +323,7 @@ class PartitionWriter:
             if draft is None:
                 return None
             try:
+                self._confirm()
                 segment = self._sealing.put(draft, self._tail)
             except Fenced as fenced:
                 raise self._fence(str(fenced)) from None
@@ -392,6 +405,7 @@ class PartitionWriter:
         self._committer.restart(start)
         self._tail.reset(start.sealed_end, start.epochs, start.writer)
         self._waiting_since = None
+        self._hurried_to = 0
         with self._queue.lock:
             self._queue.generation = self._committer.generation
 

@@ -80,6 +80,13 @@ class DirectoryLock:
         self.release()
 
 
+class NoLock:
+    """Stands where a folder's lock would, for a writer that keeps nobody out."""
+
+    def release(self) -> None:
+        """There is nothing to let go of."""
+
+
 class Watermark:
     """The offset up to which records may be read, shared with other processes through a mapped file.
 

@@ -1,0 +1,191 @@
+"""Trying everything that the Kafka door needs, before anything runs. Nothing is consumed, nothing is left behind."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from frazil.config.model import Config
+from frazil.doors.kafka.cluster import Cluster, Life
+from frazil.doors.kafka.failures import translated
+from frazil.doors.kafka.said import client_logger
+from frazil.doors.kafka.settings import INTERNAL, consumer_settings, create, is_pattern, named_topics, writer_options
+from frazil.errors import (
+    ConfigError,
+    FrazilError,
+    FrazilIoError,
+    IcebergError,
+    KafkaError,
+    KafkaRefused,
+    KafkaTopicMissing,
+    RegistryError,
+    StorageError,
+)
+from frazil.formats.registry import Registry
+from frazil.lake.catalog import Lake
+from frazil.log import layout
+from frazil.log.store import open_store
+from frazil.log.store.probe import check_create_only
+
+ANSWER_SECONDS = 5.0
+PATIENCE_SECONDS = 60.0
+"""Each check has its own, shorter limits; this one is for what has none."""
+
+_NEED_REGISTRY = frozenset({"avro", "protobuf", "json_schema"})
+_SHOWN = 5
+
+_ADVICE: tuple[tuple[type[FrazilError], str], ...] = (
+    (ConfigError, "Correct the setting."),
+    (RegistryError, "Look at `kafka.registry`: address, user, certificates."),
+    (KafkaTopicMissing, "Create the topic, or correct its name in `kafka.topics`."),
+    (
+        KafkaRefused,
+        "Look at `security.protocol`, `sasl.*` and `ssl.*` in `kafka.settings`, and at the rights of the user: Read "
+        "and Describe on the topics, Read on the group.",
+    ),
+    (
+        KafkaError,
+        "Look at `kafka.bootstrap_servers` and `security.protocol`; the brokers' advertised addresses must be "
+        "reachable from here.",
+    ),
+    (IcebergError, "Look at `lake.properties`, or PyIceberg's own settings."),
+    (StorageError, "Look at `store`: address, options, credentials."),
+    (FrazilIoError, "Look at `data_dir` and `store.url`: the folder must be writable."),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    what: str
+    told: str
+    """What was found, or what went wrong."""
+    error: FrazilError | None = None
+
+    @property
+    def advice(self) -> str:
+        if self.error is None:
+            return ""
+        return next((text for kind, text in _ADVICE if isinstance(self.error, kind)), "")
+
+
+def check_all(config: Config) -> list[Finding]:
+    """All findings, in the order in which things are needed."""
+    if not config.kafka.bootstrap_servers:
+        raise ConfigError("kafka.bootstrap_servers: there are none, so there is no Kafka door to check.")
+    checks: dict[str, Callable[[], list[Finding]]] = {
+        "brokers": lambda: _kafka(config),
+        "catalog": lambda: [Finding("catalog", _catalog(config))],
+        "store": lambda: [Finding("store", _store(config))],
+    }
+    if needs_registry(config):
+        checks["schema registry"] = lambda: [Finding("schema registry", Registry.of(config).check())]
+    threads = ThreadPoolExecutor(len(checks), thread_name_prefix="check")
+    under_way = {what: threads.submit(check) for what, check in checks.items()}
+    threads.shutdown(wait=False)
+    order = ("brokers", "schema registry", "catalog", "store")
+    return [finding for what in order if what in under_way for finding in _outcome(what, under_way[what])]
+
+
+def needs_registry(config: Config) -> bool:
+    formats = [config.kafka.format, *(topic.format for topic in config.topics.values() if topic.format)]
+    return any(_NEED_REGISTRY & {each.key, each.value} for each in formats)
+
+
+def _outcome(what: str, check: Future[list[Finding]]) -> list[Finding]:
+    try:
+        return check.result(PATIENCE_SECONDS)
+    except FrazilError as error:
+        return [Finding(what, str(error), error)]
+    except FutureTimeout:
+        silent = FrazilError(f"no answer within {PATIENCE_SECONDS:g} s")
+        return [Finding(what, str(silent), silent)]
+
+
+def _catalog(config: Config) -> str:
+    lake = Lake(config)
+    try:
+        lake.check()
+        return lake.where
+    finally:
+        lake.close()
+
+
+def _store(config: Config) -> str:
+    store = open_store(config.store, config.data_dir)
+    check_create_only(store, uuid.uuid4().hex)
+    return f"{store.url}; an object is created once"
+
+
+def _kafka(config: Config) -> list[Finding]:
+    cluster = Cluster(config.kafka, ANSWER_SECONDS)
+    there = cluster.topics()
+    found = [Finding("brokers", f"{', '.join(config.kafka.bootstrap_servers)}: cluster {cluster.id}")]
+    for entry in config.kafka.topics:
+        found += _pattern(config, cluster, entry, there) if is_pattern(entry) else [_topic(config, cluster, entry)]
+    found.append(_group(config))
+    return found
+
+
+def _pattern(config: Config, cluster: Cluster, pattern: str, there: dict[str, int]) -> Iterator[Finding]:
+    """The client has a regular expression engine of its own; for what people write, both agree."""
+    what = f"topics {pattern}"
+    try:
+        matching = re.compile(pattern)
+    except re.error as error:
+        wrong = ConfigError(f"kafka.topics: {pattern!r} is no regular expression: {error}.")
+        yield Finding(what, str(wrong), wrong)
+        return
+    names = sorted(name for name in there if matching.search(name) and name not in INTERNAL)
+    if not names:
+        yield Finding(what, "no topic matches yet; those that come later will be consumed")
+        return
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    yield Finding(what, f"{len(names)} match: {shown}")
+    for name in names:
+        finding = _topic(config, cluster, name)
+        if finding.error:
+            yield finding
+
+
+def _topic(config: Config, cluster: Cluster, name: str) -> Finding:
+    what = f"topic {name}"
+    try:
+        layout.check_topic(name)
+        writer_options(config, name)
+        life = cluster.life(name)
+        if name not in cluster.readable([name]):
+            raise KafkaRefused(f"The user may see topic {name!r}, but not read it.")
+        return Finding(what, _extent(cluster, name, life))
+    except FrazilError as error:
+        return Finding(what, str(error), error)
+
+
+def _extent(cluster: Cluster, name: str, life: Life) -> str:
+    bounds = cluster.bounds([(name, partition) for partition in range(life.partitions)]).values()
+    offsets = sum(high - low for low, high in bounds)
+    return f"{life.partitions} partition{'s' if life.partitions != 1 else ''}, {offsets:,} offsets to read"
+
+
+def _group(config: Config) -> Finding:
+    """Whether offsets of the group can be asked for, which takes the same right as joining it."""
+    kafka = config.kafka
+    what = f"consumer group {kafka.consumer_group}"
+    try:
+        consumer = create(lambda: Consumer(consumer_settings(kafka), logger=client_logger()), kafka)
+        try:
+            places = [TopicPartition(name, 0) for name in named_topics(kafka)] or [TopicPartition("frazil-check", 0)]
+            committed = consumer.committed(places, ANSWER_SECONDS)
+        except KafkaException as error:
+            raise translated(error, f"Asking for the offsets of group {kafka.consumer_group!r}") from error
+        finally:
+            consumer.close()
+        known = sum(each.offset >= 0 for each in committed)
+        return Finding(what, "has read before" if known else "is new")
+    except FrazilError as error:
+        return Finding(what, str(error), error)

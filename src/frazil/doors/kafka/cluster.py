@@ -1,0 +1,177 @@
+"""What is asked of a Kafka cluster beside records: its topics, which life of a topic this is, what offsets it has."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclOperation
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from frazil.config.model import KafkaConfig
+from frazil.doors.kafka.failures import translated
+from frazil.doors.kafka.said import client_logger
+from frazil.doors.kafka.settings import common_settings, create
+from frazil.errors import ConnectionFailed, KafkaError, KafkaTimeout, KafkaTopicMissing
+
+T = TypeVar("T")
+
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+PartitionKey = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """A topic from its creation to its deletion. A topic of the same name that is made later is another."""
+
+    identity: str
+    partitions: int
+    internal: bool = False
+
+
+class Bounds(NamedTuple):
+    """The offsets that a partition has: from `low` up to, not including, `high`."""
+
+    low: int
+    high: int
+
+
+class Cluster:
+    """Thread-safe. Every question is answered within `seconds`, or is a `KafkaTimeout`."""
+
+    def __init__(self, kafka: KafkaConfig, seconds: float) -> None:
+        self._seconds = seconds
+        self._servers = ", ".join(kafka.bootstrap_servers)
+        self._last_error: tuple[float, ClientError] | None = None
+        settings: dict[str, Any] = {**common_settings(kafka), "error_cb": self._note}
+        self._client = create(lambda: AdminClient(settings, logger=client_logger()), kafka)
+        self._read_committed = settings["isolation.level"] == "read_committed"
+        self._id: str | None = None
+        self._lock = threading.Lock()
+
+    def _note(self, error: ClientError) -> None:
+        self._last_error = (time.monotonic(), error)
+
+    @property
+    def id(self) -> str:
+        with self._lock:
+            if self._id is None:
+                self._id = self._ask("Asking for the cluster's id", lambda: self._client.cluster_id(self._seconds))
+                if self._id is None:
+                    raise KafkaTimeout(f"{self._servers} did not say which cluster they belong to.")
+            return self._id
+
+    def topics(self) -> dict[str, int]:
+        """All topics by name, with the number of their partitions; also those that Kafka keeps for itself."""
+        found = self._ask("Listing the topics", lambda: self._client.list_topics(timeout=self._seconds))
+        return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+    def lives(self, topics: Collection[str]) -> dict[str, Life | KafkaError]:
+        """The topics of these names as they are now; where one cannot be had, why."""
+        if not topics:
+            return {}
+        cluster = self.id
+        asked = self._ask(
+            "Describing topics",
+            lambda: self._client.describe_topics(TopicCollection(list(topics)), request_timeout=self._seconds),
+        )
+        found: dict[str, Life | KafkaError] = {}
+        for name, future in asked.items():
+            try:
+                told = self._result(f"Describing topic {name!r}", future)
+                found[name] = Life(f"{cluster}/{told.topic_id}", len(told.partitions), told.is_internal)
+            except KafkaTopicMissing:
+                found[name] = KafkaTopicMissing(
+                    f"Kafka at {self._servers} has no topic {name!r}: it was deleted, or the name in `kafka.topics` "
+                    f"is wrong. It is consumed as soon as it is there."
+                )
+            except KafkaError as error:
+                if error.retryable:
+                    raise
+                found[name] = error
+        return found
+
+    def life(self, topic: str) -> Life:
+        found = self.lives([topic])[topic]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    def readable(self, topics: Collection[str]) -> set[str]:
+        """Those of the topics that this user may read."""
+        asked = self._ask(
+            "Asking for rights",
+            lambda: self._client.describe_topics(
+                TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._seconds
+            ),
+        )
+        rights = {
+            name: self._result(f"Asking for the rights on topic {name!r}", future).authorized_operations
+            for name, future in asked.items()
+        }
+        # Brokers that are too old to say it say nothing.
+        return {name for name, allowed in rights.items() if allowed is None or AclOperation.READ in allowed}
+
+    def bounds(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Bounds]:
+        """What can be read of these partitions now. `high` counts records of open transactions too."""
+        keys = list(partitions)
+        low = self._offsets(keys, _EARLIEST)
+        high = self._offsets(keys, _LATEST)
+        return {key: Bounds(low[key], high[key]) for key in keys}
+
+    def ends(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
+        """How far a consumer can read: with `read_committed`, up to the first transaction that is open."""
+        return self._offsets(partitions, _LATEST, committed=self._read_committed)
+
+    def _offsets(
+        self, partitions: Iterable[PartitionKey], spec: OffsetSpec, *, committed: bool = False
+    ) -> dict[PartitionKey, int]:
+        wanted = {TopicPartition(*key): spec for key in partitions}
+        if not wanted:
+            return {}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked: Mapping[TopicPartition, Future[Any]] = self._ask(
+            "Asking for offsets",
+            lambda: self._client.list_offsets(wanted, isolation_level=level, request_timeout=self._seconds),
+        )
+        return {
+            (each.topic, each.partition): int(
+                self._result(f"Asking for the offsets of {each.topic}/{each.partition}", future).offset
+            )
+            for each, future in asked.items()
+        }
+
+    def _ask(self, doing: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except KafkaException as error:
+            raise self._failed(doing, error) from error
+
+    def _result(self, doing: str, future: Future[T]) -> T:
+        try:
+            # The client answers in time by itself; should it not, nobody waits for ever.
+            return future.result(self._seconds + 5)
+        except KafkaException as error:
+            raise self._failed(doing, error) from error
+        except TimeoutError as error:
+            raise KafkaTimeout(f"{doing}: no answer from {self._servers}.") from error
+
+    def _failed(self, doing: str, error: KafkaException) -> KafkaError:
+        failed = translated(error, doing)
+        self._client.poll(0)
+        if isinstance(failed, KafkaTimeout | ConnectionFailed) and self._last_error is not None:
+            when, cause = self._last_error
+            if time.monotonic() - when < 2 * self._seconds:
+                # That nobody answered is what came of it; why they cannot be reached is more use.
+                return translated(cause, f"{doing}: no answer from {self._servers}")
+        return failed

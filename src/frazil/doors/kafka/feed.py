@@ -1,0 +1,117 @@
+"""One Kafka partition that this process reads."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from frazil.doors.kafka.cluster import PartitionKey
+from frazil.doors.kafka.identity import Proof
+from frazil.doors.kafka.opening import Opened
+from frazil.doors.kafka.positions import Place, source
+from frazil.doors.kafka.records import Run, pieces, to_batch
+from frazil.errors import FrazilError
+from frazil.failpoints import failpoint
+from frazil.log.positions import Origin
+from frazil.log.writer import PartitionWriter, Pending
+
+NOTHING = -1
+
+
+class Feed:
+    """Belongs to the consumer's thread; others only look at its numbers."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.writer: PartitionWriter | None = None
+        """None while the partition is not read: it is being opened, or its topic is stopped."""
+        self.opening = False
+        self.next = NOTHING
+        """The offset that is read next."""
+        self.caught_up = NOTHING
+        """The end of the partition, when it was reached last: behind the newest record there may be offsets that are
+        no records."""
+        self.stored = NOTHING
+        """Everything below this offset is sealed."""
+        self.committed = NOTHING
+        """The offset that the consumer group was told last."""
+        self.end = NOTHING
+        """The end of the partition, when it was asked for last."""
+        self.full = False
+        """The log has no room for more of this partition."""
+        self.paused = False
+        self._proof: Proof | None = None
+        self._waiting: deque[tuple[Pending, int]] = deque()
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic, self.partition
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that are left to read, as far as it is known."""
+        if self.end == NOTHING or self.next == NOTHING:
+            return None
+        return max(0, self.end - max(self.next, self.caught_up))
+
+    @property
+    def unsealed_bytes(self) -> int:
+        return self.writer.tail.nbytes if self.writer else 0
+
+    def start(self, opened: Opened) -> None:
+        self.writer, self._proof = opened.writer, opened.proof
+        self.next = self.stored = opened.place.position
+        self.caught_up = NOTHING
+        self.full = self.paused = False
+        self._waiting.clear()
+
+    def stop(self) -> PartitionWriter | None:
+        """Take no more; the writer, which somebody has to let go of."""
+        writer, self.writer = self.writer, None
+        self.full = self.paused = False
+        return writer
+
+    @property
+    def identity(self) -> str | None:
+        return self._proof.identity if self._proof and self.writer else None
+
+    def append(self, run: Run, most_bytes: int) -> tuple[int, int]:
+        """Append messages; how many there was room for, and their bytes. The partition is `full` if some are left,
+        which have to be read again."""
+        writer, proof = self.writer, self._proof
+        assert writer
+        assert proof
+        if (first := run[0].offset()) is None or first < self.next:
+            run = [message for message in run if (message.offset() or 0) >= self.next]
+        taken = nbytes = 0
+        batch = to_batch(run) if run else None
+        for piece in pieces(batch, most_bytes) if batch else ():
+            if not writer.has_room(piece.nbytes):
+                self.full = True
+                writer.hurry()
+                break
+            nbytes += piece.nbytes
+            taken += piece.num_rows
+            after = (run[taken - 1].offset() or 0) + 1
+            proof.read = after
+            origin = Origin(source(self.topic, self.partition, Place(proof.identity, after)))
+            self._waiting.append((writer.submit(piece, origin), after))
+            self.next = after
+            failpoint("kafka.appended")
+        return taken, nbytes
+
+    def collect(self) -> FrazilError | None:
+        """Learn what was sealed since; what went wrong, if anything did."""
+        while self._waiting and self._waiting[0][0].done():
+            pending, after = self._waiting.popleft()
+            try:
+                pending.result()
+            except FrazilError as error:
+                self._waiting.clear()
+                # What was reached before does not count: some of it is not stored.
+                self.caught_up = NOTHING
+                return error
+            self.stored = after
+        if not self._waiting and self.caught_up > self.stored >= 0:
+            self.stored = self.caught_up
+        return self.writer.stopped if self.writer else None

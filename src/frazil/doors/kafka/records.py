@@ -1,0 +1,69 @@
+"""Kafka messages as the log's columns. One small step of Python's C code per message and field, nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+
+from frazil.formats import kafka
+
+Run = list[Message]
+"""Messages of one partition, in order."""
+
+
+def by_partition(messages: Sequence[Message]) -> dict[tuple[str, int], Run]:
+    """The client hands them out in long runs of one partition, so few steps are made here."""
+    runs: dict[tuple[str, int], Run] = {}
+    for topic, of_topic in groupby(messages, Message.topic):
+        for partition, run in groupby(of_topic, Message.partition):
+            assert topic is not None
+            assert partition is not None
+            runs.setdefault((topic, partition), []).extend(run)
+    return runs
+
+
+def to_batch(run: Run) -> pa.RecordBatch:
+    """The messages with the columns of `formats.kafka`."""
+    columns = {
+        kafka.KEY: pa.array(list(map(Message.key, run)), pa.binary()),
+        kafka.VALUE: pa.array(list(map(Message.value, run)), pa.binary()),
+        kafka.HEADERS: _headers(run),
+        **_timestamps(run),
+        kafka.PARTITION: pa.repeat(pa.scalar(run[0].partition(), pa.int32()), len(run)),
+        kafka.OFFSET: pa.array(np.fromiter(map(Message.offset, run), np.int64, len(run))),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in kafka.SCHEMA.names], schema=kafka.SCHEMA)
+
+
+def _headers(run: Run) -> pa.Array:
+    """Null where there are none; their order, repeated names and null values are kept."""
+    headers = list(map(Message.headers, run))
+    kind = kafka.SCHEMA.field(kafka.HEADERS).type
+    return pa.array(headers, kind) if any(headers) else pa.nulls(len(run), kind)
+
+
+def _timestamps(run: Run) -> dict[str, pa.Array]:
+    pairs = np.fromiter(chain.from_iterable(map(Message.timestamp, run)), np.int64, 2 * len(run))
+    kinds, times = pairs[::2], pairs[1::2]
+    absent = kinds == TIMESTAMP_NOT_AVAILABLE
+    mask = absent if absent.any() else None
+    milliseconds = pa.array(times, pa.int64(), mask=mask)
+    return {
+        kafka.TIMESTAMP: milliseconds.cast(kafka.SCHEMA.field(kafka.TIMESTAMP).type),
+        # The client counts from "not available", Kafka from the time of creation.
+        kafka.TIMESTAMP_TYPE: pa.array((kinds - 1).astype(np.int8), mask=mask),
+    }
+
+
+def pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The batch in pieces of at most so many bytes; a single larger record is a piece of its own."""
+    if batch.num_rows == 1 or batch.nbytes <= most_bytes:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from pieces(batch.slice(0, half), most_bytes)
+    yield from pieces(batch.slice(half), most_bytes)

@@ -1,0 +1,246 @@
+"""One membership of the consumer group, from joining to leaving."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import compress
+from operator import not_
+from queue import Empty
+
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka import Message
+
+from frazil.config.model import MIB, Config
+from frazil.doors.kafka.assignment import Assignment
+from frazil.doors.kafka.client import Client
+from frazil.doors.kafka.cluster import Cluster, Life, PartitionKey
+from frazil.doors.kafka.failures import translated
+from frazil.doors.kafka.feed import NOTHING, Feed
+from frazil.doors.kafka.metrics import KafkaMetrics
+from frazil.doors.kafka.opening import Opener
+from frazil.doors.kafka.pressure import Pressure
+from frazil.doors.kafka.records import Run, by_partition
+from frazil.doors.kafka.settings import named_topics
+from frazil.doors.kafka.watch import Sight, Watch
+from frazil.errors import (
+    FrazilError,
+    KafkaError,
+    KafkaOffsetsGone,
+    KafkaRefused,
+    KafkaTopicMissing,
+    KafkaTopicReplaced,
+)
+from frazil.failpoints import failpoint
+from frazil.log.log import Log
+from frazil.ops.retry import backoff_of
+
+logger = logging.getLogger(__name__)
+
+TEND_SECONDS = 0.1
+COMMIT_SECONDS = 1.0
+"""How often the group is told how far records are stored."""
+REVOKE_SECONDS = 10.0
+"""How long a partition may be sealed before it is given up; its next owner waits meanwhile."""
+
+
+class Session:
+    """Belongs to the consumer's thread, but for what `problems` and `feeds` tell."""
+
+    def __init__(self, config: Config, log: Log, cluster: Cluster, metrics: KafkaMetrics) -> None:
+        kafka = config.kafka
+        self._metrics = metrics
+        self._named = named_topics(kafka)
+        self._most_bytes = config.log.max_append_mb * MIB
+        self._pressure = Pressure(config.buffer)
+        self._client = Client(kafka, self._failed, self._commit_failed)
+        self._assignment = Assignment(
+            self._client, log, Opener(config, log, cluster), backoff_of(kafka.retry), metrics
+        )
+        self._watch = Watch(cluster, self._wanted, metrics.errors.count)
+        self._refused: KafkaError | None = None
+        self._fatal: KafkaError | None = None
+        self._tended_at = self._committed_at = float("-inf")
+
+    @property
+    def feeds(self) -> list[Feed]:
+        return self._assignment.feeds
+
+    def problems(self) -> dict[str, FrazilError]:
+        """Topics that are stopped, and what keeps all from being read."""
+        general = {"brokers": self._watch.unreachable, "consumer group": self._refused}
+        return {**self._assignment.problems(), **{where: problem for where, problem in general.items() if problem}}
+
+    def run(self, stopping: threading.Event, sealing_seconds: float) -> None:
+        """Consume until told to stop, then seal what there is and leave the group."""
+        try:
+            self._client.subscribe(self._assigned, self._revoked, self._lost)
+            self._watch.start()
+            while not stopping.is_set():
+                if messages := self._client.consume():
+                    self._take(messages)
+                if self._fatal:
+                    raise self._fatal
+                self._tend()
+            self._assignment.give_up([feed.key for feed in self.feeds], sealing_seconds)
+        finally:
+            self._watch.stop()
+            self._assignment.drop([feed.key for feed in self.feeds])
+            self._client.close()
+            self._assignment.close()
+
+    # --- what the group does -------------------------------------------------------------------------------
+
+    def _assigned(self, keys: list[PartitionKey]) -> None:
+        logger.info("partitions assigned", extra=_counted(keys))
+        self._metrics.rebalances.labels("assigned").inc()
+        self._refused = None
+        self._assignment.add(keys)
+        failpoint("kafka.assigned")
+
+    def _revoked(self, keys: list[PartitionKey]) -> None:
+        logger.info("partitions revoked", extra=_counted(keys))
+        self._metrics.rebalances.labels("revoked").inc()
+        self._assignment.give_up(keys, REVOKE_SECONDS)
+        failpoint("kafka.revoked")
+
+    def _lost(self, keys: list[PartitionKey]) -> None:
+        logger.warning("partitions lost: they have other owners already", extra=_counted(keys))
+        self._metrics.rebalances.labels("lost").inc()
+        self._assignment.drop(keys)
+
+    def _failed(self, error: ClientError) -> None:
+        """Told by the client, which says it to the log as well."""
+        problem = translated(error, "The Kafka client")
+        self._metrics.errors.count(problem)
+        if error.fatal():
+            self._fatal = problem
+        elif isinstance(problem, KafkaRefused):
+            self._refused = problem
+
+    def _commit_failed(self, error: ClientError) -> None:
+        self._metrics.commit_failures.inc()
+        logger.debug("group offsets were not committed", extra={"reason": error.str()})
+        # Told again the next time: in a rebalance all commits fail, and nothing new may come after it.
+        for feed in self.feeds:
+            feed.committed = NOTHING
+
+    # --- messages ------------------------------------------------------------------------------------------
+
+    def _take(self, messages: list[Message]) -> None:
+        errors = list(map(Message.error, messages))
+        told: Iterable[Message] = ()
+        if any(errors):
+            told = compress(messages, errors)
+            messages = list(compress(messages, map(not_, errors)))
+        for key, run in by_partition(messages).items():
+            feed = self._assignment.running(key)
+            # What is handed out of another partition was on its way when that was paused or revoked.
+            if feed and not feed.paused:
+                self._append(feed, run)
+        for message in told:
+            self._note(message)
+
+    def _append(self, feed: Feed, run: Run) -> None:
+        try:
+            rows, nbytes = feed.append(run, self._most_bytes)
+        except FrazilError as error:
+            self._trouble(feed, error)
+            return
+        self._metrics.messages.labels(feed.topic).inc(rows)
+        self._metrics.bytes.labels(feed.topic).inc(nbytes)
+        if feed.full:
+            self._pause([feed])
+
+    def _note(self, message: Message) -> None:
+        """What stands in a message's place when something went wrong, or the end was reached."""
+        error, topic = message.error(), message.topic()
+        assert error
+        feed = self._assignment.running((topic, message.partition() or 0)) if topic else None
+        if error.code() == ClientError._PARTITION_EOF:
+            if feed and not feed.paused:
+                feed.caught_up = message.offset() or 0
+            return
+        problem = translated(error, f"Consuming {topic}" if topic else "Consuming")
+        if error.fatal():
+            raise problem
+        if isinstance(problem, KafkaOffsetsGone):
+            if feed:
+                # Opening it anew finds out which offsets are there.
+                self._assignment.reopen(feed, problem)
+        elif topic and isinstance(problem, KafkaTopicMissing | KafkaRefused):
+            self._assignment.stop_topic(topic, problem)
+        else:
+            self._metrics.errors.count(problem)
+            if isinstance(problem, KafkaRefused):
+                self._refused = problem
+            logger.info("the Kafka client had trouble", extra={"reason": str(problem)})
+
+    # --- in between ----------------------------------------------------------------------------------------
+
+    def _tend(self) -> None:
+        now = time.monotonic()
+        if now - self._tended_at < TEND_SECONDS:
+            return
+        self._tended_at = now
+        self._assignment.tend()
+        for feed in self.feeds:
+            if feed.writer and (problem := feed.collect()):
+                self._trouble(feed, problem)
+        self._relieve()
+        if now - self._committed_at >= COMMIT_SECONDS:
+            self._committed_at = now
+            self._assignment.commit(self.feeds)
+            failpoint("kafka.committed")
+        with suppress(Empty):
+            self._see(self._watch.sights.get_nowait())
+
+    def _trouble(self, feed: Feed, problem: FrazilError) -> None:
+        if problem.retryable:
+            self._assignment.reopen(feed, problem)
+        else:
+            self._assignment.stop_topic(feed.topic, problem)
+
+    def _relieve(self) -> None:
+        change = self._pressure.look(self.feeds)
+        self._pause(change.paused)
+        for feed in change.resumed:
+            try:
+                self._client.read_from(feed.key, feed.next)
+            except FrazilError as error:
+                self._trouble(feed, error)
+        if change.resumed:
+            logger.info("there is room again", extra={"partitions": len(change.resumed)})
+
+    def _pause(self, feeds: list[Feed]) -> None:
+        if not feeds:
+            return
+        self._client.pause([feed.key for feed in feeds])
+        for feed in feeds:
+            feed.paused = True
+            self._metrics.backpressure.labels(feed.topic).inc()
+        logger.info("paused until more is sealed", extra={"partitions": len(feeds)})
+
+    def _wanted(self) -> tuple[set[str], list[PartitionKey]]:
+        keys = [feed.key for feed in self.feeds]
+        return {*self._named, *(topic for topic, _ in keys)}, keys
+
+    def _see(self, sight: Sight) -> None:
+        for feed in self.feeds:
+            feed.end = sight.ends.get(feed.key, feed.end)
+        for topic, life in sight.lives.items():
+            identities = {feed.identity for feed in self.feeds if feed.topic == topic and feed.writer}
+            if isinstance(life, KafkaTopicMissing):
+                self._assignment.stop_topic(topic, life)
+            elif isinstance(life, Life) and identities - {life.identity}:
+                self._assignment.stop_topic(
+                    topic, KafkaTopicReplaced(f"The topic {topic!r} was deleted and made anew as {life.identity}.")
+                )
+        self._assignment.forget_others({topic for topic, life in sight.lives.items() if not isinstance(life, Life)})
+
+
+def _counted(keys: list[PartitionKey]) -> dict[str, object]:
+    return {"topics": len({topic for topic, _ in keys}), "partitions": len(keys)}

@@ -1,0 +1,159 @@
+"""From Frazil's settings to those of the Kafka client and of the partitions' writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+from confluent_kafka import KafkaException
+
+from frazil.config.model import Config, KafkaConfig
+from frazil.errors import ConfigError
+from frazil.log import layout
+from frazil.log.options import WriterOptions
+
+T = TypeVar("T")
+
+Reset = Literal["earliest", "latest", "error"]
+
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""Topics that Kafka keeps for itself."""
+
+MAX_RECORD_BYTES = 1024 * 1024 * 1024
+"""What Kafka has taken is taken here too, however large one record is."""
+
+MOST_RECONNECT_MS = 10_000
+"""A broker that is back should be noticed sooner than a long delay between other tries would allow."""
+
+_DEFAULTS = {
+    "client.id": "frazil",
+    "isolation.level": "read_committed",
+    # How soon new topics of a pattern, new partitions and deleted topics are noticed.
+    "topic.metadata.refresh.interval.ms": "10000",
+    "socket.keepalive.enable": "true",
+    # Brokers close idle connections: nothing to tell of.
+    "log.connection.close": "false",
+    # The client's own queue: enough to go on with while a batch is appended; its default pause when the queue is full
+    # is a whole second.
+    "queued.max.messages.kbytes": "65536",
+    "fetch.queue.backoff.ms": "20",
+}
+
+_OURS = {
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "partition.assignment.strategy": "cooperative-sticky",
+    "enable.partition.eof": "true",
+}
+"""What exactly-once needs: with other values the client would skip or repeat records behind our back."""
+
+_ELSEWHERE = {
+    "group.id": "kafka.consumer_group",
+    "bootstrap.servers": "kafka.bootstrap_servers",
+    "metadata.broker.list": "kafka.bootstrap_servers",
+}
+
+_RESETS: Mapping[str, Reset] = {
+    "smallest": "earliest",
+    "earliest": "earliest",
+    "beginning": "earliest",
+    "largest": "latest",
+    "latest": "latest",
+    "end": "latest",
+    "error": "error",
+}
+_RESET = "auto.offset.reset"
+_BLACKLIST = "topic.blacklist"
+
+
+def is_pattern(name: str) -> bool:
+    return name.startswith("^")
+
+
+def named_topics(kafka: KafkaConfig) -> list[str]:
+    """The topics that are named one by one; patterns are the client's business."""
+    return [name for name in kafka.topics if not is_pattern(name)]
+
+
+def reset_policy(kafka: KafkaConfig) -> Reset:
+    """Where a partition begins that was never read."""
+    given = kafka.settings.get(_RESET, "earliest")
+    if given not in _RESETS:
+        raise _wrong(_RESET, f"{given!r} is none of {', '.join(_RESETS)}")
+    return _RESETS[given]
+
+
+def common_settings(kafka: KafkaConfig) -> dict[str, str]:
+    """What every client of the cluster needs; also the settings of consumers, which other clients ignore."""
+    for name, key in _ELSEWHERE.items():
+        if name in kafka.settings:
+            raise _wrong(name, f"is set by {key}")
+    base = kafka.retry.base_delay_ms
+    longest = max(base, min(int(kafka.retry.max_delay_seconds * 1000), MOST_RECONNECT_MS))
+    return {
+        **_DEFAULTS,
+        "reconnect.backoff.ms": str(base),
+        "reconnect.backoff.max.ms": str(longest),
+        **{name: value for name, value in kafka.settings.items() if name != _RESET},
+        "bootstrap.servers": ",".join(kafka.bootstrap_servers),
+    }
+
+
+def consumer_settings(kafka: KafkaConfig) -> dict[str, str]:
+    """Raises `ConfigError` for what would break exactly-once."""
+    reset_policy(kafka)
+    for name in named_topics(kafka):
+        layout.check_topic(name)
+        if name in INTERNAL:
+            raise ConfigError(f"kafka.topics: {name} is a topic that Kafka keeps for itself.")
+    ours = dict(_OURS)
+    if kafka.settings.get("group.protocol") == "consumer":
+        # Brokers assign in this protocol, and do so cooperatively.
+        del ours["partition.assignment.strategy"]
+    for name, value in ours.items():
+        if kafka.settings.get(name, value) != value:
+            raise _wrong(name, f"must be {value}: the log keeps the positions, so that each record is stored once")
+    hidden = ",".join(f"^{name}$" for name in INTERNAL)
+    given = kafka.settings.get(_BLACKLIST)
+    return {
+        **common_settings(kafka),
+        **ours,
+        "group.id": kafka.consumer_group,
+        # Where to begin is decided here; the client must never decide it by itself.
+        _RESET: "error",
+        _BLACKLIST: f"{given},{hidden}" if given else hidden,
+    }
+
+
+def create(make: Callable[[], T], kafka: KafkaConfig) -> T:
+    """Make a client; what it does not like about its settings is a `ConfigError` that names the setting."""
+    try:
+        return make()
+    except (KafkaException, TypeError, ValueError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        name = next((each for each in kafka.settings if f'"{each}"' in said or f" {each} " in f" {said} "), None)
+        raise ConfigError(f"kafka.settings{f'.{name}' if name else ''}: {said}.") from error
+
+
+def writer_options(config: Config, topic: str) -> WriterOptions:
+    """A Kafka partition needs no WAL: Kafka itself keeps what is not sealed yet."""
+    settings = config.topic(topic)
+    if settings.ack == "local" and "ack" in settings.model_fields_set:
+        raise ConfigError(
+            f"topics.{topic}.ack: a topic from Kafka has no WAL, because Kafka keeps what is not sealed; leave it "
+            f"out, or write `object`."
+        )
+    options = WriterOptions.of(config.log, settings)
+    return replace(
+        options,
+        ack="object",
+        exclusive=False,
+        max_append_bytes=MAX_RECORD_BYTES,
+        seal_seconds=settings.seal.interval_seconds or config.buffer.flush_interval_seconds,
+        seal_rows=settings.seal.max_rows or config.buffer.flush_batch_size,
+    )
+
+
+def _wrong(name: str, why: str) -> ConfigError:
+    return ConfigError(f"kafka.settings.{name}: {why}.")
