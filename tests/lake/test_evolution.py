@@ -14,9 +14,10 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config, TableLayoutConfig
 from frazil.errors import SchemaEvolution
+from frazil.lake.acceptance import accept_schema
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.catalog import Lake
-from frazil.lake.evolution import accept_schema, follow_topic, plan_evolution, set_on_mismatch
+from frazil.lake.evolution import follow_topic, plan_evolution, set_on_mismatch
 from frazil.lake.merging import Merge
 from frazil.lake.schema import target_schema, topic_fields
 from tests.lake.support import local_config, make_base_table, nessie_config

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from frazil.config.model import TableLayoutConfig
+from frazil.config.model import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.catalog import Lake
 from frazil.lake.layout import layout_properties, partition_spec, sort_order
@@ -25,6 +26,10 @@ TOPIC_SCHEMA = pa.schema(
     ]
 )
 SCHEMA = target_schema(TOPIC_SCHEMA)
+
+
+def properties_of(**layout: Any) -> dict[str, str]:
+    return layout_properties(TableLayoutConfig(**layout), IcebergConfig())
 
 
 @pytest.mark.parametrize(
@@ -98,19 +103,30 @@ def test_a_partition_never_has_the_name_of_a_column() -> None:
 
 
 def test_properties() -> None:
-    found = layout_properties(TableLayoutConfig(compression="gzip", compression_level=9, target_file_size_mb=64))
+    found = properties_of(compression="gzip", compression_level=9, target_file_size_mb=64)
     assert found["write.parquet.compression-codec"] == "gzip"
     assert found["write.parquet.compression-level"] == "9"
     assert found["write.target-file-size-bytes"] == str(64 * 1024 * 1024)
     assert found["write.metadata.delete-after-commit.enabled"] == "true"
-    assert layout_properties(TableLayoutConfig())["write.parquet.compression-codec"] == "zstd"
-    plain = layout_properties(TableLayoutConfig(compression="none"))
+    assert properties_of()["write.parquet.compression-codec"] == "zstd"
+    plain = properties_of(compression="none")
     assert plain["write.parquet.compression-codec"] == "uncompressed"
     assert "write.parquet.compression-level" not in plain
-    free = layout_properties(TableLayoutConfig(properties={"write.metadata.previous-versions-max": "5", "a": "b"}))
+    free = properties_of(properties={"write.metadata.previous-versions-max": "5", "a": "b"})
     assert (free["write.metadata.previous-versions-max"], free["a"]) == ("5", "b")
     with pytest.raises(ConfigError, match=r"frazil\.offset\.0"):
-        layout_properties(TableLayoutConfig(properties={"frazil.offset.0": "7"}))
+        properties_of(properties={"frazil.offset.0": "7"})
+
+
+def test_what_a_table_does_not_say_the_defaults_do(tmp_path: Path) -> None:
+    config = local_config(tmp_path, iceberg={"compression": "snappy", "target_file_size_mb": 512})
+    own = TableLayoutConfig(compression="zstd", target_file_size_mb=64)
+    lake = Lake(config)
+    for name, layout, codec, size_mb in (("a", TableLayoutConfig(), "snappy", 512), ("b", own, "zstd", 64)):
+        properties = make_base_table(lake, name, TOPIC_SCHEMA, layout=layout).properties
+        assert properties["write.parquet.compression-codec"] == codec
+        assert ("write.parquet.compression-level" in properties) is (codec == "zstd")
+        assert properties["write.target-file-size-bytes"] == str(size_mb * 1024 * 1024)
 
 
 def test_a_table_is_laid_out_as_the_settings_say(tmp_path: Path) -> None:

@@ -135,6 +135,11 @@ def test_the_dead_letter_table() -> None:
         ("raw", "binary"),
         ("schema_version", "int"),
         ("failed_at", "timestamptz"),
+        ("key", "binary"),
+        ("value", "binary"),
+        ("_kafka_partition", "int"),
+        ("_kafka_offset", "long"),
+        ("replayed_at", "timestamptz"),
         ("_log_partition", "int"),
         ("_offset", "long"),
     ]

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from frazil.config.model import Config
-from frazil.ops.health import Health
+from frazil.ops.health import Health, HealthReport
 from frazil.pipeline.report import Report, settings_line
 
 START_SECONDS = 120.0
+
+_STARTING = Health("degraded", "starting")
 
 
 class PipelineProcess:
@@ -65,10 +67,12 @@ class PipelineProcess:
 
     @property
     def health(self) -> Health:
-        return self.component("pipeline")
+        """As the worst of its components have it."""
+        report = HealthReport(self._reports[-1].health if self._reports else {"pipeline": _STARTING}, 0.0)
+        return Health(report.status, report.reason)
 
     def component(self, name: str) -> Health:
-        return self._reports[-1].health[name] if self._reports else Health("degraded", "starting")
+        return self._reports[-1].health[name] if self._reports else _STARTING
 
     @property
     def metrics(self) -> str:

@@ -60,6 +60,21 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([arrow_field(field) for field in schema.fields])
 
 
+def plain_schema(schema: Schema) -> pa.Schema:
+    """As `arrow_schema`, without ids: types as anybody writes them, and every value may be null."""
+    return pa.schema([(field.name, _plain(arrow_type(field.field_type))) for field in schema.fields])
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, _plain(each.type)) for each in kind.fields])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    return kind
+
+
 def arrow_field(field: NestedField) -> pa.Field:
     return pa.field(field.name, arrow_type(field.field_type), field.optional, {FIELD_ID: str(field.field_id)})
 

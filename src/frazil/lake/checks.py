@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pyiceberg.schema import Schema
+
 from frazil.config.model import Config
-from frazil.errors import ConfigError
-from frazil.lake.layout import check_layout, layout_properties
+from frazil.formats.kafka import is_kafka
+from frazil.lake.layout import blaming, check_layout, layout_key, layout_properties
 from frazil.lake.properties import resolve_properties
 from frazil.lake.schema import target_schema
 from frazil.lake.spark_catalog import spark_settings
@@ -14,15 +16,32 @@ from frazil.log.topics import TopicSchemas
 
 
 def check_settings(config: Config, store: ObjectStore) -> None:
-    """Layouts are checked against the columns of topics that exist."""
     resolve_properties(config)
     spark_settings(config)
-    for topic, settings in config.topics.items():
+    for topic in config.topics:
         base_identifier(config, topic)
-        try:
-            layout_properties(settings.table)
-            newest = TopicSchemas(store, topic).latest()
-            if newest is not None:
-                check_layout(settings.table, target_schema(newest.schema))
-        except ConfigError as error:
-            raise ConfigError(f"topics.{topic}.table.{error}") from error
+        check_base_layout(config, store, topic)
+        for name in config.topic(topic).derived:
+            check_derived_layout(config, topic, name)
+
+
+def check_base_layout(config: Config, store: ObjectStore, topic: str) -> None:
+    """`ConfigError` if the table could not be made: columns are checked where they are known."""
+    layout = config.topic(topic).table
+    with blaming(layout_key(topic)):
+        layout_properties(layout, config.iceberg)
+        check_layout(layout, _columns(store, topic))
+
+
+def check_derived_layout(config: Config, topic: str, name: str) -> None:
+    """Only Spark knows what columns a query has."""
+    layout = config.topic(topic).derived[name]
+    with blaming(layout_key(topic, name)):
+        layout_properties(layout, config.iceberg)
+        check_layout(layout, None)
+
+
+def _columns(store: ObjectStore, topic: str) -> Schema | None:
+    """Those of the base table; None before there are any records, or when only they tell."""
+    newest = TopicSchemas(store, topic).latest()
+    return None if newest is None or is_kafka(newest.schema) else target_schema(newest.schema)

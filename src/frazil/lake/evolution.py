@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import count
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AddSortOrderUpdate,
@@ -29,13 +28,16 @@ from pyiceberg.types import NestedField
 
 from frazil.errors import CasConflict, SchemaEvolution
 from frazil.failpoints import failpoint
+from frazil.lake.asides import asides_of, route
 from frazil.lake.catalog import Lake, calling
+from frazil.lake.layers import layered
+from frazil.lake.mapping import OnMismatch
 from frazil.lake.merging import Merge, Problem, Remedy
 from frazil.lake.offsets import TOPIC, named
-from frazil.lake.schema import origin_fields, topic_fields
+from frazil.lake.schema import dead_letter_schema, origin_fields, topic_fields
 
 ON_MISMATCH = "frazil.on-mismatch"
-STOP = "stop"
+STOP: Final = "stop"
 
 _TRIES = 10
 
@@ -49,11 +51,12 @@ class Evolution:
     """In words; none when the table is fine as it is."""
     order: SortOrder | None = None
     """The sort order that goes with it, where the one there is would sort by a column put aside."""
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def plan_evolution(table: Table, topic_schema: pa.Schema) -> Evolution:
-    """What the table needs for rows of this topic. `SchemaEvolution` lists every problem when it cannot follow."""
-    evolution, problems = _plan(table.metadata, _wanted(table.metadata, topic_schema))
+def plan_evolution(table: Table, *schemas: pa.Schema) -> Evolution:
+    """What the table needs for rows of these schemas. `SchemaEvolution` lists every problem when it cannot follow."""
+    evolution, problems = plan_columns(table.metadata, schemas)
     if problems:
         topic = table.metadata.properties.get(TOPIC, "TOPIC")
         raise SchemaEvolution(
@@ -64,21 +67,49 @@ def plan_evolution(table: Table, topic_schema: pa.Schema) -> Evolution:
     return evolution
 
 
-def follow_topic(lake: Lake, table: Table, topic_schema: pa.Schema) -> Table:
-    """The table with every column that rows of this topic need; the same table when it has them.
+def follow_topic(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
+    """The table with every column that rows of these schemas need; the same table when it has them.
 
     Where a person has chosen to send rows that do not fit to the dead-letter table, what can be followed is.
     """
-    return _apply(lake, table, lambda current: plan_following(current, topic_schema))
+    return apply(lake, table, lambda current: plan_following(current, *schemas))
+
+
+def grown(metadata: TableMetadata, *schemas: pa.Schema) -> Schema:
+    """What the table's schema would become for such rows, as far as it can follow them."""
+    evolution, _ = _plan_possible(metadata, schemas)
+    return evolution.schema
+
+
+def lacks(metadata: TableMetadata, rows: pa.Schema) -> bool:
+    """Whether the table has to change before it can take rows of this schema, or cannot take them at all."""
+    plan = plan_columns if on_mismatch_of(metadata) == STOP else _plan_possible
+    evolution, problems = plan(metadata, (rows,))
+    return bool(evolution.changes or problems)
 
 
 def follow_query(lake: Lake, table: Table, result: Schema) -> Table:
     """A derived table with every column that its query gives."""
-    return _apply(lake, table, lambda current: _plan_result(current, result))
+    return apply(lake, table, lambda current: _plan_result(current, result))
+
+
+def follow_dead_letters(lake: Lake, table: Table) -> Table:
+    """A dead-letter table with every column that letters have."""
+    return apply(lake, table, _plan_letters)
+
+
+def _plan_letters(table: Table) -> Evolution:
+    evolution, problems = _merge(table.metadata, [dead_letter_schema().fields])
+    if problems:
+        raise SchemaEvolution(
+            f"Table {named(table)} cannot take dead letters any more: {'; '.join(each.text for each in problems)}. "
+            f"`frazil topics resume TOPIC --recreate --table {named(table)}` puts it aside and makes another."
+        )
+    return evolution
 
 
 def _plan_result(table: Table, result: Schema) -> Evolution:
-    evolution, problems = _plan(table.metadata, result.fields)
+    evolution, problems = _merge(table.metadata, [result.fields])
     if problems:
         raise SchemaEvolution(
             f"Table {named(table)} cannot follow its query: {'; '.join(each.text for each in problems)}. Give the "
@@ -87,16 +118,11 @@ def _plan_result(table: Table, result: Schema) -> Evolution:
     return evolution
 
 
-def accept_schema(lake: Lake, table: Table, topic_schema: pa.Schema) -> Table:
-    """As `follow_topic`, for a person who agrees to what is not additive.
-
-    A column that does not fit is renamed `NAME__1` (or the next free number) and may be null from now on: rows that
-    are there keep their values in it. A column that fits takes its name.
-    """
-    return _apply(lake, table, lambda current: plan_acceptance(current, topic_schema))
+def on_mismatch_of(metadata: TableMetadata) -> OnMismatch:
+    return "dead-letter" if metadata.properties.get(ON_MISMATCH) == "dead-letter" else STOP
 
 
-def set_on_mismatch(lake: Lake, table: Table, choice: Literal["stop", "dead-letter"]) -> Table:
+def set_on_mismatch(lake: Lake, table: Table, choice: OnMismatch) -> Table:
     """Remember in the table what is done with rows that do not fit it."""
     with calling(f"Setting {ON_MISMATCH} of table {named(table)}"):
         same = (AssertTableUUID(uuid=table.metadata.table_uuid),)
@@ -104,50 +130,21 @@ def set_on_mismatch(lake: Lake, table: Table, choice: Literal["stop", "dead-lett
     return lake.load(table.name())
 
 
-def plan_following(table: Table, topic_schema: pa.Schema) -> Evolution:
-    if table.metadata.properties.get(ON_MISMATCH, STOP) == STOP:
-        return plan_evolution(table, topic_schema)
-    wanted = _wanted(table.metadata, topic_schema)
-    _, problems = _plan(table.metadata, wanted)
-    impossible = {each.column for each in problems if each.remedy is Remedy.NONE}
-    evolution, _ = _plan(table.metadata, [column for column in wanted if column.name not in impossible])
+def plan_following(table: Table, *schemas: pa.Schema) -> Evolution:
+    if on_mismatch_of(table.metadata) == STOP:
+        return plan_evolution(table, *schemas)
+    evolution, _ = _plan_possible(table.metadata, schemas)
     return evolution
 
 
-def plan_acceptance(table: Table, topic_schema: pa.Schema) -> Evolution:
-    metadata = table.metadata
-    wanted = _wanted(metadata, topic_schema)
-    _, problems = _plan(metadata, wanted)
-    hopeless = [each.text for each in problems if each.remedy is Remedy.NONE]
-    replaced = {each.column for each in problems if each.remedy is Remedy.REPLACE}
-    hopeless += [
-        f"the table is partitioned by column {column!r}, which cannot be put aside"
-        for column in sorted(replaced & _partition_columns(metadata))
-    ]
-    if hopeless:
-        raise SchemaEvolution(
-            f"Table {named(table)} cannot be made to fit: {'; '.join(hopeless)}. Name another table in "
-            f"`topics.TOPIC.table.name`, or drop this one and recreate it."
-        )
-    relaxed = replaced | {each.column for each in problems if each.remedy is Remedy.RELAX}
-    before: list[NestedField] = []
-    changes: list[str] = []
-    for column in metadata.schema().fields:
-        update: dict[str, object] = {}
-        if column.name in relaxed and column.required:
-            update["required"] = False
-            changes.append(f"column {column.name!r} may be null")
-        if column.name in replaced:
-            update["name"] = _free_name(column.name, metadata.schema())
-            changes.append(f"column {column.name!r} is renamed to {update['name']!r}")
-        before.append(column.model_copy(update=update))
-    merge = Merge.after(metadata.last_column_id)
-    fields = merge.columns(before, wanted)
-    left = [each for each in merge.problems if each.remedy is not Remedy.RELAX] + _name_problems(metadata, fields)
-    if left:
-        raise SchemaEvolution(f"Table {named(table)} cannot be made to fit: {'; '.join(each.text for each in left)}.")
-    schema = _schema(metadata, fields)
-    return Evolution(schema, [*changes, *merge.changes], _sort_order(metadata, replaced, schema))
+def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[Problem]]:
+    """As far as it goes: rows with values in other columns will not fit."""
+    wanted, flaws = wanted_columns(metadata, schemas)
+    _, problems = _merge(metadata, wanted)
+    impossible = {each.column for each in (*flaws, *problems) if each.remedy is Remedy.NONE}
+    possible = [[column for column in fields if column.name not in impossible] for fields in wanted]
+    evolution, _ = _merge(metadata, possible)
+    return evolution, []
 
 
 def schema_updates(metadata: TableMetadata, evolution: Evolution) -> tuple[list[TableRequirement], list[TableUpdate]]:
@@ -160,6 +157,8 @@ def schema_updates(metadata: TableMetadata, evolution: Evolution) -> tuple[list[
     updates: list[TableUpdate] = []
     if evolution.changes:
         updates += [AddSchemaUpdate(schema_=evolution.schema), SetCurrentSchemaUpdate(schema_id=-1)]
+    if evolution.properties:
+        updates.append(SetPropertiesUpdate(updates=dict(evolution.properties)))
     if evolution.order is not None:
         requirements.append(AssertDefaultSortOrderId(default_sort_order_id=metadata.default_sort_order_id))
         if metadata.sort_order_by_id(evolution.order.order_id) is None:
@@ -169,7 +168,7 @@ def schema_updates(metadata: TableMetadata, evolution: Evolution) -> tuple[list[
     return requirements, updates
 
 
-def _apply(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Table:
+def apply(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Table:
     for _ in range(_TRIES):
         evolution = plan(table)
         if not evolution.changes:
@@ -188,26 +187,43 @@ def _apply(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Tabl
     raise CasConflict(f"The schema of table {named(table)} is being changed by others all the time; try later.")
 
 
-def _plan(metadata: TableMetadata, wanted: Sequence[NestedField]) -> tuple[Evolution, list[Problem]]:
+def plan_columns(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[Problem]]:
+    """What the table would become, and what keeps it from that."""
+    wanted, flaws = wanted_columns(metadata, schemas)
+    evolution, problems = _merge(metadata, wanted)
+    return evolution, flaws + problems
+
+
+def _merge(metadata: TableMetadata, wanted: Sequence[Sequence[NestedField]]) -> tuple[Evolution, list[Problem]]:
     merge = Merge.after(metadata.last_column_id)
-    fields = merge.columns(metadata.schema().fields, wanted)
-    problems = merge.problems + _name_problems(metadata, fields)
-    return Evolution(_schema(metadata, fields), merge.changes), problems
+    fields: Sequence[NestedField] = metadata.schema().fields
+    for each in wanted:
+        fields = merge.columns(fields, each)
+    problems = merge.problems + name_problems(metadata, fields)
+    return Evolution(new_schema(metadata, fields), merge.changes), problems
 
 
-def _wanted(metadata: TableMetadata, topic_schema: pa.Schema) -> list[NestedField]:
-    fields, problems = topic_fields(topic_schema)
-    if problems:
-        raise SchemaEvolution(f"No table can hold this topic: {'; '.join(problems)}.")
-    present = {column.name: column for column in metadata.schema().fields}
-    for column in origin_fields(required=False):
-        # Optional where the table's older rows came from elsewhere; where it is required, all rows have it.
-        strict = column.name in present and present[column.name].required
-        fields.append(column.model_copy(update={"required": strict}))
-    return fields
+def wanted_columns(
+    metadata: TableMetadata, schemas: Sequence[pa.Schema]
+) -> tuple[list[list[NestedField]], list[Problem]]:
+    """The columns that rows of these schemas need, in as few layers as can be, and which no table can have."""
+    table, asides = metadata.schema(), asides_of(metadata)
+    layers: list[list[NestedField]] = []
+    flaws: list[Problem] = []
+    for schema in layered([route(each, table, asides) for each in schemas]):
+        fields, problems = topic_fields(schema)
+        layers.append([*fields, *_origin(table)])
+        flaws += problems
+    return layers, flaws
 
 
-def _name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[Problem]:
+def _origin(table: Schema) -> list[NestedField]:
+    """Optional where the table's older rows came from elsewhere; where it is required, all rows have it."""
+    strict = {column.name for column in table.fields if column.required}
+    return [column.model_copy(update={"required": column.name in strict}) for column in origin_fields(required=False)]
+
+
+def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[Problem]:
     """Names that Iceberg's Java library, and with it Spark, would refuse the whole table for."""
     there = {column.field_id for column in metadata.schema().fields}
     taken = {field.name.lower() for spec in metadata.partition_specs for field in spec.fields}
@@ -219,41 +235,9 @@ def _name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> li
     ]
 
 
-def _schema(metadata: TableMetadata, fields: Sequence[NestedField]) -> Schema:
+def new_schema(metadata: TableMetadata, fields: Sequence[NestedField]) -> Schema:
     strict = {column.field_id for column in fields if column.required}
     current = metadata.schema()
     identifiers = [field_id for field_id in current.identifier_field_ids if field_id in strict]
     number = max(schema.schema_id for schema in metadata.schemas) + 1
     return Schema(*fields, schema_id=number, identifier_field_ids=identifiers)
-
-
-def _partition_columns(metadata: TableMetadata) -> set[str]:
-    """Columns that partitions are made of, also those of old files."""
-    schema = metadata.schema()
-    names = {schema.find_column_name(field.source_id) for spec in metadata.partition_specs for field in spec.fields}
-    return {name.partition(".")[0] for name in names if name}
-
-
-def _sort_order(metadata: TableMetadata, replaced: set[str], schema: Schema) -> SortOrder | None:
-    """The table's order with the columns that took over the names of those put aside; None if it stays."""
-    order = metadata.sort_order_by_id(metadata.default_sort_order_id)
-    if order is None:
-        return None
-    fields: list[SortField] = []
-    for each in order.fields:
-        name = metadata.schema().find_column_name(each.source_id) or ""
-        if name.partition(".")[0] not in replaced:
-            fields.append(each)
-        elif name in schema.column_names:
-            successor = schema.find_field(name)
-            if each.transform.can_transform(successor.field_type):
-                fields.append(SortField(successor.field_id, each.transform, each.direction, each.null_order))
-    if fields == list(order.fields):
-        return None
-    number = max(known.order_id for known in metadata.sort_orders) + 1
-    return SortOrder(*fields, order_id=number) if fields else SortOrder(order_id=0)
-
-
-def _free_name(name: str, schema: Schema) -> str:
-    taken = {column.name.lower() for column in schema.fields}
-    return next(free for n in count(1) if (free := f"{name}__{n}").lower() not in taken)

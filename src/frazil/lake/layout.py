@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 
-from frazil.config.model import TableLayoutConfig
+from frazil.config.model import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.terms import Term, parse_field, parse_order
 
@@ -38,30 +41,51 @@ def sort_order(layout: TableLayoutConfig, schema: Schema) -> SortOrder:
     return SortOrder(*fields, order_id=1) if fields else SortOrder(order_id=0)
 
 
-def layout_properties(layout: TableLayoutConfig) -> dict[str, str]:
+def layout_properties(layout: TableLayoutConfig, defaults: IcebergConfig) -> dict[str, str]:
     """The table's properties by what the settings say; the free ones win over ours."""
+    compression = layout.compression or defaults.compression
+    file_size_mb = layout.target_file_size_mb or defaults.target_file_size_mb
     for name in layout.properties:
         if name.lower().startswith(OWN_PREFIX):
-            raise ConfigError(f"table.properties.{name}: Frazil keeps its own account in properties of such names.")
+            raise ConfigError(f"properties.{name}: Frazil keeps its own account in properties of such names.")
     properties = {
         "write.format.default": "parquet",
-        "write.parquet.compression-codec": _codec(layout.compression),
-        "write.target-file-size-bytes": str(layout.target_file_size_mb * MIB),
+        "write.parquet.compression-codec": _codec(compression),
+        "write.target-file-size-bytes": str(file_size_mb * MIB),
         "write.metadata.delete-after-commit.enabled": "true",
         "write.metadata.previous-versions-max": str(_METADATA_KEPT),
     }
     if layout.compression_level is not None:
         properties["write.parquet.compression-level"] = str(layout.compression_level)
-    elif layout.compression == "zstd":
+    elif compression == "zstd":
         properties["write.parquet.compression-level"] = "3"
     return properties | layout.properties
 
 
-def check_layout(layout: TableLayoutConfig, schema: Schema) -> None:
-    """`ConfigError` if a table of this schema cannot be laid out like that."""
-    partition_spec(layout, schema)
-    sort_order(layout, schema)
-    layout_properties(layout)
+def check_layout(layout: TableLayoutConfig, schema: Schema | None) -> None:
+    """`ConfigError` if a table of this schema cannot be laid out like that; without one, if none can."""
+    if schema is not None:
+        partition_spec(layout, schema)
+        sort_order(layout, schema)
+        return
+    for text in layout.partition_by:
+        parse_field(text, None, "partition_by")
+    for text in layout.sort_by:
+        parse_order(text, None, "sort_by")
+
+
+@contextmanager
+def blaming(key: str) -> Iterator[None]:
+    """Errors of a layout with the whole key of its settings, such as `topics.orders.table`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{key}.{error}") from error
+
+
+def layout_key(topic: str, derived: str | None = None) -> str:
+    """Where the settings have the layout of a base table, or of a derived one by its name."""
+    return f"topics.{topic}.table" if derived is None else f"topics.{topic}.derived.{derived}"
 
 
 def _codec(name: str) -> str:

@@ -6,6 +6,7 @@ missing columns are null. A row that does not fit is set aside with the reason; 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -22,9 +23,15 @@ from frazil.lake.types import is_nanoseconds
 OnMismatch = Literal["stop", "dead-letter"]
 
 
-class Mapped(NamedTuple):
+class Fitted(NamedTuple):
     batch: pa.RecordBatch
     """In the table's Arrow schema; without the rows that do not fit."""
+    faults: Mapping[int, str]
+    """Which rows do not, by their place in the batch, and why."""
+
+
+class Mapped(NamedTuple):
+    batch: pa.RecordBatch
     misfits: Misfits | None
 
 
@@ -43,20 +50,24 @@ class Mapper:
 
     def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> Mapped:
         """`offset` is that of the first row."""
-        plan = self._plan(batch.schema)
         offsets = pa.arange(offset, offset + len(batch))
+        fitted = self.fit(batch, partition, offsets)
+        return Mapped(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
+
+    def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> Fitted:
+        """`offsets` are those of the rows (int64), in order."""
+        plan = self._plan(batch.schema)
         try:
-            return Mapped(plan.apply(batch, partition, offsets), None)
+            return Fitted(plan.apply(batch, partition, offsets), {})
         except FAILURES as error:
             faults = plan.faults(batch)
             if not faults:
                 raise TableSchemaMismatch(
-                    f"Offsets {offset} to {offset + len(batch)} of partition {partition} cannot be mapped to the "
-                    f"table, though each row can be: {error}."
+                    f"Offsets {offsets[0]} to {offsets[-1]} of partition {partition} cannot be mapped to the table, "
+                    f"though each row can be: {error}."
                 ) from error
         good = pc.invert(pc.is_in(pa.arange(0, len(batch)), value_set=pa.array(faults, pa.int64())))
-        fitting = plan.apply(batch.filter(good), partition, offsets.filter(good))
-        return Mapped(fitting, Misfits.of(batch, offsets, faults))
+        return Fitted(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
 
     def _plan(self, schema: pa.Schema) -> _Plan:
         if schema not in self._plans:

@@ -12,11 +12,24 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.formats import kafka
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.conversions import Conversion
 
 _SHOWN_CHARACTERS = 80
-_SCHEMA = pa.schema([(OFFSET, pa.int64()), ("error", pa.string()), ("raw", pa.binary())])
+_SCHEMA = pa.schema(
+    [
+        (OFFSET, pa.int64()),
+        ("error", pa.string()),
+        ("raw", pa.binary()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        (kafka.PARTITION, pa.int32()),
+        (kafka.OFFSET, pa.int64()),
+    ]
+)
+_OF_KAFKA = {"key": kafka.KEY, "value": kafka.VALUE, kafka.PARTITION: kafka.PARTITION, kafka.OFFSET: kafka.OFFSET}
+"""What is shown of a record from Kafka beside its bytes in full; null in others."""
 
 FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
 """What a conversion raises when values do not fit."""
@@ -24,17 +37,23 @@ FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
 
 class Misfits(NamedTuple):
     rows: pa.Table
-    """`_offset`, `error`, and `raw`: the row as an Arrow IPC stream, all columns as the topic has them."""
+    """`_offset`, `error`, `raw` (the row as an Arrow IPC stream, all columns as the log has them), and what people
+    look for in a record from Kafka.
+    """
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, offsets: pa.Array, errors: Mapping[int, str]) -> Misfits:
         places = sorted(errors)
-        columns = [
-            offsets.take(pa.array(places, pa.int64())),
-            pa.array([errors[place] for place in places], pa.string()),
-            pa.array([to_stream(batch.slice(place, 1)) for place in places], pa.binary()),
-        ]
-        return cls(pa.Table.from_arrays(columns, schema=_SCHEMA))
+        chosen = pa.array(places, pa.int64())
+        shown = _OF_KAFKA if kafka.is_kafka(batch.schema) else {}
+        columns = {
+            OFFSET: offsets.take(chosen),
+            "error": pa.array([errors[place] for place in places], pa.string()),
+            "raw": pa.array([to_stream(batch.slice(place, 1)) for place in places], pa.binary()),
+            **{name: batch.column(column).take(chosen) for name, column in shown.items()},
+        }
+        arrays = [columns.get(field.name, pa.nulls(len(places), field.type)) for field in _SCHEMA]
+        return cls(pa.Table.from_arrays(arrays, schema=_SCHEMA))
 
 
 def to_stream(row: pa.RecordBatch) -> bytes:
@@ -78,6 +97,8 @@ def dead_letter_batch(
         "raw": rows["raw"],
         "schema_version": pa.repeat(pa.scalar(schema_version, pa.int32()), count),
         "failed_at": pa.repeat(failed_at, count),
+        **{name: rows[name] for name in _OF_KAFKA},
+        "replayed_at": pa.nulls(count, failed_at.type),
         PARTITION: pa.repeat(pa.scalar(partition, pa.int32()), count),
         OFFSET: rows[OFFSET],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,13 +13,15 @@ from pyiceberg.table import Table
 from frazil.config.model import Config, TableLayoutConfig
 from frazil.failpoints import failpoint
 from frazil.lake.adoption import adopt_table
-from frazil.lake.catalog import Identifier, Lake
+from frazil.lake.catalog import Identifier, Lake, dotted
 from frazil.lake.evolution import follow_topic
 from frazil.lake.markers import mark
 from frazil.lake.schema import dead_letter_schema, target_schema
 from frazil.lake.standing import Check, Standing, check_table
 from frazil.lake.tables import Role, base_identifier, create_table, dead_letter_identifier, derived_identifier
 from frazil.log.store import ObjectStore
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,16 @@ def open_base_table(
         mark(store, topic, wanted.identifier, table, "base")
         return table
     return follow_topic(lake, _open(lake, store, check, wanted), topic_schema)
+
+
+def find_base_table(lake: Lake, store: ObjectStore, config: Config, topic: str) -> Table | None:
+    """The topic's base table as it is; None where `open_base_table` has something to do or to say."""
+    identifier = base_identifier(config, topic)
+    check = check_table(lake, store, topic, identifier, "base")
+    if check.standing is not Standing.FINE or check.table is None:
+        return None
+    mark(store, topic, identifier, check.table, "base")
+    return check.table
 
 
 def open_dead_letter_table(
@@ -152,6 +165,11 @@ def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> 
     if check.standing is not Standing.FINE:
         raise check.error()
     assert check.table
+    if wanted.role == "base" and (gone := sum(wanted.offsets.values())):
+        logger.warning(
+            "a new table begins without the records that are not in the log any more",
+            extra={"topic": wanted.topic, "table": dotted(wanted.identifier), "records": gone},
+        )
     failpoint("create.unmarked")
     mark(store, wanted.topic, wanted.identifier, check.table, wanted.role)
     return check.table

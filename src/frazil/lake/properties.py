@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyiceberg.utils.config import Config as PyIcebergConfig
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from frazil.config.hiding import masked
 from frazil.config.model import Config
 from frazil.errors import ConfigError, FrazilIoError
 from frazil.lake.storage import family, reach, warehouse_location
@@ -21,6 +23,7 @@ NAME = "frazil"
 CATALOG_FILE = "catalog.db"
 DURABLE_IO = "frazil.lake.files.DurableFileIO"
 
+_SCHEMES = {"rest": ("http", "https"), "hive": ("thrift",), "sql": ("sqlite", "postgresql")}
 _TYPES = ("rest", "sql", "hive", "glue", "dynamodb", "bigquery", "in-memory")
 
 
@@ -37,6 +40,7 @@ def resolve_properties(config: Config) -> tuple[str, Properties]:
         properties |= {"type": "sql", "uri": _embedded(config)}
     kind = catalog_type(properties)
     properties["type"] = kind
+    _check_address(kind, str(properties.get("uri", "")))
     if kind == "sql":
         properties.setdefault("warehouse", warehouse_location(config))
         _patient(properties, config.lake.timeout_seconds)
@@ -54,6 +58,15 @@ def catalog_type(properties: Properties) -> str:
         if uri.startswith(start):
             return kind
     raise ConfigError("lake.properties: the uri does not tell what kind of catalog this is; give its type.")
+
+
+def _check_address(kind: str, uri: str) -> None:
+    schemes = _SCHEMES.get(kind)
+    if uri and schemes and re.split(r"[:+]", uri, maxsplit=1)[0].lower() not in schemes:
+        begins = " or ".join(f"{scheme}:" for scheme in schemes)
+        raise ConfigError(
+            f"lake.properties.uri: the address of a catalog of type {kind} begins with {begins}, not {masked(uri)!r}."
+        )
 
 
 def sql_url(properties: Mapping[str, Any]) -> URL:

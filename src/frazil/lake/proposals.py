@@ -29,7 +29,7 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.table.update.snapshot import _FastAppendFiles
+from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
 
 from frazil.lake.calls import calling
 from frazil.lake.offsets import current_snapshot, named
@@ -61,23 +61,33 @@ class Proposal:
 
 
 def propose(
-    table: Table, files: Sequence[DataFile], summary: Mapping[str, str], properties: Mapping[str, str]
+    table: Table,
+    files: Sequence[DataFile],
+    summary: Mapping[str, str],
+    properties: Mapping[str, str],
+    replaced: Sequence[DataFile] = (),
 ) -> Proposal:
-    """Write the manifests of a snapshot that appends these files, perhaps none, to the table as it was loaded."""
+    """Write the manifests of a snapshot that appends these files, perhaps none, to the table as it was loaded.
+
+    Or puts them in the place of others, if they have the rows of those.
+    """
     parent = current_snapshot(table)
+    producer = _OverwriteFiles if replaced else _FastAppendFiles
     with calling(f"Writing manifests of table {named(table)}"):
-        append = _FastAppendFiles(
-            operation=Operation.APPEND,
+        change = producer(
+            operation=Operation.OVERWRITE if replaced else Operation.APPEND,
             transaction=_Unchanged(table),
             io=table.io,
             snapshot_properties=dict(summary),
             branch=MAIN_BRANCH,
         )
-        append.commit_uuid = _name(append.snapshot_id)
+        change.commit_uuid = _name(change.snapshot_id)
         for file in files:
-            append.append_data_file(file)
-        updates, _ = append._commit()
-    request = Request(append.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
+            change.append_data_file(file)
+        for file in replaced:
+            change.delete_data_file(file)
+        updates, _ = change._commit()
+    request = Request(change.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
     return Proposal(request, _requirements(table), (*updates, SetPropertiesUpdate(updates=dict(properties))))
 
 

@@ -22,7 +22,9 @@ from pyiceberg.types import (
 )
 
 from frazil.errors import ConfigError, SchemaEvolution
+from frazil.formats import kafka
 from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION, RESERVED
+from frazil.lake.merging import Problem, Remedy
 from frazil.lake.types import Unmappable, convert_field, is_nanoseconds
 
 FORMAT_VERSION = 2
@@ -33,7 +35,7 @@ def target_schema(topic_schema: pa.Schema) -> Schema:
     """The schema that a base table of such a topic needs. `SchemaEvolution` names every column that cannot be."""
     fields, problems = topic_fields(topic_schema)
     if problems:
-        raise SchemaEvolution(f"No table can hold this topic: {'; '.join(problems)}.")
+        raise SchemaEvolution(f"No table can hold this topic: {'; '.join(each.text for each in problems)}.")
     return fresh([*fields, *origin_fields()])
 
 
@@ -43,7 +45,7 @@ def derived_schema(result: pa.Schema, where: str) -> Schema:
     own = [field.with_nullable(True) for field in result if field.name not in (PARTITION, OFFSET)]
     fields, problems = topic_fields(pa.schema(own))
     if problems:
-        raise ConfigError(f"{where}: no table can hold its result: {'; '.join(problems)}.")
+        raise ConfigError(f"{where}: no table can hold its result: {'; '.join(each.text for each in problems)}.")
     return fresh([*fields, *origin])
 
 
@@ -56,6 +58,11 @@ def dead_letter_schema() -> Schema:
             NestedField(0, "raw", BinaryType(), required=False),
             NestedField(0, "schema_version", IntegerType(), required=False),
             NestedField(0, "failed_at", TimestamptzType(), required=True),
+            NestedField(0, "key", BinaryType(), required=False, doc="of a record from Kafka"),
+            NestedField(0, "value", BinaryType(), required=False, doc="of a record from Kafka"),
+            NestedField(0, kafka.PARTITION, IntegerType(), required=False, doc="Kafka's own partition"),
+            NestedField(0, kafka.OFFSET, LongType(), required=False, doc="Kafka's own offset"),
+            NestedField(0, "replayed_at", TimestamptzType(), required=False, doc="when the base table got the row"),
             *origin_fields(),
         ]
     )
@@ -68,18 +75,18 @@ def origin_fields(required: bool = True) -> list[NestedField]:
     ]
 
 
-def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[str]]:
+def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[Problem]]:
     """The table's columns for those of a topic, without ids, and what is wrong with them.
 
     Columns that have had only nulls are left out: a type is for ever, and theirs is not known.
     """
     fields: list[NestedField] = []
-    problems: list[str] = []
+    problems: list[Problem] = []
     for column in topic_schema:
         try:
             fields += _columns(column)
         except Unmappable as error:
-            problems.append(str(error))
+            problems.append(Problem(column.name, str(error), Remedy.NONE))
     problems += _name_problems(topic_schema)
     return fields, problems
 
@@ -102,22 +109,27 @@ def _columns(column: pa.Field) -> list[NestedField]:
     return [field] if field is not None else []
 
 
-def _name_problems(topic_schema: pa.Schema) -> list[str]:
+def _name_problems(topic_schema: pa.Schema) -> list[Problem]:
     taken = {name.lower() for name in (PARTITION, OFFSET)}
-    problems: list[str] = []
+    problems: list[Problem] = []
+
+    def found(name: str, text: str) -> None:
+        problems.append(Problem(name, text, Remedy.NONE))
+
     for name in topic_schema.names:
         if name.lower() in taken:
-            problems.append(f"column {name!r} has the name of a column that Frazil adds to every row")
+            found(name, f"column {name!r} has the name of a column that Frazil adds to every row")
         elif name.lower() in RESERVED:
-            problems.append(f"column {name!r} has a name that Iceberg keeps for itself")
+            found(name, f"column {name!r} has a name that Iceberg keeps for itself")
     for name, count in Counter(name.lower() for name in topic_schema.names).items():
         if count > 1:
-            alike = [repr(other) for other in topic_schema.names if other.lower() == name]
-            problems.append(f"columns {' and '.join(alike)} differ in case only, which Spark cannot tell apart")
+            alike = [other for other in topic_schema.names if other.lower() == name]
+            listed = " and ".join(map(repr, alike))
+            found(alike[-1], f"columns {listed} differ in case only, which Spark cannot tell apart")
     present = {name.lower() for name in topic_schema.names}
-    problems += [
-        f"column {(column.name + NANOSECONDS)!r} has the name of the column for the nanoseconds of {column.name!r}"
-        for column in topic_schema
-        if is_nanoseconds(column.type) and (column.name + NANOSECONDS).lower() in present
-    ]
+    for column in topic_schema:
+        rest = column.name + NANOSECONDS
+        if is_nanoseconds(column.type) and rest.lower() in present:
+            text = f"column {rest!r} has the name of the column for the nanoseconds of {column.name!r}"
+            found(column.name, text)
     return problems

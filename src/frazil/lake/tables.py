@@ -12,7 +12,7 @@ from frazil.config.model import Config, TableLayoutConfig
 from frazil.errors import CasConflict, ConfigError, TableExists, TableNotFound
 from frazil.lake.birth import Plan, give_birth
 from frazil.lake.catalog import Identifier, Lake, dotted
-from frazil.lake.layout import layout_properties, partition_spec, sort_order
+from frazil.lake.layout import blaming, layout_key, layout_properties, partition_spec, sort_order
 from frazil.lake.offsets import EPOCH, ROLE, TOPIC, offset_properties
 
 Role = Literal["base", "derived", "dead-letter"]
@@ -77,14 +77,16 @@ def create_table(
     live on under another name, and its files are not ours to tidy up.
     """
     later = {GENERATION: str(generation)} if generation > 1 else {}
-    plan = Plan(
-        schema=schema,
-        spec=partition_spec(layout, schema),
-        order=sort_order(layout, schema),
-        properties=layout_properties(layout) | own_properties(topic, role, offsets, epochs) | later,
-        offsets=offsets,
-        folder=identifier[-1] if generation == 1 else f"{identifier[-1]}-{generation}",
-    )
+    own = own_properties(topic, role, offsets, epochs) | later
+    with blaming(layout_key(topic, identifier[-1] if role == "derived" else None)):
+        plan = Plan(
+            schema=schema,
+            spec=partition_spec(layout, schema),
+            order=sort_order(layout, schema),
+            properties=layout_properties(layout, lake.config.iceberg) | own,
+            offsets=offsets,
+            folder=identifier[-1] if generation == 1 else f"{identifier[-1]}-{generation}",
+        )
     try:
         return lake.load(identifier)
     except TableNotFound:

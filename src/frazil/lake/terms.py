@@ -33,6 +33,7 @@ _PLAIN: dict[str, type[Transform[Any, Any]]] = {
 }
 _COUNTED: dict[str, type[Transform[Any, Any]]] = {"bucket": BucketTransform, "truncate": TruncateTransform}
 _FUNCTIONS = (*_PLAIN, *_COUNTED)
+_UNKNOWN = -1
 
 
 class Term(NamedTuple):
@@ -56,14 +57,16 @@ class _Token(NamedTuple):
     is_name: bool
 
 
-def parse_field(text: str, schema: Schema, setting: str) -> Term:
+def parse_field(text: str, schema: Schema | None, setting: str) -> Term:
+    """Without a schema only the words are checked, and no column has an id."""
     parser = _Parser(text, schema, setting)
     term = parser.term()
     parser.end()
     return term
 
 
-def parse_order(text: str, schema: Schema, setting: str) -> Order:
+def parse_order(text: str, schema: Schema | None, setting: str) -> Order:
+    """As `parse_field`."""
     parser = _Parser(text, schema, setting)
     term = parser.term()
     descending = parser.option({"asc": False, "desc": True}, default=False)
@@ -90,7 +93,7 @@ def _single_columns(schema: Schema) -> list[str]:
 
 
 class _Parser:
-    def __init__(self, text: str, schema: Schema, setting: str) -> None:
+    def __init__(self, text: str, schema: Schema | None, setting: str) -> None:
         self._text = text
         self._schema = schema
         self._setting = setting
@@ -141,6 +144,8 @@ class _Parser:
         return self._column(column, name, transform)
 
     def _column(self, token: _Token, function: str, transform: Transform[Any, Any]) -> Term:
+        if self._schema is None:
+            return Term(function, transform, token.text, _UNKNOWN)
         known = _single_columns(self._schema)
         if token.text not in known:
             close = difflib.get_close_matches(token.text, known, 1)

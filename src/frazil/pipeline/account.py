@@ -30,6 +30,7 @@ class Account:
         self._name = dotted(table.name())
         self.attempt = attempt
         self._size = size
+        self._began = tools.world.clock.monotonic()
 
     def __enter__(self) -> Self:
         self._tools.running.add((self._name, self.attempt))
@@ -104,7 +105,13 @@ class Account:
         )
         failpoint("flush.ended")
         labels = (self._topic, self._name)
+        rows = sum(file.record_count for file in attempt.files)
+        metrics.last_commit.labels(*labels).set(self._tools.world.clock.now_ms() / 1000)
         metrics.commits.labels(*labels).inc()
         metrics.files.labels(*labels).inc(len(attempt.files))
-        metrics.rows.labels(*labels).inc(sum(file.record_count for file in attempt.files))
+        metrics.rows.labels(*labels).inc(rows)
         metrics.bytes.labels(*labels).inc(sum(file.file_size_in_bytes for file in attempt.files))
+        seconds = round(self._tools.world.clock.monotonic() - self._began, 3)
+        logger.info(
+            "committed", extra={"topic": self._topic, "table": self._name, "rows": rows, "seconds": seconds}
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,11 +10,14 @@ from pyiceberg.table import Table
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.errors import TopicNotFound
+from frazil.formats.kafka import is_kafka
+from frazil.formats.opening import open_decoder
 from frazil.lake.catalog import dotted
 from frazil.lake.evolution import follow_topic
 from frazil.lake.offsets import TableState, check_history
-from frazil.lake.opening import open_base_table
+from frazil.lake.opening import find_base_table, open_base_table
 from frazil.lake.rows.agreement import check_against_log
+from frazil.lake.rows.extents import Extent
 from frazil.lake.rows.place import LogPlace
 from frazil.lake.tables import base_identifier
 from frazil.log.reader import Position
@@ -22,7 +26,8 @@ from frazil.log.topics import TopicSchemas
 from frazil.pipeline import results, source
 from frazil.pipeline.batches import Limits
 from frazil.pipeline.dead_letters import DeadLetters
-from frazil.pipeline.flush import BaseFlush, Batch, Run, flush
+from frazil.pipeline.flush import BaseFlush, Batch, Run, Source, flush
+from frazil.pipeline.preview import first_batch_columns
 from frazil.pipeline.source import StreamSettings
 from frazil.pipeline.tasks import MoveJob, move_ranges
 from frazil.pipeline.tools import Tools
@@ -34,9 +39,8 @@ class BaseSink:
         self._topic = topic
         self._identifier = base_identifier(tools.config, topic)
         self._schemas = TopicSchemas(tools.store, topic)
-        place = LogPlace.of(tools.config, topic)
         self._epochs: dict[int, str] = {}
-        self._flush = BaseFlush(tools, place, DeadLetters(tools, topic))
+        self._flush = BaseFlush(tools, LogPlace.of(tools.config, topic), DeadLetters(tools, topic))
 
     @property
     def name(self) -> str:
@@ -44,24 +48,35 @@ class BaseSink:
 
     def open(self) -> dict[int, int]:
         extents = self._tools.log_extents(self._topic)
-        schema = self._newest_schema().schema
-        table = self._tools.ask_catalog(
-            lambda: open_base_table(
-                self._tools.lake,
-                self._tools.store,
-                self._tools.config,
-                self._topic,
-                schema,
-                log_starts={partition: extent.start for partition, extent in extents.items()},
-                epochs={partition: extent.epoch for partition, extent in extents.items() if extent.epoch},
-            )
-        )
+        table = self._open_table(extents)
         check_history(table)
+        self._tools.note_opened(self._topic, table)
         state = TableState.of(table)
         # Again: another mover may have gone on with the table since, and the log with it.
         check_against_log(state, self._tools.log_extents(self._topic))
         self._epochs = dict(state.epochs)
         return dict(state.offsets)
+
+    def _open_table(self, extents: Mapping[int, Extent]) -> Table:
+        """With all columns of the topic; where only records tell of them, it follows when rows come that need it."""
+        tools, columns = self._tools, self._newest_schema().schema
+        decoder = open_decoder(tools.config, self._topic, columns)
+        if decoder is not None:
+            table = tools.ask_catalog(lambda: find_base_table(tools.lake, tools.store, tools.config, self._topic))
+            if table is not None:
+                return table
+            columns = first_batch_columns(tools.config, self._topic, decoder, extents)
+        return tools.ask_catalog(
+            lambda: open_base_table(
+                tools.lake,
+                tools.store,
+                tools.config,
+                self._topic,
+                columns,
+                log_starts={partition: extent.start for partition, extent in extents.items()},
+                epochs={partition: extent.epoch for partition, extent in extents.items() if extent.epoch},
+            )
+        )
 
     def stream(self, spark: SparkSession, starts: dict[int, int], folder: Path) -> DataFrame:
         config = self._tools.config
@@ -84,8 +99,9 @@ class BaseSink:
         self.flush_with(batch, partial(_run, ranges))
 
     def flush_with(self, batch: Batch, run: Run) -> None:
-        move = partial(self._flush.move, run, self._newest_schema().version)
-        flush(self._tools, self._topic, batch, self._load, move)
+        newest = self._newest_schema()
+        source = Source(newest.version, open_decoder(self._tools.config, self._topic, newest.schema))
+        flush(self._tools, self._topic, batch, self._load, partial(self._flush.move, run, source))
 
     def _newest_schema(self) -> SchemaVersion:
         newest = self._tools.ask_store(self._schemas.latest)
@@ -94,10 +110,15 @@ class BaseSink:
         return newest
 
     def _load(self) -> Table:
-        """The table with every column that the topic has: they come before the rows that have them."""
+        """The table with every column that the topic has: they come before the rows that have them.
+
+        What columns the rows have is not known here where records are bytes.
+        """
         table = self._tools.ask_catalog(lambda: self._tools.lake.load(self._identifier))
         check_history(table)
         schema = self._newest_schema().schema
+        if is_kafka(schema):
+            return table
         return self._tools.ask_catalog(lambda: follow_topic(self._tools.lake, table, schema))
 
 

@@ -1,4 +1,4 @@
-"""The dead-letter table of a topic: rows that do not fit its base table, with their bytes and the reason."""
+"""The dead-letter table of a topic: records that cannot become rows, with their bytes and the reason."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from frazil.errors import TableNotFound
 from frazil.lake.calls import calling
 from frazil.lake.catalog import dotted
 from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.evolution import follow_dead_letters
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_dead_letter_table
 from frazil.lake.ranges import Range
@@ -46,6 +47,7 @@ class DeadLetters:
         except TableNotFound:
             return Decisions()
         check_history(table)
+        table = self._tools.ask_catalog(partial(follow_dead_letters, self._tools.lake, table))
         state = TableState.of(table)
         decided = {each.partition: state.offsets.get(each.partition, 0) for each in ranges}
         ahead = [each for each in ranges if decided[each.partition] > each.start]
@@ -90,7 +92,7 @@ class DeadLetters:
             return True
         self._tools.metrics.dead_letters.labels(self._topic).inc(written.dead_rows)
         logger.warning(
-            "rows did not fit their table and went to the dead-letter table",
+            "records that could not become rows went to the dead-letter table",
             extra={"topic": self._topic, "table": dotted(self._identifier), "rows": written.dead_rows},
         )
         return True

@@ -12,8 +12,10 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.errors import ConfigError, IcebergError, TableRolledBack
+from frazil.lake.acceptance import accept_schema
 from frazil.lake.catalog import Lake, dotted
-from frazil.lake.evolution import accept_schema, set_on_mismatch
+from frazil.lake.evolution import set_on_mismatch
+from frazil.lake.layers import layered
 from frazil.lake.offsets import TableState
 from frazil.lake.opening import accept_table
 from frazil.lake.rejoining import rejoin_log
@@ -84,7 +86,9 @@ class _Deciding:
     def _decide(self, decision: Decision, table: TopicTable) -> list[str]:
         match decision:
             case "accept-schema":
-                done = accept_schema(self._lake, self._load(table), self._seen.schema)
+                current = self._load(table)
+                wanted = self._seen.wanted(current)
+                done = accept_schema(self._lake, current, *layered(wanted), *wanted)
                 return [f"{table.name} takes the topic's columns; {_goes_on(done)}."]
             case "dead-letter":
                 set_on_mismatch(self._lake, self._load(table), "dead-letter")
@@ -108,7 +112,7 @@ class _Deciding:
         check = self._seen.check(table)
         if check.table is None or check.standing is not Standing.FINE:
             seen = self._seen
-            done = accept_table(self._lake, seen.store, check, seen.schema, seen.starts, seen.epochs)
+            done = accept_table(self._lake, seen.store, check, seen.columns(), seen.starts, seen.epochs)
             return [f"{table.name} is taken as it is; {_goes_on(done)}."]
         problem = self._seen.problem(table)
         if problem is not None and isinstance(problem.error, TableRolledBack):
@@ -128,9 +132,15 @@ class _Deciding:
                 *self._retire_letters(),
                 *self._retire(table),
                 f"The pipeline makes {table.name} anew, with what the log has{begins}.",
+                *self._gone(),
             ]
         when = "with the next row that does not fit" if table.role == "dead-letter" else "as its settings say"
         return [*self._retire(table), f"The pipeline makes {table.name} anew, {when}."]
+
+    def _gone(self) -> list[str]:
+        gone = sum(self._seen.starts.values())
+        records = "record before that is" if gone == 1 else "records before that are"
+        return [f"The {gone:,} {records} not in the log any more: the new table is without."] if gone else []
 
     def _retire_letters(self) -> list[str]:
         (letters,) = (each for each in self._seen.tables if each.role == "dead-letter")

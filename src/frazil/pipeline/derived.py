@@ -70,6 +70,7 @@ class DerivedSink:
             )
         )
         check_history(table)
+        self._tools.note_opened(self._topic, table)
         check_against_log(TableState.of(table), look.extents)
         table = self._tools.ask_catalog(lambda: follow_query(self._tools.lake, table, schema))
         return dict(TableState.of(table).offsets)

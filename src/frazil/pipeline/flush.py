@@ -7,6 +7,9 @@ Dead letters are committed first, with offsets of their own. Below its offset th
 that is there is left out of the base table, any other must fit. So a kill between the two commits neither loses a row
 nor puts it into both. A batch without dead letters does not touch that table, so it lags behind the base table and
 catches up with the next dead letter.
+
+What columns records have that come as bytes is known only when they are decoded: tasks say what the table lacks, and
+the batch is written again when it has that.
 """
 
 from __future__ import annotations
@@ -14,14 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyiceberg.table import Table
 
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, TableSchemaMismatch
 from frazil.failpoints import failpoint
+from frazil.formats.decoding import Decoder
 from frazil.lake.attempts import new_attempt
 from frazil.lake.catalog import dotted
-from frazil.lake.evolution import ON_MISMATCH
-from frazil.lake.mapping import OnMismatch
+from frazil.lake.evolution import follow_topic, on_mismatch_of, plan_following
 from frazil.lake.offsets import TableState
 from frazil.lake.ranges import Range
 from frazil.lake.rows.place import LogPlace
@@ -82,9 +86,18 @@ def flush(tools: Tools, topic: str, batch: Batch, load: Callable[[], Table], mov
             done = move(table, ranges, account)
         if done:
             seconds = tools.world.clock.monotonic() - started
+            tools.metrics.flushes.labels(topic, name).inc()
             tools.metrics.flush_seconds.labels(topic, name).observe(seconds)
             return
         tools.metrics.conflicts.labels(topic, name).inc()
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the records of a topic are, as far as that changes while it is moved."""
+
+    schema_version: int
+    decoder: Decoder | None
 
 
 class BaseFlush:
@@ -95,8 +108,7 @@ class BaseFlush:
         self._place = place
         self._dead_letters = dead_letters
 
-    def move(self, run: Run, version: int, table: Table, ranges: tuple[Range, ...], account: Account) -> bool:
-        """`version` is that of the topic's schema, which the table can take records of."""
+    def move(self, run: Run, topic: Source, table: Table, ranges: tuple[Range, ...], account: Account) -> bool:
         dead = self._dead_letters.look(ranges)
         account.begin(ranges)
         failpoint("flush.started")
@@ -104,8 +116,8 @@ class BaseFlush:
             MoveJob(
                 place=self._place,
                 target=Target.of(table, account.attempt),
-                on_mismatch=on_mismatch(table),
-                schema_version=version,
+                schema_version=topic.schema_version,
+                decoder=topic.decoder,
                 now_ms=self._tools.world.clock.now_ms(),
                 clip={each.partition: each.start for each in ranges},
                 dead_letters=Target.of(dead.table, account.attempt) if dead.table else None,
@@ -114,6 +126,10 @@ class BaseFlush:
             )
         )
         failpoint("flush.written")
+        if written.wanted:
+            account.abandon("the table lacks columns of these rows")
+            self._follow(table, written.wanted)
+            return False
         known = tuple(each._replace(epoch=written.epochs[each.partition]) for each in ranges)
         if written.misfits:
             account.abandon(f"{written.misfits} rows do not fit the table and need a dead-letter table first")
@@ -125,6 +141,22 @@ class BaseFlush:
         failpoint("flush.dead-letters-committed")
         return account.commit(known, written.files, written.tasks)
 
+    def _follow(self, table: Table, wanted: tuple[pa.Schema, ...]) -> None:
+        """Change the table for rows of these schemas, or raise: it is never tried again with the same table."""
+        failpoint("follow.wanted")
+        lake = self._tools.lake
+        after = self._tools.ask_catalog(lambda: follow_topic(lake, table, *wanted))
+        failpoint("follow.done")
+        if after.metadata.current_schema_id != table.metadata.current_schema_id:
+            return
+        for rows in wanted:
+            # Taken together they seem to fit, so one of them does not by itself.
+            plan_following(after, rows)
+        raise TableSchemaMismatch(
+            f"Table {dotted(table.name())} has the columns of these rows, yet cannot take them: "
+            f"{'; '.join(', '.join(f'{column.name} {column.type}' for column in rows) for rows in wanted)}."
+        )
+
     def _settle_dead_letters(
         self, table: Table, dead: Decisions, ranges: tuple[Range, ...], written: Written, account: Account
     ) -> bool:
@@ -133,7 +165,7 @@ class BaseFlush:
         A person may have changed what fits since the table was loaded: then others have judged these rows anew. Where
         that can happen, each batch moves the dead-letter table, letters or not, so of two movers one finds it moved.
         """
-        if not written.dead_letters and not (dead.table and on_mismatch(table) == "dead-letter"):
+        if not written.dead_letters and not (dead.table and on_mismatch_of(table.metadata) == "dead-letter"):
             return True
         return self._unchanged(table) and self._dead_letters.commit(dead, account.attempt, ranges, written)
 
@@ -141,7 +173,3 @@ class BaseFlush:
         now = self._tools.ask_catalog(lambda: self._tools.lake.load(table.name()))
         before, after = TableState.of(table), TableState.of(now)
         return (before.offsets, before.schema_id) == (after.offsets, after.schema_id)
-
-
-def on_mismatch(table: Table) -> OnMismatch:
-    return "dead-letter" if table.properties.get(ON_MISMATCH) == "dead-letter" else "stop"

@@ -1,19 +1,35 @@
-"""How far tables are behind the sealed log, for the metrics."""
+"""How far tables are behind the sealed log, in records and in seconds, for the metrics."""
 
 from __future__ import annotations
 
-from frazil.lake.rows.extents import Extents
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from frazil.lake.rows.extents import Extent, Extents
+from frazil.pipeline.report import freshness
 from frazil.pipeline.tools import Tools
 
 INTERVAL_SECONDS = 10.0
 
 
-class Lag:
-    """Belongs to one thread."""
+class _Waiting(NamedTuple):
+    """Records below `end` that wait since then."""
+
+    end: int
+    since_ms: int
+
+
+class Lag(Collector):
+    """Measured by one thread, collected by any."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._logs: dict[str, Extents] = {}
+        self._sealed: dict[str, dict[int, int]] = {}
+        self._waiting: dict[str, dict[int, list[_Waiting]]] = {}
         self._due = float("-inf")
 
     def measure(self) -> None:
@@ -22,10 +38,56 @@ class Lag:
         if now < self._due:
             return
         self._due = now + INTERVAL_SECONDS
+        for topic in {topic for topic, _ in list(self._tools.committed)}:
+            extents = self._log(topic).look(tail=False)
+            self._sealed[topic] = {partition: extent.sealed_end for partition, extent in extents.items()}
+            committed = self._committed(topic)
+            if committed is None:
+                continue
+            self._waiting[topic] = {
+                partition: self._wait(topic, partition, committed.get(partition, 0), extent)
+                for partition, extent in extents.items()
+            }
+
+    def _wait(self, topic: str, partition: int, committed: int, extent: Extent) -> list[_Waiting]:
+        """The oldest segment that is not in the table, and the newest: all would be a request for each."""
+        missing = list(extent.between(committed, extent.sealed_end))
+        ends = {each.first: each for each in (*missing[:1], *missing[-1:])}
+        return [_Waiting(each.end, self._log(topic).oldest_ms(partition, each)) for each in ends.values()]
+
+    def collect(self) -> Iterator[Metric]:
+        """By what has been committed since it was measured."""
+        yield self._lag()
+        yield freshness(self._ages())
+
+    def _lag(self) -> Metric:
+        text = "Sealed records that are not in the table yet."
+        family = GaugeMetricFamily("frazil_pipeline_lag_records", text, labels=("topic", "table", "partition"))
         for (topic, table), committed in list(self._tools.committed.items()):
-            for partition, extent in self._log(topic).look(tail=False).items():
-                behind = max(0, extent.sealed_end - committed.get(partition, 0))
-                self._tools.metrics.lag.labels(topic, table, partition).set(behind)
+            for partition, end in self._sealed.get(topic, {}).items():
+                family.add_metric([topic, table, str(partition)], max(0, end - committed.get(partition, 0)))
+        return family
+
+    def _ages(self) -> dict[str, float]:
+        now = self._tools.world.clock.now_ms()
+        ages: dict[str, float] = {}
+        for topic, partitions in list(self._waiting.items()):
+            committed = self._committed(topic) or {}
+            oldest = min(
+                (
+                    each.since_ms
+                    for partition, waiting in partitions.items()
+                    for each in waiting
+                    if each.end > committed.get(partition, 0)
+                ),
+                default=now,
+            )
+            ages[topic] = max(0.0, (now - oldest) / 1000)
+        return ages
+
+    def _committed(self, topic: str) -> dict[int, int] | None:
+        """Of the base table; None while that could not be opened."""
+        return self._tools.committed.get((topic, self._tools.config.base_table(topic)))
 
     def _log(self, topic: str) -> Extents:
         if topic not in self._logs:

@@ -116,6 +116,7 @@ class Mover:
         failures = self.status.failures + 1
         if str(error) != str(self.status.problem):
             logger.error("not moving", extra={"topic": self.topic, "table": self.sink.name, "reason": str(error)})
+        self._tools.metrics.errors.count(error)
         self._tools.metrics.failures.labels(self.topic, type(error).__name__).inc()
         self.status = Status(error, failures)
         return self._tools.backoff.delay(failures, self._tools.world.rng) if error.retryable else RECHECK_SECONDS

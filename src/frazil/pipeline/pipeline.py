@@ -38,6 +38,10 @@ DISCOVERY_SECONDS = 2.0
 """How often new topics are looked for."""
 
 
+_COMPONENTS = {"iceberg": "catalog", "storage": "store", "txlog": "txlog"}
+"""What is to blame when the pipeline cannot go on, by the kind of the error."""
+
+
 class Maintenance(Protocol):
     """What keeps the tables in order while they are filled."""
 
@@ -61,10 +65,12 @@ class Pipeline:
         breaker = config.pipeline.breaker
         self._catalog_breaker = CircuitBreaker("catalog", breaker, self._world.clock, about=IcebergError)
         self._store_breaker = CircuitBreaker("store", breaker, self._world.clock, about=StorageError)
+        self._registry = registry
         registry.register(BreakerCollector((self._catalog_breaker, self._store_breaker)))
         self._metrics = PipelineMetrics(registry)
         self._schedule = schedule
         self._maintenance: Maintenance | None = None
+        self._txlog: TransactionLog | None = None
         self._movers: dict[tuple[str, str], Mover] = {}
         self._topics: set[str] = set()
         self._refused: dict[str, FrazilError] = {}
@@ -75,7 +81,7 @@ class Pipeline:
 
     def run(self) -> None:
         """Move what there is and what comes, until `stop`. Raises when it cannot even begin."""
-        txlog = TransactionLog.open(self._config.data_dir, self._config.pipeline.txlog, self._world)
+        txlog = self._txlog = TransactionLog.open(self._config.data_dir, self._config.pipeline.txlog, self._world)
         spark: SparkSession | None = None
         try:
             lake = Lake(self._config)
@@ -117,21 +123,35 @@ class Pipeline:
         self._stopping.set()
 
     def health(self) -> dict[str, Health]:
-        found = {breaker.name: breaker.health() for breaker in (self._catalog_breaker, self._store_breaker)}
+        """By component: the tables, what they need, and the pipeline itself."""
+        found = {
+            "pipeline": Health("degraded", self._starting) if self._starting else self._own_health(),
+            "iceberg": self._tables_health(),
+            "catalog": self._catalog_breaker.health(),
+            "store": self._store_breaker.health(),
+            "txlog": self._txlog_health(),
+        }
         if self._maintenance is not None:
             found["maintenance"] = self._maintenance.health()
-        if self._problem is not None:
-            return found | {"pipeline": Health("unhealthy", str(self._problem))}
-        if self._starting is not None:
-            return found | {"pipeline": Health("degraded", self._starting)}
-        problems: dict[str, Exception] = {}
-        problems.update(self._refused)
+        if (problem := self._problem) is not None:
+            component = _COMPONENTS.get(problem.kind, "pipeline")
+            found["pipeline"] = Health("unhealthy", f"it cannot go on without the {component}")
+            found[component] = Health("unhealthy", str(problem))
+        return found
+
+    def _own_health(self) -> Health:
+        return Health.of({name: error for name, error in list(self._house.items()) if not _passes(error)})
+
+    def _tables_health(self) -> Health:
+        problems: dict[str, Exception] = dict(self._refused)
         for (_, table), mover in list(self._movers.items()):
             if mover.status.problem is not None:
                 problems[table] = mover.status.problem
-        problems.update({name: error for name, error in list(self._house.items()) if not _passes(error)})
-        reason = "; ".join(f"{name}: {problem}" for name, problem in sorted(problems.items()))
-        return found | {"pipeline": Health("degraded", reason) if problems else HEALTHY}
+        return Health.of(problems)
+
+    def _txlog_health(self) -> Health:
+        problem = self._txlog.problem if self._txlog is not None else None
+        return HEALTHY if problem is None else Health("unhealthy", str(problem))
 
     def _await_catalog(self, lake: Lake) -> bool:
         """Wait for a catalog that does not answer, and say so; one that refuses us is an error at once.
@@ -193,6 +213,7 @@ class Pipeline:
         for sink in sinks:
             mover = Mover(spark, tools, topic, sink, scratch)
             self._movers[topic, sink.name] = mover
+            self._metrics.show(topic, sink.name)
             mover.start()
             logger.info("moving", extra={"topic": topic, "table": sink.name})
 
@@ -206,6 +227,7 @@ class Pipeline:
 
     def _keep_house(self, tools: Tools) -> None:
         leftovers, lag = Leftovers(tools), Lag(tools)
+        self._registry.register(lag)
         while not self._stopping.wait(DISCOVERY_SECONDS):
             for task in (leftovers.clean, lag.measure):
                 try:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import pyarrow as pa
+from pyiceberg.table import Table
+
 from frazil.config.model import Config
 from frazil.errors import (
     CatalogRefused,
@@ -19,8 +22,10 @@ from frazil.errors import (
     TableRolledBack,
     TopicNotFound,
 )
+from frazil.formats.opening import open_decoder
 from frazil.lake.adoption import check_adoption
 from frazil.lake.catalog import Identifier, Lake, dotted
+from frazil.lake.checks import check_base_layout, check_derived_layout
 from frazil.lake.evolution import plan_following
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.rows.agreement import check_against_log
@@ -29,6 +34,7 @@ from frazil.lake.standing import Check, Standing, check_table
 from frazil.lake.tables import Role, base_identifier, dead_letter_identifier, derived_identifier
 from frazil.log.store import ObjectStore
 from frazil.log.topics import TopicSchemas
+from frazil.pipeline.preview import first_batch_columns, next_schemas
 
 Decision = Literal["accept-schema", "dead-letter", "replay", "accept", "recreate"]
 
@@ -77,9 +83,25 @@ class Examination:
         newest = TopicSchemas(store, topic).latest()
         if newest is None:
             raise TopicNotFound(f"Topic {topic!r} has no schema in {store.url}.")
-        self.schema = newest.schema
+        self._schema = newest.schema
+        self._decoder = open_decoder(config, topic, newest.schema)
         self._log = Extents(store, topic, config.data_dir)
         self.extents = self._log.look(tail=False)
+
+    def columns(self) -> pa.Schema:
+        """What a base table of the topic begins with."""
+        if self._decoder is None:
+            return self._schema
+        return first_batch_columns(self.config, self.topic, self._decoder, self.extents)
+
+    def wanted(self, table: Table) -> list[pa.Schema]:
+        """What the base table has to take next: all rows of a topic are alike, unless they are bytes in its log.
+
+        Then the records of the next batch tell.
+        """
+        if self._decoder is None:
+            return [self._schema]
+        return next_schemas(self.config, self.store, self.topic, self._decoder, table)
 
     @property
     def tables(self) -> tuple[TopicTable, ...]:
@@ -129,13 +151,21 @@ class Examination:
             return ()
         return _OFFERED.get(type(error), {}).get(table.role, ())
 
+    def _check_layout(self, table: TopicTable) -> None:
+        """Whether the table can be made as the settings say."""
+        if table.role == "base":
+            check_base_layout(self.config, self.store, self.topic)
+        elif table.role == "derived":
+            check_derived_layout(self.config, self.topic, table.identifier[-1])
+
     def _look(self, table: TopicTable) -> None:
         check = self.check(table)
         if check.standing is Standing.ABSENT:
+            self._check_layout(table)
             return
         adopting = table.role == "base" and self.config.topic(self.topic).table.adopt
         if check.table is not None and check.standing is Standing.FOREIGN and check.is_unclaimed and adopting:
-            check_adoption(check.table, self.topic, self.schema)
+            check_adoption(check.table, self.topic, self.columns())
             return
         if check.table is None or check.standing is not Standing.FINE:
             raise check.error()
@@ -144,4 +174,6 @@ class Examination:
         self.extents = self._log.look(tail=False)
         check_against_log(TableState.of(check.table), self.extents)
         if table.role == "base":
-            plan_following(check.table, self.schema)
+            wanted = self.wanted(check.table)
+            for schemas in (wanted, *([each] for each in wanted)):
+                plan_following(check.table, *schemas)

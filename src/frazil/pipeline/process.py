@@ -14,7 +14,7 @@ import threading
 import time
 from typing import NoReturn
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from pyspark.logger import PySparkLogger
 
 from frazil.config.model import Config
@@ -23,6 +23,7 @@ from frazil.maintain.metrics import MaintenanceMetrics
 from frazil.maintain.schedule import Scheduler
 from frazil.ops.health import Health
 from frazil.ops.logging import setup_logging
+from frazil.ops.metrics import render
 from frazil.pipeline.pipeline import Pipeline
 from frazil.pipeline.report import Report, settings_from
 
@@ -40,6 +41,8 @@ def main() -> NoReturn:
     for name in _ERRORS_OF_QUERIES:
         # By its own class: a logger that another class has made would not take what PySpark tells it.
         PySparkLogger.getLogger(name).disabled = True
+    # What a batch failed with, which its mover tells.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     # A line for every table that is opened.
     logging.getLogger("pyiceberg").setLevel(logging.WARNING)
     code = 0
@@ -88,7 +91,7 @@ def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Ev
     while True:
         last = ended.wait(REPORT_SECONDS)
         now, health = time.monotonic(), pipeline.health()
-        metrics = generate_latest(registry).decode() if last or now >= metrics_due else None
+        metrics = render(registry)[0].decode() if last or now >= metrics_due else None
         if metrics is not None:
             metrics_due = now + METRICS_SECONDS
         if metrics is not None or health != said:

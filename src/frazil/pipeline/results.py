@@ -42,6 +42,10 @@ class TaskReport:
         """Rows that did not fit, while there is no dead-letter table to write them to."""
         self._say("misfits", rows=rows, payload=example.encode())
 
+    def wants(self, rows: pa.Schema) -> None:
+        """The table has to change before it can take rows of this schema: nothing was written."""
+        self._say("wants", payload=rows.serialize().to_pybytes())
+
     def range(self, partition: int, end: int, epoch: str, rows: int) -> None:
         self._say("range", partition=partition, end=end, rows=rows, payload=epoch.encode())
 
@@ -71,6 +75,8 @@ class Written:
     tasks: tuple[int, ...]
     epochs: dict[int, str]
     """The epoch of each partition's last record."""
+    wanted: tuple[pa.Schema, ...] = ()
+    """Schemas of rows that the table cannot take as it is."""
 
     @property
     def dead_rows(self) -> int:
@@ -92,7 +98,12 @@ def collect(table: pa.Table) -> Written:
         example=misfits[0]["payload"].decode() if misfits else "",
         tasks=tuple(sorted({row["task"] for row in rows})),
         epochs={partition: epoch for partition, _, epoch in ends},
+        wanted=tuple(dict.fromkeys(_schema(row["payload"]) for row in rows if row["kind"] == "wants")),
     )
+
+
+def _schema(payload: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(payload))
 
 
 def _error(kind: str, message: str) -> FrazilError:

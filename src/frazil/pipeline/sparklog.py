@@ -42,6 +42,10 @@ _QUIET = (
     "org.apache.hadoop.util.Shell",
 )
 
+# What a task or a query failed with reaches whoever asked for it, who tells it once; these tell it at every try.
+_TOLD_ELSEWHERE = ("Executor", "TaskSetManager", "MicroBatchExecution")
+_TRACE = "Traceback (most recent call last):"
+
 LOG4J = """\
 status = error
 appender.out.type = Console
@@ -79,11 +83,17 @@ class LogRelay:
         self._output.close()
 
     def _run(self) -> None:
+        in_trace = False
         for raw in self._output:
             line = raw.decode(errors="replace").rstrip()
             if not line or line.startswith(_NOISE):
                 continue
             level, name, text = _parts(line)
+            if not name:
+                # A Python worker's: a task that failed, or was ended. The JVM's lines may come between.
+                if in_trace or line.startswith(_TRACE):
+                    level = logging.DEBUG
+                in_trace = line.startswith(_TRACE) or (in_trace and line.startswith(" "))
             self._last.append(text)
             logger.log(level, text, extra={"source": name} if name else None)
 
@@ -92,5 +102,6 @@ def _parts(line: str) -> tuple[int, str, str]:
     """Level, logger and message; a line that is not from the JVM's logging (a Python worker's) is all message."""
     parts = line.split("\t", 2)
     if len(parts) == 3 and parts[0] in _LEVELS:
-        return _LEVELS[parts[0]], parts[1], parts[2].strip()
+        level = logging.DEBUG if parts[1] in _TOLD_ELSEWHERE else _LEVELS[parts[0]]
+        return level, parts[1], parts[2].strip()
     return logging.INFO, "", line

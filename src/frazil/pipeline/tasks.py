@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyiceberg.io import FileIO, load_file_io
@@ -14,12 +14,14 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from frazil.errors import DeadLetterMissing, FrazilError
 from frazil.failpoints import failpoint
+from frazil.formats.decoding import Decoder
 from frazil.lake.attempts import attempt_folder
 from frazil.lake.columns import OFFSET
 from frazil.lake.datafiles import DataFileWriter
-from frazil.lake.mapping import Mapper, OnMismatch
+from frazil.lake.evolution import lacks
 from frazil.lake.misfits import Misfits, dead_letter_batch, exclude
 from frazil.lake.ranges import Range
+from frazil.lake.rows.making import RowMaker, Rules
 from frazil.lake.rows.place import LogPlace
 from frazil.lake.travel import without_history
 from frazil.pipeline.results import TaskReport
@@ -58,12 +60,13 @@ class MoveJob:
 
     place: LogPlace
     target: Target
-    on_mismatch: OnMismatch
     schema_version: int
     """Of the topic."""
     now_ms: int
     clip: dict[int, int]
     """What the table has already: nothing below these offsets is written again."""
+    decoder: Decoder | None = None
+    """How records become rows; None where they are."""
     dead_letters: Target | None = None
     """Where rows go that do not fit; without it they are only counted."""
     decided: dict[int, int] = field(default_factory=dict)
@@ -98,7 +101,9 @@ class _Move:
     def __init__(self, job: MoveJob, report: TaskReport) -> None:
         self._job = job
         self._report = report
-        self._schema = job.target.metadata.schema()
+        metadata = job.target.metadata
+        self._rows = RowMaker(Rules.of(metadata, job.decoder), partial(lacks, metadata) if job.decoder else None)
+        self._wanted: dict[pa.Schema, None] = {}
         self._files = job.target.writer(report.task)
         self._dead = job.dead_letters.writer(report.task) if job.dead_letters else None
 
@@ -107,27 +112,40 @@ class _Move:
             for each in ranges:
                 self._range(each)
             failpoint("task.before-close")
+            if self._wanted:
+                self._give_up()
+                return
             for file in self._files.close():
                 self._report.file(file)
             for file in self._dead.close() if self._dead else ():
                 self._report.dead_letters(file)
         failpoint("task.files-written")
 
+    def _give_up(self) -> None:
+        """The batch is moved again when the table has what it lacks."""
+        self._files.abort()
+        if self._dead is not None:
+            self._dead.abort()
+        for schema in self._wanted:
+            self._report.wants(schema)
+
     def _range(self, moved: Range) -> None:
         start = max(moved.start, self._job.clip.get(moved.partition, 0))
         if start >= moved.end:
             return
         failpoint("task.before-read")
-        mapper: Mapper | None = None
         gone = pa.array(self._job.excluded.get(moved.partition, ()), pa.int64())
         rows = 0
         for records in self._job.place.reader(moved.partition).read(start, moved.end):
-            mapper = mapper or Mapper(records.batch.schema, self._schema, self._job.on_mismatch)
-            mapped = mapper.map(records.batch, moved.partition, records.offset)
-            self._files.write(exclude(mapped.batch, gone))
+            made = self._rows.make(records.batch, moved.partition, records.offset)
             rows += records.batch.num_rows
-            if mapped.misfits:
-                self._misfits(mapped.misfits, moved.partition, gone)
+            self._wanted |= dict.fromkeys(made.wanted)
+            if self._wanted:
+                # What is written now would be thrown away; what else the table lacks is to be known.
+                continue
+            self._files.write(exclude(made.batch, gone))
+            if made.misfits:
+                self._misfits(made.misfits, moved.partition, gone)
         failpoint("task.after-read")
         self._report.range(moved.partition, moved.end, moved.epoch, rows)
 
@@ -139,9 +157,9 @@ class _Move:
         offset, error = fresh[OFFSET][0].as_py(), fresh["error"][0].as_py()
         if offset < decided:
             raise DeadLetterMissing(
-                f"{self._job.place.topic}/{partition}: the record at offset {offset} does not fit the table "
-                f"({error}), but the dead-letter table, which has decided up to {decided}, took it as fitting. "
-                f"Something changed between two tries: look at the table's schema. `frazil topics resume "
+                f"{self._job.place.topic}/{partition}: the record at offset {offset} cannot become a row "
+                f"({error}), but the dead-letter table, which has decided up to {decided}, took it as one. "
+                f"Something changed between two tries: the table's schema, or what decodes. `frazil topics resume "
                 f"{self._job.place.topic} --recreate --table NAME`, with the name of the dead-letter table, puts "
                 f"that aside and decides again."
             )

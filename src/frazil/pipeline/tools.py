@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pyiceberg.table import Table
+
 from frazil.backoff import Backoff
 from frazil.config.model import Config
-from frazil.lake.catalog import Identifier, Lake
+from frazil.lake.catalog import Identifier, Lake, dotted
 from frazil.lake.rows.extents import Extent, Extents
 from frazil.log.store import ObjectStore
 from frazil.log.world import World
@@ -72,6 +74,12 @@ class Tools:
         for partition, offset in offsets.items():
             self.metrics.committed.labels(topic, table, partition).set(offset)
 
+    def note_opened(self, topic: str, table: Table) -> None:
+        """When it was last committed to, by whomever."""
+        snapshot = table.current_snapshot()
+        if snapshot is not None:
+            self.metrics.last_commit.labels(topic, dotted(table.name())).set(snapshot.timestamp_ms / 1000)
+
     def ask_catalog(self, call: Callable[[], T]) -> T:
         """Call the catalog, again while it fails in ways that may pass."""
         return self._ask(self.catalog_breaker, call)
@@ -84,4 +92,10 @@ class Tools:
         return self._ask(self.store_breaker, call)
 
     def _ask(self, breaker: CircuitBreaker, call: Callable[[], T]) -> T:
-        return retrying(lambda: breaker.call(call), self.backoff, self.world.rng, wait=self.stopping.wait)
+        return retrying(
+            lambda: breaker.call(call),
+            self.backoff,
+            self.world.rng,
+            wait=self.stopping.wait,
+            on_retry=lambda error, *_: self.metrics.errors.count(error),
+        )

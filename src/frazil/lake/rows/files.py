@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression, Or
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from pyiceberg.expressions.parser import parse
 from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
@@ -19,6 +19,7 @@ from frazil.lake.calls import calling
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.offsets import current_snapshot, named
 from frazil.lake.rows.cut import Span
+from frazil.lake.rows.where import for_files
 from frazil.lake.travel import without_history
 
 
@@ -34,9 +35,11 @@ def row_filter(spans: Mapping[int, Span] | None) -> BooleanExpression:
     return wanted
 
 
-def plan_files(table: Table, spans: Mapping[int, Span] | None) -> list[FileScanTask]:
+def plan_files(
+    table: Table, spans: Mapping[int, Span] | None, where: BooleanExpression | None = None
+) -> list[FileScanTask]:
     """Files of the current snapshot that may have such rows, by the statistics in its manifests."""
-    wanted = row_filter(spans)
+    wanted = And(row_filter(spans), for_files(where, table.schema()))
     if isinstance(wanted, AlwaysFalse):
         return []
     with calling(f"Planning a read of table {named(table)}"):
@@ -57,17 +60,22 @@ class FileReader:
     properties: dict[str, str] = field(repr=False)
     """Of its file system."""
     spans: dict[int, Span] | None
+    where: BooleanExpression | None = None
 
     @classmethod
-    def of(cls, table: Table, spans: dict[int, Span] | None) -> FileReader:
+    def of(cls, table: Table, spans: dict[int, Span] | None, where: BooleanExpression | None = None) -> FileReader:
         metadata = without_history(table.metadata)
-        return cls(named(table), metadata, dict(table.io.properties), spans)
+        return cls(named(table), metadata, dict(table.io.properties), spans, where)
 
     def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:
-        """The rows with these columns; rows that were deleted from a file are left out."""
+        """The rows with these columns, and perhaps some that `where` does not want.
+
+        Rows that were deleted from a file are left out.
+        """
         with calling(f"Reading table {self.name}"):
             io = load_file_io(self.properties, self.metadata.location)
-            scan = ArrowScan(self.metadata, io, wanted, row_filter(self.spans))
+            rows = And(row_filter(self.spans), for_files(self.where, self.metadata.schema()))
+            scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
                 # What PyIceberg offers to everybody gathers a whole file before it hands out the first batch.
                 deletes = _read_all_delete_files(io, [task])

@@ -11,19 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.errors import SegmentsGone, TableNotFound, TopicNotFound
+from frazil.formats.decoding import Decoder
+from frazil.formats.opening import open_decoder
 from frazil.lake.catalog import Lake, dotted
-from frazil.lake.evolution import ON_MISMATCH, plan_following
-from frazil.lake.mapping import OnMismatch
+from frazil.lake.evolution import grown, plan_following
+from frazil.lake.layers import widest
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.rows.agreement import check_against_log
-from frazil.lake.rows.extents import NOTHING, Extent, Extents
+from frazil.lake.rows.cut import Span
+from frazil.lake.rows.extents import NOTHING, Extent, Extents, Tails
+from frazil.lake.rows.making import Rules
 from frazil.lake.rows.parts import Shape
 from frazil.lake.rows.place import LogPlace
+from frazil.lake.rows.surveys import Surveys
 from frazil.lake.schema import target_schema
 from frazil.lake.standing import Standing, check_table
 from frazil.lake.tables import base_identifier
@@ -41,8 +48,12 @@ class Look:
     offsets: Mapping[int, int]
     """Committed offsets of the table: what is below them is in it."""
     extents: Mapping[int, Extent]
-    schema: Schema
-    on_mismatch: OnMismatch
+    rules: Rules
+
+    @property
+    def schema(self) -> Schema:
+        """Of the rows, wherever they are."""
+        return self.rules.schema
 
     @property
     def partitions(self) -> list[int]:
@@ -51,21 +62,23 @@ class Look:
     def extent(self, partition: int) -> Extent:
         return self.extents.get(partition, NOTHING)
 
-    def shape(self, columns: Sequence[str] | None) -> Shape:
+    def shape(self, columns: Sequence[str] | None, where: BooleanExpression | None = None) -> Shape:
         names = [field.name for field in self.schema.fields] if columns is None else columns
-        return Shape(self.schema, self.on_mismatch, tuple(names))
+        return Shape(self.rules, tuple(names), where)
 
 
 class Looker:
     """Looks at one topic, again and again. Belongs to one thread."""
 
-    def __init__(self, config: Config, place: LogPlace, read: Read, lake: Lake) -> None:
+    def __init__(self, config: Config, place: LogPlace, read: Read, lake: Lake, tails: Tails | None = None) -> None:
+        self._config = config
+        self._place = place
         self._topic = place.topic
         self._read = read
         self._lake = lake
         self._identifier = base_identifier(config, place.topic)
         self._store = place.open()
-        self._extents = Extents(self._store, place.topic, place.data_dir)
+        self._extents = Extents(self._store, place.topic, place.data_dir, tails)
         self._schemas = TopicSchemas(self._store, place.topic)
 
     def look(self, *, tail: bool) -> Look:
@@ -81,9 +94,8 @@ class Looker:
             raise SegmentsGone(f"{self._topic}: {trimmed}.")
         if state is not None and self._read == "both":
             check_against_log(state, extents)
-        schema = self._schema(table)
-        lenient = table is not None and table.metadata.properties.get(ON_MISMATCH) == "dead-letter"
-        return Look(table, state.offsets if state else {}, extents, schema, "dead-letter" if lenient else "stop")
+        offsets = state.offsets if state else {}
+        return Look(table, offsets, extents, self._rules(table, offsets, extents))
 
     def extents(self, *, tail: bool) -> dict[int, Extent]:
         return {} if self._read == "table" else self._extents.look(tail=tail)
@@ -104,16 +116,35 @@ class Looker:
             check_history(check.table)
         return check.table
 
-    def _schema(self, table: Table | None) -> Schema:
+    def _rules(self, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]) -> Rules:
         if table is not None and self._read == "table":
-            return table.schema()
+            return Rules.of(table.metadata, None)
         newest = self._schemas.latest()
         if newest is None:
             raise TopicNotFound(f"Topic {self._topic!r} does not exist in {self._store.url}.")
-        if table is None:
-            return target_schema(newest.schema)
         # The table gets these columns before the rows that have them; the log may have such rows already.
-        return plan_following(table, newest.schema).schema
+        decoder = open_decoder(self._config, self._topic, newest.schema)
+        if decoder is None:
+            follows = plan_following(table, newest.schema).schema if table else target_schema(newest.schema)
+        else:
+            columns = self._hot_columns(decoder, table, offsets, extents)
+            follows = grown(table.metadata, *columns) if table else target_schema(widest(columns))
+        return Rules.of(table.metadata, decoder, follows) if table else Rules(follows, decoder=decoder)
+
+    def _hot_columns(
+        self, decoder: Decoder, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]
+    ) -> list[pa.Schema]:
+        """The columns of records that are not in the table."""
+        surveys = Surveys(self._place, decoder, self._config.format_of(self._topic))
+        known = Rules.of(table.metadata, decoder).known() if table is not None else None
+        found = [decoder.columns()] if table is None else []
+        for partition, extent in extents.items():
+            found += surveys.sealed(partition, extent, Span(offsets.get(partition, 0), extent.sealed_end), known)
+            if extent.tail is not None:
+                found += surveys.in_memory(partition, extent.tail, known)
+            elif extent.end > extent.sealed_end:
+                found += surveys.in_wal(partition, Span(extent.sealed_end, extent.end), known)
+        return list(dict.fromkeys(found))
 
 
 def _trimmed(state: TableState, extents: Mapping[int, Extent]) -> str:

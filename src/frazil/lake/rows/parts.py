@@ -7,24 +7,27 @@ nothing of it, as long as the files it names exist: that is what the grace times
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 
 from frazil.errors import OffsetOutOfRange, SegmentMissing, SegmentsGone
 from frazil.lake.arrow import arrow_schema
-from frazil.lake.mapping import Mapper, OnMismatch
 from frazil.lake.rows.cut import Span
 from frazil.lake.rows.extents import Sealed, tail_reader
 from frazil.lake.rows.files import FileReader
+from frazil.lake.rows.making import RowMaker, Rules
 from frazil.lake.rows.place import LogPlace
+from frazil.lake.rows.where import arrow_filter, columns_of
 from frazil.log import layout
 from frazil.log.segments import read_footer, read_records
 from frazil.log.store import ObjectStore
+from frazil.log.wal.entries import Entry
 
 BATCH_ROWS = 65_536
 SEAL_SECONDS = 60.0
@@ -36,19 +39,43 @@ _LOOK_SECONDS = 0.2
 class Shape:
     """What rows look like, wherever they come from."""
 
-    schema: Schema
-    """Of all columns: a record of the log is a row only if all of it fits."""
-    on_mismatch: OnMismatch
+    rules: Rules
+    """About all columns: a record of the log is a row only if all of it fits."""
     columns: tuple[str, ...]
     """Those that are wanted, in this order."""
+    where: BooleanExpression | None = None
+    """Which rows are; all without it."""
 
     @property
-    def wanted(self) -> Schema:
-        return Schema(*(self.schema.find_field(name) for name in self.columns))
+    def schema(self) -> Schema:
+        return self.rules.schema
 
     @property
     def arrow(self) -> pa.Schema:
-        return arrow_schema(self.wanted).remove_metadata()
+        return arrow_schema(self._of(self.columns)).remove_metadata()
+
+    @property
+    def read(self) -> Schema:
+        """The columns that have to be read: those that are wanted, and those that decide."""
+        return self._of(tuple(dict.fromkeys((*self.columns, *columns_of(self.where)))))
+
+    def _of(self, names: tuple[str, ...]) -> Schema:
+        return Schema(*(self.schema.find_field(name) for name in names))
+
+
+class _Choice:
+    """The wanted columns of the wanted rows."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._columns = shape.columns
+        self._target = shape.arrow
+        self._where = arrow_filter(shape.where, shape.schema)
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if self._where is not None:
+            rows = rows.filter(self._where)
+        columns = [rows.column(name) for name in self._columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
 
 class Part(Protocol):
@@ -68,13 +95,14 @@ class TablePart:
     def of(
         cls, table: Table, shape: Shape, files: tuple[FileScanTask, ...], spans: dict[int, Span] | None
     ) -> TablePart:
-        return cls(FileReader.of(table, spans), shape, files)
+        return cls(FileReader.of(table, spans, shape.where), shape, files)
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        wanted, target = self.shape.wanted, self.shape.arrow
-        for batch in self.reader.read(self.files, wanted):
+        choose, read = _Choice(self.shape), self.shape.read
+        as_read = arrow_schema(read).remove_metadata()
+        for batch in self.reader.read(self.files, read):
             for at in range(0, len(batch), BATCH_ROWS):
-                yield batch.slice(at, BATCH_ROWS).cast(target)
+                yield choose(batch.slice(at, BATCH_ROWS).cast(as_read))
 
 
 @dataclass(frozen=True)
@@ -92,6 +120,31 @@ class SegmentsPart:
         to_rows = _Rows(self.shape, self.partition)
         for sealed in self.segments:
             yield from _segment(store, self.place.topic, self.partition, sealed, self.span, to_rows)
+
+
+@dataclass(frozen=True)
+class MemoryPart:
+    """Records that no other process can see: they are in the part itself."""
+
+    shape: Shape
+    partition: int
+    records: tuple[tuple[int, pa.RecordBatch], ...]
+    """Runs of them, each with the offset of its first one."""
+
+    @classmethod
+    def of(cls, shape: Shape, partition: int, span: Span, entries: Iterable[Entry]) -> MemoryPart:
+        found = []
+        for entry in entries:
+            start, end = max(span.start, entry.offset), min(span.end, entry.end)
+            if start < end:
+                found.append((start, entry.batch().slice(start - entry.offset, end - start)))
+        return cls(shape, partition, tuple(found))
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        to_rows = _Rows(self.shape, self.partition)
+        for offset, batch in self.records:
+            for at in range(0, len(batch), BATCH_ROWS):
+                yield to_rows(batch.slice(at, BATCH_ROWS), offset + at)
 
 
 @dataclass(frozen=True)
@@ -146,15 +199,12 @@ class _Rows:
     """Records of one partition become rows. Those that do not fit the table are left out: it leaves them out too."""
 
     def __init__(self, shape: Shape, partition: int) -> None:
-        self._shape = shape
         self._partition = partition
-        self._mapper: Mapper | None = None
-        self._target = shape.arrow
+        self._maker = RowMaker(shape.rules)
+        self._choose = _Choice(shape)
 
     def __call__(self, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-        self._mapper = self._mapper or Mapper(batch.schema, self._shape.schema, self._shape.on_mismatch)
-        rows = self._mapper.map(batch, self._partition, offset).batch
-        return pa.RecordBatch.from_arrays([rows.column(name) for name in self._shape.columns], schema=self._target)
+        return self._choose(self._maker.make(batch, self._partition, offset).batch)
 
 
 def _segment(

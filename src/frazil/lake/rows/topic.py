@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
 from frazil.config.model import MIB, Config
@@ -15,11 +16,12 @@ from frazil.lake.catalog import Lake
 from frazil.lake.columns import OFFSET
 from frazil.lake.completeness import complete_from
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound, Division, Span, divide
-from frazil.lake.rows.extents import Extent
+from frazil.lake.rows.extents import Extent, Tails
 from frazil.lake.rows.files import plan_files
 from frazil.lake.rows.look import Look, Looker, Read
-from frazil.lake.rows.parts import BATCH_ROWS, Part, SegmentsPart, Shape, TablePart, TailPart
+from frazil.lake.rows.parts import BATCH_ROWS, MemoryPart, Part, SegmentsPart, Shape, TablePart, TailPart
 from frazil.lake.rows.place import LogPlace
+from frazil.lake.rows.where import arrow_filter
 from frazil.log import layout
 
 PART_BYTES = 64 * MIB
@@ -42,11 +44,20 @@ class Plan:
 class TopicRows:
     """Belongs to one thread; the parts it plans belong to anybody."""
 
-    def __init__(self, config: Config, topic: str, read: Read = "both", *, lake: Lake | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        topic: str,
+        read: Read = "both",
+        *,
+        lake: Lake | None = None,
+        tails: Tails | None = None,
+    ) -> None:
+        """`tails` are those of writers in this process that have no WAL: their rows are seen, but provisional."""
         self.topic = layout.check_topic(topic)
         self.mode = read
         self._place = LogPlace(topic, config.store, config.data_dir.absolute())
-        self.looker = Looker(config, self._place, read, lake or Lake(config))
+        self.looker = Looker(config, self._place, read, lake or Lake(config), tails)
 
     def schema(self) -> Schema:
         """What rows look like now."""
@@ -59,13 +70,26 @@ class TopicRows:
         *,
         tail: bool = True,
         columns: Callable[[Schema], Sequence[str]] | None = None,
+        where: BooleanExpression | None = None,
     ) -> Plan:
         """All rows from `starts` to `ends`; without bounds, all there are now.
 
-        What the table has comes from the table, the rest from the log. `columns` chooses among those there are. Where
-        a start is given as an offset, no row after it is missing, or it is `SegmentsGone`.
+        What the table has comes from the table, the rest from the log. `columns` chooses among those there are, and
+        `where` among the rows. Where a start is given as an offset, no row after it is missing, or it is
+        `SegmentsGone`.
         """
-        look = self.looker.look(tail=tail)
+        return self.plan_at(self.looker.look(tail=tail), starts, ends, columns=columns, where=where)
+
+    def plan_at(
+        self,
+        look: Look,
+        starts: Bound = _FROM_START,
+        ends: Bound = _TO_END,
+        *,
+        columns: Callable[[Schema], Sequence[str]] | None = None,
+        where: BooleanExpression | None = None,
+    ) -> Plan:
+        """As `plan`, of the topic as it was when it was looked at; any thread may ask, any number of times."""
         self.check_given(look, starts, ends)
         spans = {partition: self._wanted(look, partition, starts, ends) for partition in look.partitions}
         whole = starts == _FROM_START and ends == _TO_END
@@ -75,7 +99,8 @@ class TopicRows:
             else self._divide_complete(look, partition, span)
             for partition, span in spans.items()
         }
-        shape = look.shape(columns(look.schema) if columns else None)
+        shape = look.shape(columns(look.schema) if columns else None, where)
+        arrow_filter(where, shape.schema)
         return Plan(shape, list(self._parts(look, shape, divisions, whole)))
 
     def plan_spans(
@@ -99,8 +124,9 @@ class TopicRows:
         stop = Bound(LATEST, {} if end is None else {partition: end})
         self.check_given(look, begin, stop)
         shape = look.shape(None)
-        division = self._divide(look, partition, self._wanted(look, partition, begin, stop))
-        table, *rest = division if start is None else self._checked(look, partition, division)
+        span = self._wanted(look, partition, begin, stop)
+        divide = self._divide_all if start is None else self._divide_complete
+        table, *rest = divide(look, partition, span)
         for at in range(table.start, table.end, ORDERED_ROWS):
             piece = Span(at, min(at + ORDERED_ROWS, table.end))
             found = [batch for part in self._table_parts(look, shape, {partition: piece}) for batch in part.read()]
@@ -201,13 +227,16 @@ class TopicRows:
             for group in _gathered(sealed, lambda each: each.bytes):
                 span = Span(max(segments.start, group[0].first), min(segments.end, group[-1].end))
                 yield SegmentsPart(self._place, shape, partition, span, tuple(group))
-            if tail.rows:
+            entries = look.extent(partition).tail
+            if tail.rows and entries is not None:
+                yield MemoryPart.of(shape, partition, tail, entries)
+            elif tail.rows:
                 yield TailPart(self._place, shape, partition, tail)
 
     def _table_parts(self, look: Look, shape: Shape, spans: dict[int, Span] | None) -> Iterator[TablePart]:
         if look.table is None or self.mode == "log":
             return
-        files = plan_files(look.table, spans)
+        files = plan_files(look.table, spans, shape.where)
         for group in _gathered(files, lambda task: task.file.file_size_in_bytes):
             yield TablePart.of(look.table, shape, tuple(group), spans)
 

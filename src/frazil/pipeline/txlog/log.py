@@ -54,6 +54,7 @@ class TransactionLog:
         self._slot = slot
         self._lock = threading.Lock()
         self._closed = False
+        self._problem: FrazilError | None = None
         self._checkpointed = 0.0
         self._begin(slot.state)
 
@@ -154,6 +155,11 @@ class TransactionLog:
         """Why nothing can be written any more, if so."""
         return self._slot.broken
 
+    @property
+    def problem(self) -> FrazilError | None:
+        """Why the last entry could not be written, if so."""
+        return self._problem
+
     # --- checkpoints -------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
@@ -196,13 +202,20 @@ class TransactionLog:
     # --- writing -----------------------------------------------------------------------------------------
 
     def _append(self, make: Callable[[int, int], Entry], *, synced: bool = False) -> None:
-        with self._lock:
-            self._check_open()
-            number = self._slot.next_number
-            self._slot.append(make(number, self._world.clock.now_ms()))
-            self._checkpoint_if_due()
-        if synced:
-            self._slot.sync(number)
+        try:
+            with self._lock:
+                self._check_open()
+                number = self._slot.next_number
+                self._slot.append(make(number, self._world.clock.now_ms()))
+                self._checkpoint_if_due()
+            if synced:
+                self._slot.sync(number)
+        except ShutdownError:
+            raise
+        except FrazilError as error:
+            self._problem = error.again()
+            raise
+        self._problem = None
 
     def _check_open(self) -> None:
         if self._closed:

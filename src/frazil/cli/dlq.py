@@ -1,0 +1,168 @@
+"""`frazil dlq`: records that could not become rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+
+from frazil.cli.context import GivenContext
+from frazil.cli.naming import existing_topic, reading
+from frazil.cli.output import Format, count, print_json, print_table
+from frazil.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from frazil.config.model import Config
+    from frazil.lake.replaying import Replayed
+    from frazil.log.store import ObjectStore
+
+app = App(name="dlq")
+
+Output = Annotated[Format, Parameter(help="How to print it.")]
+
+_LONGEST = 100
+"""Of a reason, in letters; JSON has all of it."""
+
+
+@app.command(name="list")
+def list_(
+    topic: str,
+    /,
+    *,
+    limit: Annotated[int, Parameter(help="How many of the newest.", validator=Number(gte=1))] = 20,
+    partition: Annotated[int | None, Parameter(help="Only those of this partition.")] = None,
+    show: Annotated[int | None, Parameter(help="Show the letter at this offset in full.")] = None,
+    output: Output = "human",
+    context: GivenContext,
+) -> None:
+    """Say which records of a topic could not become rows, the newest first, and why."""
+    from frazil.lake.letters import newest_letters
+
+    config = context.load().config
+    with reading(config) as log:
+        table = _letters(config, log.store, existing_topic(log, topic))
+    if show is not None:
+        _show(topic, table, 0 if partition is None else partition, show, output)
+        return
+    letters = newest_letters(table, limit, partition) if table is not None else []
+    if output == "json":
+        print_json([_as_data(letter) for letter in letters])
+    elif letters:
+        columns = ("partition", "offset", "Kafka's offset", "failed", "replayed", "reason")
+        print_table(columns, [_as_row(letter) for letter in letters])
+    else:
+        print(f"There are no dead letters of topic {topic!r}.")
+
+
+@app.command
+def replay(
+    topic: str,
+    /,
+    *,
+    partition: Annotated[int | None, Parameter(help="Only letters of this partition.")] = None,
+    offset: Annotated[int | None, Parameter(help="Only the letter at this offset.")] = None,
+    all_: Annotated[bool, Parameter(name="--all", negative=(), help="All letters of the topic.")] = False,
+    output: Output = "human",
+    context: GivenContext,
+) -> None:
+    """Try dead letters again: those that can be read now become rows of the base table, under their old offsets."""
+    from frazil.lake.catalog import Lake
+    from frazil.lake.letters import at
+    from frazil.lake.replaying import Replay
+
+    if all_ == (partition is not None or offset is not None):
+        raise ConfigError("Which letters? --all, or --partition N, or --partition N --offset N.")
+    if offset is not None and partition is None:
+        raise ConfigError("--offset needs --partition: each partition counts its own.")
+    config = context.load().config
+    with reading(config) as log:
+        existing_topic(log, topic)
+        chosen = None if partition is None else at(partition, offset)
+        done = Replay(config, Lake(config), log.store, topic).run(chosen)
+    if output == "json":
+        print_json(_outcome(topic, done))
+        return
+    print(f"{count(done.rows, 'letter')} became {'a row' if done.rows == 1 else 'rows'} of the base table.")
+    if done.found:
+        print(f"{count(done.found, 'row')} {'was' if done.found == 1 else 'were'} there already.")
+    if done.waiting:
+        print(
+            f"{count(len(done.waiting), 'letter')} can be replayed when the pipeline has moved what is around them."
+        )
+    for place, reason in sorted(done.stuck.items()):
+        print(f"{topic}/{place.partition} offset {place.offset} stays: {reason}")
+
+
+def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
+    from frazil.lake.catalog import Lake
+    from frazil.lake.standing import Standing, check_table
+    from frazil.lake.tables import dead_letter_identifier
+
+    check = check_table(Lake(config), store, topic, dead_letter_identifier(config, topic), "dead-letter")
+    if check.standing is Standing.ABSENT:
+        return None
+    if check.standing is not Standing.FINE:
+        raise check.error()
+    return check.table
+
+
+def _show(topic: str, table: Table | None, partition: int, offset: int, output: Format) -> None:
+    from frazil.lake.letters import find_letter
+
+    letter = None if table is None else find_letter(table, partition, offset)
+    if letter is None:
+        raise ConfigError(f"--show: {topic}/{partition} has no dead letter at offset {offset}.")
+    if output == "json":
+        print_json(_as_data(letter))
+        return
+    for name, value in _as_data(letter).items():
+        if value is not None:
+            print(f"{name.replace('_', ' ').strip()}: {value}")
+
+
+def _as_row(letter: dict[str, Any]) -> tuple[object, ...]:
+    data = _as_data(letter)
+    reason = data["error"]
+    return (
+        data["partition"],
+        data["offset"],
+        data["kafka_offset"],
+        data["failed_at"],
+        data["replayed_at"],
+        reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 1]}…",
+    )
+
+
+def _as_data(letter: dict[str, Any]) -> dict[str, Any]:
+    """By names for people; bytes as text where they are some, else in hex."""
+    named = {name.removeprefix("_log").removeprefix("_"): value for name, value in letter.items()}
+    return {name: _shown(value) for name, value in named.items()}
+
+
+def _shown(value: object) -> object:
+    from datetime import datetime
+
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if not isinstance(value, bytes):
+        return value
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"0x{value.hex()}"
+    return (
+        text if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable() else f"0x{value.hex()}"
+    )
+
+
+def _outcome(topic: str, done: Replayed) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "rows": done.rows,
+        "found": done.found,
+        "waiting": [place._asdict() for place in done.waiting],
+        "stuck": [{**place._asdict(), "reason": reason} for place, reason in sorted(done.stuck.items())],
+    }

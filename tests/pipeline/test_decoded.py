@@ -1,0 +1,171 @@
+"""Topics whose records are bytes: their rows are in the table as their format says, each once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import DeadLetterMissing
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.pipeline.tools import Tools
+from tests.lake.records import TOPIC, door, kafka_offset, put, records
+from tests.lake.support import local_config
+from tests.pipeline.moving import move_until
+from tests.pipeline.support import expect_once, found_offsets, move_all, tools_of
+
+BASE = ("frazil", TOPIC)
+LETTERS = ("frazil", f"{TOPIC}__dead_letter")
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Iterator[Tools]:
+    with tools_of(local_config(tmp_path)) as tools:
+        yield tools
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Iterator[Tools]:
+    with tools_of(local_config(tmp_path, kafka={"format": {"value": "json"}})) as tools:
+        yield tools
+
+
+def fill(tools: Tools, *segments: list[Any], partition: int = 0) -> None:
+    put(tools.store, tools.config.data_dir, *segments, partition=partition)
+
+
+def table(tools: Tools, name: tuple[str, ...] = BASE) -> pa.Table:
+    return tools.lake.load(name).scan().to_arrow().sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
+
+
+def snapshots(tools: Tools) -> int:
+    return len(tools.lake.load(BASE).metadata.snapshots)
+
+
+def schemas(tools: Tools) -> int:
+    return len(tools.lake.load(BASE).metadata.schemas)
+
+
+def test_everything_that_kafka_knows_arrives(raw: Tools) -> None:
+    with closing(door(raw.store, raw.config.data_dir)) as log:
+        log.submit(records(0, [b"one", None, b"\xff\x00"], keys=[b"k", None, b""]))
+        log.seal_all()
+    move_all(raw, TOPIC)
+    found = table(raw)
+    assert found["value"].to_pylist() == [b"one", None, b"\xff\x00"]
+    assert found["_kafka_key"].to_pylist() == [b"k", None, b""]
+    assert found["_kafka_offset"].to_pylist() == [kafka_offset(offset) for offset in range(3)]
+    assert found["_kafka_partition"].to_pylist() == [0, 0, 0]
+    assert found["_kafka_timestamp_type"].to_pylist() == [0, 0, 0]
+    assert found["_kafka_timestamp"].cast(pa.int64()).to_pylist() == [
+        (1_700_000_000_000 + kafka_offset(offset)) * 1000 for offset in range(3)
+    ]
+    assert found["_kafka_headers"].to_pylist()[1] == [{"key": "n", "value": str(kafka_offset(1)).encode()}]
+    assert found[OFFSET].to_pylist() == [0, 1, 2]
+    assert (snapshots(raw), schemas(raw)) == (2, 1)
+
+
+def test_fields_are_columns_and_new_ones_come_as_they_come(tools: Tools) -> None:
+    fill(tools, [{"a": 1}, {"a": 2, "b": "x"}])
+    move_all(tools, TOPIC)
+    assert (snapshots(tools), schemas(tools)) == (2, 1), "what the first records need is there from the start"
+    fill(tools, [{"a": 3}], [{"c": [1.5]}, None, {"a": 4, "d": {"e": 1}}], [{"d": {"f": "y"}}])
+    fill(tools, [{"c": [], "g": True}], partition=1)
+    move_all(tools, TOPIC)
+    found = table(tools)
+    assert found["a"].to_pylist() == [1, 2, 3, None, None, 4, None, None]
+    assert found["c"].to_pylist() == [None, None, None, [1.5], None, None, None, []]
+    assert found["d"].to_pylist()[5:7] == [{"e": 1, "f": None}, {"e": None, "f": "y"}]
+    assert found["_kafka_tombstone"].to_pylist() == [False] * 4 + [True] + [False] * 3
+    assert schemas(tools) == 2, "all that the batch needs at once"
+    fill(tools, [{"a": 5, "d": {"e": 2}}])
+    move_all(tools, TOPIC)
+    assert (snapshots(tools), schemas(tools)) == (4, 2)
+    expect_once(found_offsets(tools.lake, BASE), {0: 8, 1: 1})
+
+
+def test_a_new_column_gets_the_widest_of_its_types(tools: Tools) -> None:
+    fill(tools, [{"a": 1}])
+    move_all(tools, TOPIC)
+    fill(tools, [{"price": 1}], [{"price": 1.5}])
+    fill(tools, [{"price": None}, {"price": 2}], partition=1)
+    move_all(tools, TOPIC)
+    assert table(tools)["price"].to_pylist() == [None, 1.0, 1.5, None, 2.0]
+
+
+def test_records_that_cannot_be_decoded_are_dead_letters(tools: Tools) -> None:
+    fill(tools, [{"a": 1}, b"{no json", {"a": 3}], [b"\xff", None])
+    move_all(tools, TOPIC)
+    assert table(tools)[OFFSET].to_pylist() == [0, 2, 4]
+    letters = table(tools, LETTERS)
+    assert letters[OFFSET].to_pylist() == [1, 3]
+    assert letters["value"].to_pylist() == [b"{no json", b"\xff"]
+    assert letters["key"].to_pylist() == [f"k{kafka_offset(offset) % 7}".encode() for offset in (1, 3)]
+    assert letters["_kafka_offset"].to_pylist() == [kafka_offset(1), kafka_offset(3)]
+    assert letters["_kafka_partition"].to_pylist() == [0, 0]
+    assert letters["replayed_at"].to_pylist() == [None, None]
+    assert all(error.startswith("value: ") for error in letters["error"].to_pylist())
+    assert tools.metrics.dead_letters.labels(TOPIC)._value.get() == 2
+
+
+def test_dead_letters_and_new_columns_in_one_batch(tools: Tools) -> None:
+    fill(tools, [{"a": 1}])
+    move_all(tools, TOPIC)
+    fill(tools, [{"b": 1}, b"no"], [b"neither", {"c": 2}])
+    move_all(tools, TOPIC)
+    assert table(tools)[OFFSET].to_pylist() == [0, 1, 4]
+    assert table(tools, LETTERS)[OFFSET].to_pylist() == [2, 3]
+
+
+def test_what_the_dead_letters_decided_stays_so_when_decoders_disagree(tmp_path: Path) -> None:
+    """Killed between its two commits a batch is judged again, by decoders that know less and more."""
+    objects, less, more = (
+        local_config(tmp_path, kafka={"format": {"value": value, "key": key}})
+        for value, key in (("json", "raw"), ("json", "json"), ("string", "raw"))
+    )
+    with tools_of(objects) as tools:
+        fill(tools, [{"a": 1}, b"text", {"a": 3}])
+        move_until("flush.dead-letters-committed", objects, TOPIC)
+        assert table(tools, LETTERS)[OFFSET].to_pylist() == [1]
+        assert table(tools).num_rows == 0
+    with tools_of(less) as tools, pytest.raises(DeadLetterMissing, match="clicks/0: the record at offset 0 cannot"):
+        move_all(tools, TOPIC)
+    with tools_of(more) as tools:
+        move_all(tools, TOPIC)
+        assert table(tools).select([OFFSET, "value"]).to_pylist() == [
+            {OFFSET: 0, "value": '{"a": 1}'},
+            {OFFSET: 2, "value": '{"a": 3}'},
+        ]
+
+
+FAILPOINTS = ["follow.wanted", "evolve.committed", "follow.done", "task.before-close"]
+
+
+def test_killed_somewhere_while_the_table_follows(tools: Tools, seed: int) -> None:
+    check_killed(tools, random.Random(seed).choice(FAILPOINTS))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_killed_while_the_table_follows(tools: Tools, failpoint: str) -> None:
+    check_killed(tools, failpoint)
+
+
+def check_killed(tools: Tools, failpoint: str) -> None:
+    fill(tools, [{"a": 1}])
+    move_all(tools, TOPIC)
+    fill(tools, [{"a": 2, "b": "x"}, b"no"], [{"c": 1}])
+    move_until(failpoint, tools.config, TOPIC)
+    move_all(tools, TOPIC)
+    found = table(tools)
+    assert found.select([OFFSET, "a", "b", "c"]).to_pylist() == [
+        {OFFSET: 0, "a": 1, "b": None, "c": None},
+        {OFFSET: 1, "a": 2, "b": "x", "c": None},
+        {OFFSET: 3, "a": None, "b": None, "c": 1},
+    ]
+    assert table(tools, LETTERS)[OFFSET].to_pylist() == [2]

@@ -1,0 +1,240 @@
+"""Rows of topics whose records are bytes, read from wherever they are: the same before, while and after they move."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.expressions import EqualTo, Not, Reference
+from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.parser import parse
+
+from frazil.errors import ConfigError
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.rows.cut import EARLIEST, Bound
+from frazil.lake.rows.parts import MemoryPart
+from frazil.lake.rows.progress import BatchLimits, Progress
+from frazil.lake.rows.topic import TopicRows
+from frazil.log.tail import TailView
+from frazil.log.writer import PartitionWriter
+from frazil.pipeline.tools import Tools
+from tests.lake.records import TOPIC, door, put, records, texts
+from tests.lake.support import local_config
+from tests.pipeline.support import move_all, tools_of
+
+JSON = {"format": {"value": "json"}}
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Iterator[Tools]:
+    with tools_of(local_config(tmp_path, kafka=JSON)) as tools:
+        yield tools
+
+
+def tails(*writers: PartitionWriter) -> Callable[[str], dict[int, TailView]]:
+    return lambda _: {each.partition: each.tail.view() for each in writers}
+
+
+def rows(tools: Tools, **options: Any) -> TopicRows:
+    return TopicRows(tools.config, TOPIC, lake=tools.lake, **options)
+
+
+def read(source: TopicRows, **options: Any) -> pa.Table:
+    """All rows, by partition and offset; each part on its own, as if in another process."""
+    plan = source.plan(**options)
+    parts = [pickle.loads(pickle.dumps(part)) for part in plan.parts]
+    found = pa.Table.from_batches([batch for part in parts for batch in part.read()], plan.shape.arrow)
+    return found.sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")]) if OFFSET in found.column_names else found
+
+
+def alike(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows without regard to the order of columns, and to what is empty.
+
+    Nobody knows the type of what is in an empty list: the table gets a column when it has something to put there.
+    """
+    return [_full(row) for row in table.to_pylist()]
+
+
+def _full(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _full(each) for name, each in sorted(value.items())}
+    return {name: each for name, each in inner.items() if each is not None and each != [] and each != {}}
+
+
+values = st.one_of(
+    st.none(),
+    st.just(b"{no json"),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "a": st.integers(-(2**63), 2**63 - 1),
+            "b": st.text(max_size=5),
+            "c": st.fixed_dictionaries({}, optional={"d": st.floats(allow_nan=False, width=32), "e": st.booleans()}),
+            "f": st.lists(st.text(max_size=3), max_size=3),
+            "_offset": st.booleans(),
+        },
+    ),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[list[Any]], list[Any], int, int]:
+    """Segments, the records after them, how many segments are moved in a batch, and how many before the read."""
+    segments = draw(st.lists(st.lists(values, min_size=1, max_size=6), max_size=6))
+    tail = draw(st.lists(values, max_size=4))
+    return segments, tail, draw(st.integers(3, 20)), draw(st.integers(0, len(segments)))
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(histories())
+def test_rows_are_the_same_wherever_they_are(history: tuple[list[list[Any]], list[Any], int, int]) -> None:
+    segments, tail, batch_rows, moved = history
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        tools = stack.enter_context(tools_of(local_config(folder, kafka=JSON)))
+        log = stack.enter_context(closing(door(tools.store, tools.config.data_dir)))
+
+        def append(some: list[Any]) -> None:
+            log.submit(records(log.next_offset, texts(some)))
+            log.seal_all()
+
+        for each in segments[:moved]:
+            append(each)
+        move_all(tools, TOPIC, batch_rows=batch_rows)
+        for each in segments[moved:]:
+            append(each)
+        if tail:
+            log.submit(records(log.next_offset, texts(tail)))
+        source = rows(tools, tails=tails(log))
+        hot, sealed = read(source), read(source, tail=False)
+        alone = (
+            [row for batch in source.read(0) for row in alike(pa.Table.from_batches([batch]))] if hot.num_rows else []
+        )
+        everything = [value for each in (*segments, tail) for value in each]
+        expected = [offset for offset, value in enumerate(everything) if value != b"{no json"]
+        assert hot[OFFSET].to_pylist() == expected
+        assert alone == alike(hot)
+        assert alike(sealed) == [row for row in alike(hot) if row[OFFSET] < len(everything) - len(tail)]
+        if tail:
+            log.seal_all()
+        move_all(tools, TOPIC, batch_rows=batch_rows)
+        assert alike(read(rows(tools, read="table"))) == alike(hot)
+        assert alike(read(source)) == alike(hot)
+
+
+def test_provisional_rows_are_seen_by_those_who_are_given_them(tools: Tools) -> None:
+    put(tools.store, tools.config.data_dir, [{"a": 1}])
+    with (
+        closing(door(tools.store, tools.config.data_dir)) as log,
+        closing(door(tools.store, tools.config.data_dir, partition=7)) as other,
+    ):
+        log.submit(records(1, texts([{"a": 2}, {"b": "new"}])))
+        other.submit(records(0, texts([{"a": 3}])))
+        source = rows(tools, tails=tails(log, other))
+        (*_, memory) = source.plan().parts
+        assert isinstance(memory, MemoryPart)
+        assert read(source).select([PARTITION, OFFSET, "a", "b"]).to_pylist() == [
+            {PARTITION: 0, OFFSET: 0, "a": 1, "b": None},
+            {PARTITION: 0, OFFSET: 1, "a": 2, "b": None},
+            {PARTITION: 0, OFFSET: 2, "a": None, "b": "new"},
+            {PARTITION: 7, OFFSET: 0, "a": 3, "b": None},
+        ]
+        assert read(source, starts=Bound(EARLIEST, {0: 2}))[OFFSET].to_pylist() == [2, 0]
+        assert read(rows(tools))[OFFSET].to_pylist() == [0]
+        assert read(source, tail=False)[OFFSET].to_pylist() == [0]
+        stream = Progress(source, Bound(EARLIEST), BatchLimits())
+        assert {partition: position.offset for partition, position in stream.next_end().items()} == {0: 1}
+        move_all(tools, TOPIC)
+        assert read(rows(tools, read="table"))[OFFSET].to_pylist() == [0]
+        # Planned before the writer dropped them, and read after.
+        held = source.plan().parts
+        log.seal_all()
+        assert sum(len(batch) for part in held for batch in part.read()) == 4
+
+
+def test_what_is_sealed_while_we_look_is_read_once(tools: Tools) -> None:
+    with closing(door(tools.store, tools.config.data_dir)) as log:
+        log.submit(records(0, texts([{"a": 1}, {"a": 2}])))
+
+        def sealing(_: str) -> dict[int, TailView]:
+            view = log.tail.view()
+            log.seal_all()
+            return {0: view}
+
+        assert read(rows(tools, tails=sealing))["a"].to_pylist() == [1, 2]
+
+
+def test_a_tail_that_somebody_else_went_past_is_not_joined(tools: Tools, tmp_path: Path) -> None:
+    with closing(door(tools.store, tools.config.data_dir)) as old:
+        old.submit(records(0, texts([{"a": "mine"}, {"a": "mine"}])))
+        put(tools.store, tmp_path / "elsewhere", [{"a": "theirs"}], seed=1)
+        assert read(rows(tools, tails=tails(old)))["a"].to_pylist() == ["theirs"]
+
+
+CONDITIONS = [
+    EqualTo(term=Reference("_kafka_key"), value=literal(b"k1")),
+    parse("_offset >= 3 and _offset < 8"),
+    parse("a > 4"),
+    parse("a != 4"),
+    Not(parse("a != 4")),
+    parse("a in (1, 5, 9)"),
+    parse("a not in (1, 5, 9)"),
+    parse("late is null"),
+    parse("late is not null"),
+    parse("late = 'x' or a = 1"),
+    parse("late != 'x'"),
+    Not(parse("late = 'x' or a is null")),
+    parse("new = true"),
+    parse("new != true or a < 2"),
+    parse("new is null and c.d = 1.5"),
+    parse("b like 'o%'"),
+]
+
+
+def test_conditions_choose_the_same_rows_everywhere(tools: Tools) -> None:
+    """`late` is not in the first file of the table, `new` not in the table at all."""
+    folder = tools.config.data_dir
+    put(tools.store, folder, [{"a": 1, "b": "one"}, {"a": 2}, None, {"a": 4, "c": {"d": 1.5}}])
+    move_all(tools, TOPIC)
+    put(tools.store, folder, [{"a": 5, "late": "x"}, {"late": "y"}, {"a": 4, "b": "other"}])
+    move_all(tools, TOPIC)
+    put(tools.store, folder, [{"a": 4, "late": "x", "new": True}, {"a": 8}])
+
+    def chosen(source: TopicRows) -> dict[str, list[int]]:
+        return {
+            str(where): read(source, where=where, columns=lambda _: [PARTITION, OFFSET])[OFFSET].to_pylist()
+            for where in CONDITIONS
+        }
+
+    with closing(door(tools.store, folder)) as log:
+        log.submit(records(9, texts([{"a": 9, "new": False, "c": {"d": 1.5}}, None, {"a": 1, "late": "y"}])))
+        found = chosen(rows(tools, tails=tails(log)))
+        log.seal_all()
+    assert all(0 < len(offsets) < 12 for offsets in found.values()), found
+    move_all(tools, TOPIC)
+    assert chosen(rows(tools, read="table")) == found
+
+
+def test_a_condition_prunes_files(tools: Tools) -> None:
+    for start in range(0, 40, 10):
+        put(tools.store, tools.config.data_dir, [{"a": start + n} for n in range(10)])
+        move_all(tools, TOPIC)
+    (part,) = rows(tools).plan(where=parse("_kafka_offset = 1030"), columns=lambda _: ["a"]).parts
+    assert len(part.files) == 1  # type: ignore[attr-defined]
+    assert [batch.to_pydict() for batch in part.read() if len(batch)] == [{"a": [15]}]
+
+
+def test_a_condition_that_makes_no_sense_is_told(tools: Tools) -> None:
+    put(tools.store, tools.config.data_dir, [{"a": 1}])
+    for text in ("nowhere = 1", "a = 'text'"):
+        with pytest.raises(ConfigError, match="cannot be chosen by"):
+            rows(tools).plan(where=parse(text))
