@@ -1,0 +1,173 @@
+"""The hot buffer over HTTP: what was appended a moment ago, by key or by offset, as JSON or as an Arrow stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from frazil.config.model import Config
+from frazil.errors import ConfigError, FrazilError, NotBuffered, RecordUndecodable, RequestError, TopicNotFound
+from frazil.hot.gathering import Found
+from frazil.hot.queries import LIMIT, HotBuffer
+from frazil.hot.requests import check_parameters, flag, key_of, limit_of, number, optional_number
+from frazil.ops.answers import problem, row_answer, rows_answer
+from frazil.ops.http import Endpoint
+from frazil.ops.tenants import tenant_of
+
+Handler = Callable[[Request], Awaitable[Response]]
+Work = Callable[[Request, HotBuffer], Response]
+
+UNDECODABLE = "x-frazil-undecodable"
+"""Header that names the records, as partition/offset, that are left out because they cannot become rows."""
+NEXT_OFFSET = "x-frazil-next-offset"
+"""Header that says where to go on, when not everything that was asked for is in the answer."""
+_NAMED = 100
+
+
+def hot_endpoints(config: Config, hot: Callable[[], HotBuffer]) -> list[Endpoint]:
+    """`hot` gives the buffer, or raises while there is none."""
+
+    def by_key(request: Request, buffer: HotBuffer) -> Response:
+        check_parameters(request, "encoding", "cold", "raw")
+        topic = request.path_params["topic"]
+        tenant = tenant_of(config, topic, request.headers)
+        cold = flag(request, "cold")
+        row = buffer.query_by_key(topic, key_of(request), cold=cold, raw=flag(request, "raw"), tenant=tenant)
+        if row is None:
+            return _not_found(buffer, topic, f"Topic {topic!r} has no record with this key", cold)
+        return row_answer(request, row)
+
+    def by_offset(request: Request, buffer: HotBuffer) -> Response:
+        check_parameters(request, "cold", "raw")
+        topic = request.path_params["topic"]
+        partition, offset = _partition(request), number(request.path_params["offset"], "offset")
+        tenant = tenant_of(config, topic, request.headers)
+        cold = flag(request, "cold")
+        row = buffer.query_by_offset(topic, partition, offset, cold=cold, raw=flag(request, "raw"), tenant=tenant)
+        if row is None:
+            what = f"Topic {topic!r} has no record of offset {offset} in partition {partition}"
+            return _not_found(buffer, topic, what, cold)
+        return row_answer(request, row)
+
+    def between(request: Request, buffer: HotBuffer) -> Response:
+        check_parameters(request, "from", "to", "limit", "cold", "raw")
+        topic = request.path_params["topic"]
+        found = buffer.query_range(
+            topic,
+            _partition(request),
+            optional_number(request, "from"),
+            optional_number(request, "to"),
+            limit_of(request, LIMIT),
+            cold=flag(request, "cold"),
+            raw=flag(request, "raw"),
+            tenant=tenant_of(config, topic, request.headers),
+        )
+        return _rows(request, found)
+
+    def newest(request: Request, buffer: HotBuffer) -> Response:
+        check_parameters(request, "limit", "raw")
+        topic = request.path_params["topic"]
+        tenant = tenant_of(config, topic, request.headers)
+        return _rows(
+            request, buffer.query_all(topic, limit_of(request, LIMIT), raw=flag(request, "raw"), tenant=tenant)
+        )
+
+    def listing(request: Request, buffer: HotBuffer) -> Response:
+        return JSONResponse(_listing(buffer))
+
+    return [
+        Endpoint("/hot", _answering(listing, hot), "topics in memory, with their partitions and offsets"),
+        Endpoint("/hot/{topic}", _answering(newest, hot), "newest rows of a topic (?limit=)"),
+        Endpoint("/hot/{topic}/key/{key:path}", _answering(by_key, hot), "newest row with a key (?encoding=&cold=)"),
+        Endpoint(
+            "/hot/{topic}/{partition}", _answering(between, hot), "rows of a partition (?from=&to=&limit=&cold=)"
+        ),
+        Endpoint("/hot/{topic}/{partition}/{offset}", _answering(by_offset, hot), "row of an offset (?cold=)"),
+    ]
+
+
+def _answering(work: Work, hot: Callable[[], HotBuffer]) -> Handler:
+    """Work that may wait for disk, store or registry is done in a thread."""
+
+    def attempt(request: Request) -> Response:
+        try:
+            return work(request, hot())
+        except FrazilError as error:
+            return _refusal(error)
+
+    async def answer(request: Request) -> Response:
+        return await asyncio.to_thread(attempt, request)
+
+    return answer
+
+
+def _refusal(error: FrazilError) -> Response:
+    if isinstance(error, NotBuffered):
+        return problem(404, error, first_offset=error.first, cold=True)
+    if isinstance(error, TopicNotFound):
+        return problem(404, error, cold=False)
+    if isinstance(error, RecordUndecodable):
+        return problem(422, error)
+    if isinstance(error, RequestError | ConfigError):
+        return problem(400, error)
+    return problem(503 if error.retryable else 500, error)
+
+
+def _partition(request: Request) -> int:
+    return number(request.path_params["partition"], "partition", 2**31 - 1)
+
+
+def _not_found(buffer: HotBuffer, topic: str, what: str, cold: bool) -> Response:
+    """`cold` in the answer tells whether the same question with `cold=true` may have another."""
+    if cold:
+        return problem(404, f"{what}.", cold=False)
+    older = buffer.has_older(topic)
+    hint = " in memory; older ones are asked with cold=true" if older else ""
+    return problem(404, f"{what}{hint}.", cold=older)
+
+
+def _rows(request: Request, found: Found) -> Response:
+    headers: dict[str, str] = {}
+    if found.next_offset is not None:
+        headers[NEXT_OFFSET] = str(found.next_offset)
+    if found.undecodable:
+        named = [f"{each.partition}/{each.offset}" for each in found.undecodable[:_NAMED]]
+        more = len(found.undecodable) - len(named)
+        headers[UNDECODABLE] = ", ".join([*named, f"and {more} more"] if more else named)
+    return rows_answer(request, found.rows, headers)
+
+
+def _listing(hot: HotBuffer) -> dict[str, Any]:
+    buffer = hot.buffer
+    topics = []
+    for topic, partitions in sorted(buffer.topics.items()):
+        held = {partition: kept.visible() for partition, kept in sorted(partitions.items())}
+        topics.append(
+            {
+                "topic": topic,
+                "records": sum(each.rows for each in held.values()),
+                "bytes": sum(each.nbytes for each in held.values()),
+                "index_bytes": sum(each.index_bytes for each in held.values()),
+                "partitions": [
+                    {
+                        "partition": partition,
+                        "records": each.rows,
+                        "unsealed_records": each.end - max(each.sealed, each.start),
+                        "first_offset": each.first_source_offset,
+                        "last_offset": each.last_source_offset,
+                        "written_here": partitions[partition].source is not None,
+                    }
+                    for partition, each in held.items()
+                ],
+            }
+        )
+    return {
+        "topics": topics,
+        "bytes": buffer.nbytes,
+        "max_bytes": buffer.max_bytes,
+        "unsealed_bytes": buffer.unsealed_bytes,
+    }

@@ -1,0 +1,218 @@
+"""Feeding the buffer from the writers of this process: every append is seen within milliseconds.
+
+One thread looks after all of them. It is woken by the tails, and sees to the buffer's order in between.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from frazil.errors import EpochChanged, FrazilError, PartitionTaken
+from frazil.hot.blocks import SMALL_BYTES
+from frazil.hot.buffer import Buffer, Kept
+from frazil.log.log import Log
+from frazil.log.tail import TailView
+from frazil.log.wal.entries import Entry
+from frazil.log.writer import PartitionWriter
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.002
+"""Between two looks, so that many small appends become one block."""
+HOUSEKEEPING_SECONDS = 0.5
+_TIDY_SECONDS = 0.005
+"""How long new records wait at most for the buffer's order."""
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """A writer of this process, as it was when the buffer began to follow its tail."""
+
+    writer: PartitionWriter
+    ids: frozenset[str]
+    """Of its segments; a writer that is fenced goes on under another."""
+
+    def lost(self) -> bool:
+        return self.writer.tail.writers is not self.ids or isinstance(self.writer.stopped, PartitionTaken)
+
+
+class Feed:
+    """`fill` is called with partitions that begin anew, to be filled with what is older."""
+
+    def __init__(self, log: Log, buffer: Buffer, fill: Callable[[Kept], None]) -> None:
+        self._log = log
+        self._buffer = buffer
+        self._fill = fill
+        self._written: dict[Place, tuple[Kept, Written]] = {}
+        self._wake = threading.Event()
+        self._stopping = False
+        self._problems: dict[Place, FrazilError] = {}
+        self._tidied = 0.0
+        self._thread = threading.Thread(target=self._run, name="frazil-hot-feed", daemon=True)
+
+    def start(self) -> None:
+        self._log.changed.listen(self._wake.set)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+        self._log.changed.ignore(self._wake.set)
+        for _, written in self._written.values():
+            written.writer.tail.changed.ignore(self._wake.set)
+
+    def problems(self) -> dict[str, FrazilError]:
+        return {f"{topic}/{partition}": error for (topic, partition), error in sorted(self._problems.items())}
+
+    def _run(self) -> None:
+        self._wake.set()
+        while not self._stopping:
+            self._wake.wait(HOUSEKEEPING_SECONDS)
+            self._wake.clear()
+            started = time.monotonic()
+            self.look()
+            if started - self._tidied > HOUSEKEEPING_SECONDS:
+                self._keep_house(started)
+            time.sleep(max(PAUSE_SECONDS, time.monotonic() - started))
+
+    def look(self) -> None:
+        """Take what is new from all writers, and notice which have come and gone."""
+        writers = {(writer.topic, writer.partition): writer for writer in self._log.writers}
+        for place in self._written.keys() - writers.keys():
+            self._attempt(place, None)
+        for place, writer in writers.items():
+            self._attempt(place, writer)
+
+    def _attempt(self, place: Place, writer: PartitionWriter | None) -> None:
+        """One partition that cannot be held must not keep the others from it."""
+        try:
+            if writer is None:
+                self._let_go(place)
+            else:
+                self._take(place, writer)
+        except (FrazilError, pa.ArrowException, ValueError) as caught:
+            error = caught if isinstance(caught, FrazilError) else FrazilError(f"cannot be held: {caught}")
+            if str(error) != str(self._problems.get(place)):
+                logger.exception("cannot buffer", extra={"topic": place[0], "partition": place[1]})
+            self._problems[place] = error
+        else:
+            self._problems.pop(place, None)
+
+    # --- one partition -------------------------------------------------------------------------------------
+
+    def _take(self, place: Place, writer: PartitionWriter) -> None:
+        known = self._written.get(place)
+        tail = writer.tail
+        if known is not None and known[1].writer is writer and not known[1].lost():
+            kept = known[0]
+            if tail.end == kept.held.end and tail.start == kept.held.sealed:
+                return
+            view = tail.view(kept.held.end)
+            if view.writers is known[1].ids and view.start <= kept.held.end:
+                self._add(kept, known[1], view)
+                return
+        elif known is not None and known[1].writer is not writer:
+            self._let_go(place)
+        if isinstance(writer.stopped, PartitionTaken):
+            self._let_go(place)
+            return
+        self._begin(place, writer)
+
+    def _begin(self, place: Place, writer: PartitionWriter) -> None:
+        """Follow a tail from its start, joined with what is held already if that ends there."""
+        if place not in self._written:
+            writer.tail.changed.listen(self._wake.set)
+        view = writer.tail.view()
+        kept = self._buffer.keep(*place)
+        # Of what was held only this much is known to be sealed; the rest may not have become part of the log.
+        self._buffer.truncate(kept, min(kept.held.sealed, view.start))
+        written = Written(writer, view.writers)
+        self._buffer.feed(kept, written)
+        self._written[place] = kept, written
+        self._buffer.truncate(kept, view.start)
+        if kept.held.end != view.start or not _same_life(kept, view):
+            self._buffer.restart(kept, view.start, by=written)
+            self._fill(kept)
+        self._add(kept, written, view)
+
+    def _add(self, kept: Kept, written: Written, view: TailView) -> None:
+        borrowed = written.writer.options.ack == "local"
+        self._buffer.place(kept, view.epochs.current, by=written)
+        for entries in _gathered([entry for entry in view.entries if entry.offset >= kept.held.end]):
+            batch = _joined(entries)
+            alone = len(entries) == 1
+            self._buffer.append(
+                kept,
+                entries[0].offset,
+                batch,
+                entries[-1].time_ms,
+                nbytes=entries[0].nbytes if alone else None,
+                borrowed=borrowed and alone,
+                by=written,
+            )
+        if view.start != kept.held.sealed:
+            self._buffer.seal(kept, view.start)
+
+    def _let_go(self, place: Place) -> None:
+        """The writer is gone. What its WAL has stays part of the log; what only memory had does not."""
+        found = self._written.pop(place, None)
+        if found is None:
+            return
+        kept, written = found
+        written.writer.tail.changed.ignore(self._wake.set)
+        if not written.lost():
+            self._buffer.seal(kept, written.writer.tail.start)
+        if written.lost() or written.writer.options.ack == "object":
+            self._buffer.truncate(kept, kept.held.sealed)
+        self._buffer.feed(kept, None)
+
+    # --- order ---------------------------------------------------------------------------------------------
+
+    def _keep_house(self, now: float) -> None:
+        self._buffer.expire(self._log.world.clock.now_ms())
+        for kept in self._buffer.all():
+            while self._buffer.tidy(kept):
+                if time.monotonic() - now > _TIDY_SECONDS:
+                    return
+        self._tidied = now
+
+
+def _same_life(kept: Kept, view: TailView) -> bool:
+    """Whether what is held is what the log has before the tail."""
+    if kept.epoch is None:
+        return False
+    try:
+        view.epochs.check(kept.epoch, kept.held.end, kept.topic)
+    except EpochChanged:
+        return False
+    return True
+
+
+def _gathered(entries: list[Entry]) -> list[list[Entry]]:
+    """Small neighbours of one schema together, others each for itself."""
+    groups: list[list[Entry]] = []
+    size = 0
+    for entry in entries:
+        small = entry.nbytes < SMALL_BYTES
+        if groups and small and 0 < size < SMALL_BYTES and entry.schema_version == groups[-1][-1].schema_version:
+            groups[-1].append(entry)
+            size += entry.nbytes
+        else:
+            groups.append([entry])
+            size = entry.nbytes if small else 0
+    return groups
+
+
+def _joined(entries: list[Entry]) -> pa.RecordBatch:
+    batches = [entry.batch() for entry in entries]
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,107 @@
+"""Finding records in what is held: by key, by offset, from one offset to another, or the newest there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from frazil.formats import kafka
+from frazil.hot.blocks import Block
+from frazil.hot.held import Held
+from frazil.hot.keys import as_bytes, hash_key
+from frazil.hot.runs import candidates
+
+
+class Place(NamedTuple):
+    """One record."""
+
+    partition: int
+    offset: int
+    """In the log."""
+    block: Block
+
+    @property
+    def row(self) -> int:
+        return self.offset - self.block.offset
+
+    def age(self) -> tuple[int, int]:
+        """What is greater is newer, also among partitions: Kafka's time, or that of the append, then the offset."""
+        if not kafka.is_kafka(self.block.batch.schema):
+            return self.block.time_ms, self.offset
+        time = self.block.batch.column(kafka.TIMESTAMP)[self.row].value
+        return -1 if time is None else time, self.block.batch.column(kafka.OFFSET)[self.row].as_py()
+
+
+class Piece(NamedTuple):
+    """Some records of one partition, of one schema."""
+
+    partition: int
+    offsets: pa.Array
+    """In the log."""
+    records: pa.RecordBatch
+
+
+def with_key(partition: int, held: Held, key: bytes, column: str) -> Iterator[Place]:
+    """The records of one partition that have this key, the newest first."""
+    for offset in candidates(held.runs, hash_key(key)):
+        block = held.block_at(offset)
+        if block is None:
+            return
+        value = block.batch.column(column).slice(offset - block.offset, 1)
+        if as_bytes(value)[0].as_py() == key:
+            yield Place(partition, offset, block)
+
+
+def newest(places: Sequence[Place]) -> Place:
+    return places[0] if len(places) == 1 else max(places, key=Place.age)
+
+
+def at_source(partition: int, held: Held, source_offset: int) -> Place | None:
+    """The record of this offset of the source."""
+    offset = held.find(source_offset)
+    block = held.block_at(offset)
+    if block is None or source_offset_of(block, offset) != source_offset:
+        return None
+    return Place(partition, offset, block)
+
+
+def source_offset_of(block: Block, offset: int) -> int:
+    if not kafka.is_kafka(block.batch.schema):
+        return offset
+    found: int = block.batch.column(kafka.OFFSET)[offset - block.offset].as_py()
+    return found
+
+
+def pieces_at(places: Sequence[Place]) -> list[Piece]:
+    """These records, those of one partition and schema together."""
+    ordered = sorted(places, key=lambda place: (place.partition, place.offset))
+    found = []
+    for (partition, schema), group in groupby(ordered, lambda place: (place.partition, place.block.batch.schema)):
+        taken = list(group)
+        batches = [place.block.batch.slice(place.row, 1) for place in taken]
+        records = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        assert records.schema.equals(schema)
+        found.append(Piece(partition, pa.array([place.offset for place in taken], pa.int64()), records))
+    return found
+
+
+def pieces_between(partition: int, held: Held, start: int, end: int) -> list[Piece]:
+    """The records from one offset of the log to another."""
+    return [
+        Piece(partition, pa.arange(block.offset + first, block.offset + last), block.batch.slice(first, last - first))
+        for block, first, last in held.between(start, end)
+    ]
+
+
+def newest_pieces(held: Mapping[int, Held], limit: int) -> Iterator[Piece]:
+    """The newest records of all partitions by the time of their append, at most `limit` at a time, newest first."""
+    blocks = [(partition, block) for partition, each in held.items() for block in each.blocks]
+    for partition, block in sorted(blocks, key=lambda each: (each[1].time_ms, each[0], each[1].end), reverse=True):
+        end = block.end
+        while end > block.offset:
+            start = max(block.offset, end - limit)
+            yield Piece(partition, pa.arange(start, end), block.batch.slice(start - block.offset, end - start))
+            end = start

@@ -1,0 +1,180 @@
+"""What is held of one partition at one moment: an unbroken run of records, and the index of their keys.
+
+It never changes: whoever adds or takes away makes another. So a reader that has got hold of one sees it whole,
+however long it looks, and needs no lock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from frazil.hot import blocks as blocks_
+from frazil.hot import runs as runs_
+from frazil.hot.blocks import Block
+from frazil.hot.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    end: int = 0
+    """The offset that comes next."""
+    sealed: int = 0
+    """What is below this may go at any time: it is in segments."""
+    blocks: tuple[Block, ...] = ()
+    runs: tuple[Run, ...] = ()
+    stretch: int = 0
+    """Offset in the log from which on the source's own offsets ascend; before it is another life of the source."""
+    last_source_offset: int | None = None
+    """The source's offset of the newest record, as long as that is known."""
+    nbytes: int = 0
+    """Of the blocks."""
+
+    @property
+    def start(self) -> int:
+        return self.blocks[0].offset if self.blocks else self.end
+
+    @property
+    def rows(self) -> int:
+        return self.end - self.start
+
+    @property
+    def index_bytes(self) -> int:
+        return sum(run.nbytes for run in self.runs)
+
+    @property
+    def unsealed_bytes(self) -> int:
+        total = 0
+        for block in reversed(self.blocks):
+            if block.end <= self.sealed:
+                break
+            total += block.nbytes
+        return total
+
+    @property
+    def oldest_unsealed_ms(self) -> int | None:
+        at = self._at(self.sealed)
+        return self.blocks[at].since_ms if self.sealed < self.end and self.blocks else None
+
+    # --- finding -------------------------------------------------------------------------------------------
+
+    def block_at(self, offset: int) -> Block | None:
+        if not self.start <= offset < self.end:
+            return None
+        return self.blocks[self._at(offset)]
+
+    def _at(self, offset: int) -> int:
+        return max(0, bisect_right(self.blocks, offset, key=_offset) - 1)
+
+    def find(self, source_offset: int) -> int:
+        """The offset in the log of the first record at or after this offset of the source."""
+        low = self._at(max(self.stretch, self.start))
+        at = bisect_right(self.blocks, source_offset, low, key=_first) - 1
+        if at < low:
+            return max(self.stretch, self.start)
+        return max(self.blocks[at].find(source_offset), self.stretch)
+
+    @property
+    def first_source_offset(self) -> int | None:
+        """The source's offset of the first record that can be found by it."""
+        block = self.block_at(max(self.stretch, self.start))
+        return block.first if block else None
+
+    def between(self, start: int, end: int) -> Iterator[tuple[Block, int, int]]:
+        """The blocks that have these offsets, each with where they begin and end in it."""
+        start, end = max(start, self.start), min(end, self.end)
+        at = self._at(start)
+        while start < end:
+            block = self.blocks[at]
+            stop = min(block.end, end)
+            yield block, start - block.offset, stop - block.offset
+            start = stop
+            at += 1
+
+    # --- changing ------------------------------------------------------------------------------------------
+
+    def appended(self, block: Block, run: Run | None) -> Held:
+        assert block.offset == self.end
+        ascends = block.stretch == block.offset and (not self.blocks or self.blocks[-1].last < block.first)
+        return replace(
+            self,
+            end=block.end,
+            blocks=(*self.blocks, block),
+            runs=runs_.settled((*self.runs, run), self.start) if run else (),
+            stretch=self.stretch if ascends and self.blocks else block.stretch,
+            last_source_offset=block.last,
+            nbytes=self.nbytes + block.nbytes,
+        )
+
+    def prepended(self, block: Block, run: Run | None) -> Held:
+        """`block` ends where this begins and is sealed."""
+        assert block.end == self.start
+        first = self.first_source_offset
+        ascends = self.stretch <= self.start and (first is None or block.last < first)
+        return replace(
+            self,
+            blocks=(block, *self.blocks),
+            runs=runs_.settled((run, *self.runs), block.offset) if run else (),
+            stretch=block.stretch if ascends else self.stretch,
+            last_source_offset=self.last_source_offset if self.blocks else block.last,
+            nbytes=self.nbytes + block.nbytes,
+        )
+
+    def sealed_to(self, sealed: int) -> Held:
+        return replace(self, sealed=min(sealed, self.end))
+
+    def truncated(self, end: int) -> Held:
+        """Without what is at `end` and after."""
+        if end >= self.end:
+            return self
+        if end <= self.start:
+            return Held(end, end)
+        kept = [block if block.end <= end else blocks_.cut(block, end) for block in self.blocks if block.offset < end]
+        return replace(
+            self,
+            end=end,
+            sealed=min(self.sealed, end),
+            blocks=tuple(kept),
+            runs=tuple(runs_.cut(run, run.start, end) for run in self.runs if run.start < end),
+            stretch=min(self.stretch, end),
+            last_source_offset=kept[-1].last,
+            nbytes=sum(block.nbytes for block in kept),
+        )
+
+    def without_first(self, count: int) -> Held:
+        """Without the oldest blocks."""
+        gone, kept = self.blocks[:count], self.blocks[count:]
+        start = kept[0].offset if kept else self.end
+        return replace(
+            self,
+            blocks=kept,
+            runs=tuple(run for run in self.runs if run.end > start),
+            nbytes=self.nbytes - sum(block.nbytes for block in gone),
+        )
+
+    def joined(self, where: slice) -> Held:
+        old = self.blocks[where]
+        new = blocks_.join(old)
+        return replace(
+            self,
+            blocks=(*self.blocks[: where.start], new, *self.blocks[where.stop :]),
+            nbytes=self.nbytes + new.nbytes - sum(block.nbytes for block in old),
+        )
+
+    def evictable(self) -> Sequence[Block]:
+        """Blocks that may go, the oldest first."""
+        count = bisect_right(self.blocks, self.sealed, key=_end)
+        return self.blocks[:count]
+
+
+def _offset(block: Block) -> int:
+    return block.offset
+
+
+def _end(block: Block) -> int:
+    return block.end
+
+
+def _first(block: Block) -> int:
+    return block.first

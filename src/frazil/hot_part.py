@@ -1,0 +1,62 @@
+"""The hot buffer as a part of a running Frazil."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prometheus_client import CollectorRegistry
+
+from frazil.config.model import Config
+from frazil.errors import ShutdownError
+from frazil.hot.api import hot_endpoints
+from frazil.hot.cold import Cold
+from frazil.hot.metrics import BufferCollector
+from frazil.hot.queries import HotBuffer
+from frazil.log_part import LogPart
+from frazil.ops.health import Health
+
+
+class HotPart:
+    """Starts after the log. `cold` is who is asked for what is not in memory."""
+
+    name = "buffer"
+
+    def __init__(
+        self, config: Config, log_part: LogPart, metrics: CollectorRegistry, cold: Cold | None = None
+    ) -> None:
+        self._config = config
+        self._log_part = log_part
+        self._metrics = metrics
+        self._cold = cold
+        self._hot: HotBuffer | None = None
+        self.endpoints = hot_endpoints(config, lambda: self.hot)
+
+    @property
+    def hot(self) -> HotBuffer:
+        if self._hot is None:
+            raise ShutdownError("The hot buffer is not running.")
+        return self._hot
+
+    async def start(self) -> None:
+        """Return at once: what is there is read in the background."""
+        log = self._log_part.log
+        hot = HotBuffer(self._config, log, cold=self._cold)
+        self._metrics.register(BufferCollector(hot.buffer, log.world.clock))
+        hot.start()
+        self._hot = hot
+
+    async def stop(self) -> None:
+        hot, self._hot = self.hot, None
+        await asyncio.to_thread(hot.stop)
+
+    def health(self) -> Health:
+        if self._hot is None:
+            return Health("degraded", "not running")
+        problems: dict[str, object] = {**self.hot.feed.problems(), **self.hot.follower.problems()}
+        buffer = self.hot.buffer
+        if buffer.is_full:
+            problems["memory"] = (
+                f"it is full with {buffer.unsealed_bytes:,} bytes that are not sealed yet, of {buffer.max_bytes:,} "
+                f"(`buffer.max_size_mb`); sealing is behind, or the store is slow or down"
+            )
+        return Health.of(problems)

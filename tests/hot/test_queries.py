@@ -1,0 +1,184 @@
+"""Lookups that may be answered from memory, segments or the table: the answer must not depend on which it is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil.errors import ConfigError, NotBuffered, TopicNotFound
+from frazil.formats import kafka
+from frazil.hot.queries import HotBuffer
+from frazil.lake.rows.topic import TopicRows
+from frazil.query.lookup import ColdLookup
+from tests.hot.support import TOPIC, records, until
+from tests.query.support import World
+
+MOVED, SEALED, ALL = 30, 60, 80
+"""How far the table goes, the segments, and the tail."""
+
+
+@contextmanager
+def world_of(folder: Path, **topic: object) -> Iterator[tuple[World, HotBuffer]]:
+    settings = {"topics": {TOPIC: {"ack": "object", "linger_ms": 3_600_000, **topic}}}
+    with World(folder, **settings) as world:
+        yield world, HotBuffer(world.config, world.log, cold=ColdLookup(world.config))
+
+
+@contextmanager
+def started(world: World, hot: HotBuffer, ends: dict[int, int]) -> Iterator[None]:
+    with hot:
+        partitions = hot.buffer.topic
+        until(lambda: {p: kept.held.end for p, kept in partitions(TOPIC).items()} == ends)
+        until(lambda: not hot.follower.filling)
+        yield
+
+
+def sealed_in_two(world: World, batch: pa.RecordBatch) -> None:
+    """What is not in the table is in two segments and the tail."""
+    for start, end in ((0, MOVED), (MOVED, (MOVED + SEALED) // 2), ((MOVED + SEALED) // 2, SEALED), (SEALED, ALL)):
+        world.append(TOPIC, batch.slice(start, end - start))
+        if end <= SEALED:
+            world.seal(TOPIC)
+        if end == MOVED:
+            world.move(TOPIC)
+
+
+def lose(hot: HotBuffer, start: int) -> None:
+    """Let the buffer begin at `start`, as if there had been no room for what is before."""
+    kept = hot.buffer.topic(TOPIC)[0]
+    count = sum(block.end <= start for block in kept.held.evictable())
+    hot.buffer._drop(kept, count)
+    assert kept.held.start == start
+
+
+@pytest.mark.parametrize(("value_format", "start"), [("raw", 0), ("json", MOVED), ("raw", 45), ("json", SEALED)])
+def test_a_key_and_an_offset_are_found_wherever_they_are(
+    tmp_path: Path, seed: int, value_format: str, start: int
+) -> None:
+    rng = random.Random(seed)
+    offsets = sorted(rng.sample(range(3 * ALL), ALL))
+    keys: list[bytes | None] = [rng.choice([b"a", b"b", b"c", b"rare", None]) if i % 7 else None for i in range(ALL)]
+    keys[3] = b"oldest"
+    values: list[bytes | None] = [f'{{"n": {i}}}'.encode() if i % 5 else None for i in range(ALL)]
+    with world_of(tmp_path, format={"value": value_format}) as (world, hot):
+        sealed_in_two(world, records(offsets, keys, values))
+        with started(world, hot, {0: ALL}):
+            lose(hot, start)
+            everything = _cold_rows(world)
+            for key in (b"a", b"b", b"c", b"rare", b"oldest", b"nobody"):
+                expected = max((i for i, each in enumerate(keys) if each == key), default=None)
+                row = hot.query_by_key(TOPIC, key, cold=True)
+                _check_same(row, None if expected is None else everything.slice(expected, 1))
+            for offset in rng.sample(range(3 * ALL + 2), 20):
+                row = hot.query_by_offset(TOPIC, 0, offset, cold=True)
+                _check_same(row, everything.slice(offsets.index(offset), 1) if offset in offsets else None)
+            for _ in range(5):
+                low, high = sorted(rng.sample(range(3 * ALL + 2), 2))
+                limit = rng.choice([1, 7, 1000])
+                found = hot.query_range(TOPIC, 0, low, high, limit, cold=True)
+                wanted = [i for i, offset in enumerate(offsets) if low <= offset < high]
+                _check_same(found.rows, everything.take(pa.array(wanted[:limit], pa.int64())))
+                assert (found.next_offset is not None) == (len(wanted) > limit)
+                if found.next_offset is not None:
+                    assert offsets[wanted[limit - 1]] < found.next_offset <= offsets[wanted[limit]]
+
+
+def _cold_rows(world: World) -> pa.Table:
+    """All rows as a read of table and log has them, those that are not sealed too."""
+
+    tails = {writer.partition: writer.view() for writer in world.log.writers}
+    plan = TopicRows(world.config, TOPIC, tails=lambda _: tails).plan()
+    rows = [pa.Table.from_batches(part.read(), plan.shape.arrow) for part in plan.parts]
+    return pa.concat_tables(rows).sort_by("_offset")
+
+
+def _check_same(found: pa.Table | None, expected: pa.Table | None) -> None:
+    """The same values, and also the same columns and types."""
+    if found is None or expected is None:
+        assert found == expected
+        return
+    assert found.schema.equals(expected.schema)
+    assert found.to_pylist() == expected.to_pylist()
+
+
+def test_among_partitions_the_newest_by_the_time_in_kafka_wins(tmp_path: Path) -> None:
+    with world_of(tmp_path) as (world, hot):
+        world.append(TOPIC, records([5], [b"k"], times=[2000], partition=0), 0)
+        world.append(TOPIC, records([1], [b"k"], times=[3000], partition=1), 1)
+        world.append(TOPIC, records([9], [b"k"], times=[1000], partition=2), 2)
+        world.append(TOPIC, records([2], [b"t"], times=[7], partition=0), 0)
+        world.append(TOPIC, records([8], [b"t"], times=[7], partition=1), 1)
+        with started(world, hot, {0: 2, 1: 2, 2: 1}):
+            assert _place(hot.query_by_key(TOPIC, "k")) == (1, 1)
+            assert _place(hot.query_by_key(TOPIC, "t")) == (1, 8), "at the same time, the higher offset"
+
+
+def _place(row: pa.Table | None) -> Sequence[int] | None:
+    return None if row is None else (row[kafka.PARTITION][0].as_py(), row[kafka.OFFSET][0].as_py())
+
+
+def test_the_newest_rows_of_all_partitions(tmp_path: Path) -> None:
+    with world_of(tmp_path) as (world, hot):
+        for partition in (0, 1):
+            world.append(TOPIC, records(range(4), partition=partition), partition)
+        with started(world, hot, {0: 4, 1: 4}):
+            found = hot.query_all(TOPIC, 3).rows
+            assert found.num_rows == 3
+            places = list(zip(found[kafka.PARTITION].to_pylist(), found[kafka.OFFSET].to_pylist(), strict=True))
+            assert places == sorted(places)
+            assert set(places) < {(p, o) for p in (0, 1) for o in (1, 2, 3)}
+            assert hot.query_all(TOPIC).rows.num_rows == 8
+            assert hot.query_all(TOPIC, raw=True).rows.column_names[:2] == [kafka.KEY, kafka.VALUE]
+
+
+def test_a_row_has_columns_that_the_table_gets_later(tmp_path: Path) -> None:
+    """And those of the table that it does not have itself."""
+    with world_of(tmp_path, format={"value": "json"}) as (world, hot):
+        world.append(TOPIC, records([0], values=[b'{"a": 1, "b": "x"}']))
+        world.seal(TOPIC)
+        world.move(TOPIC)
+        world.append(TOPIC, records([1, 2, 3], values=[b'{"a": 2, "c": true}', b'{"b": "y"}', b'{"a": "?"}']))
+        with started(world, hot, {0: 4}):
+            rows, undecodable = (found := hot.query_range(TOPIC, 0, 0)).rows, found.undecodable
+            shown = rows.select(["a", "b", "c"]).to_pylist()
+            assert shown == [
+                {"a": 1, "b": "x", "c": None},
+                {"a": 2, "b": None, "c": True},
+                {"a": None, "b": "y", "c": None},
+            ]
+            assert [each.offset for each in undecodable] == [3], "it does not fit, and the table will not have it"
+            row = hot.query_by_offset(TOPIC, 0, 2)
+            assert row is not None
+            assert row.schema.equals(rows.schema)
+
+
+def test_a_catalog_that_is_away_does_not_matter(tmp_path: Path) -> None:
+    with world_of(tmp_path, format={"value": "json"}) as (world, _):
+        lake = {"properties": {"type": "rest", "uri": "http://127.0.0.1:1"}, "timeout_seconds": 0.2}
+        away = type(world.config).model_validate({**world.config.model_dump(), "lake": lake})
+        hot = HotBuffer(away, world.log)
+        world.append(TOPIC, records([0], values=[b'{"a": 1}']))
+        with started(world, hot, {0: 1}):
+            row = hot.query_by_key(TOPIC, "k0")
+            assert row is not None
+            assert row["a"].to_pylist() == [1]
+
+
+def test_what_cannot_be_asked(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    with World(tmp_path) as world:
+        hot = HotBuffer(world.config, world.log)
+        world.append(TOPIC, pa.record_batch([[1]], schema=schema))
+        with started(world, hot, {0: 1}):
+            with pytest.raises(ConfigError, match="key_column"):
+                hot.query_by_key(TOPIC, "1")
+            with pytest.raises(TopicNotFound):
+                hot.query_by_offset("unknown", 0, 0)
+            with pytest.raises(NotBuffered):
+                hot.query_range(TOPIC, 5)
+            assert hot.query_by_offset(TOPIC, 0, 0) is not None
