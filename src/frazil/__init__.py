@@ -1,3 +1,20 @@
 """Frazil: streams become Apache Iceberg tables exactly once, readable from the first millisecond."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from frazil.query.reading import Rows, read
+
 __version__ = "0.1.0"
+__all__ = ["Rows", "__version__", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    """`frazil.read` is loaded when it is first used: most who import Frazil do not read, and Arrow takes a while."""
+    if name in ("Rows", "read"):
+        from frazil.query import reading
+
+        return getattr(reading, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,88 @@
+"""`POST /sql`: the text of a query in, rows out."""
+
+from __future__ import annotations
+
+import time
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.requests import Request
+from starlette.responses import Response
+
+from frazil.errors import FrazilError, QueriesBusy, QueryError, QueryTimeout, RequestError
+from frazil.ops.answers import ARROW_STREAM, problem, wants_arrow
+from frazil.ops.http import Endpoint
+from frazil.ops.tenants import tenant_name
+from frazil.query.sql.messages import Question
+from frazil.query.sql.parse import MAX_BYTES
+from frazil.query.sql.pool import Pool
+
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+class SqlMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.queries = Counter(
+            "frazil_sql_queries", "SQL queries by the status of the answer.", ("status",), registry=registry
+        )
+        self.seconds = Histogram("frazil_sql_seconds", "Time that answers took.", buckets=_BUCKETS, registry=registry)
+
+
+class SqlApi:
+    def __init__(self, pool: Pool, metrics: CollectorRegistry) -> None:
+        self._pool = pool
+        self._metrics = SqlMetrics(metrics)
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        return [Endpoint("/sql", self.ask, "rows of topics, by SQL in the body", ("POST",))]
+
+    async def ask(self, request: Request) -> Response:
+        started = time.monotonic()
+        response = await self._answer(request)
+        self._metrics.queries.labels(str(response.status_code)).inc()
+        self._metrics.seconds.observe(time.monotonic() - started)
+        return response
+
+    async def _answer(self, request: Request) -> Response:
+        arrow = wants_arrow(request)
+        try:
+            text = await _body(request)
+            body = await self._pool.ask(Question(text, tenant_name(request.headers), arrow))
+        except FrazilError as error:
+            return _refused(error)
+        return Response(body, media_type=ARROW_STREAM if arrow else "application/json")
+
+
+class _TooLong(RequestError):
+    """Raised when a body is larger than a query can be."""
+
+
+async def _body(request: Request) -> str:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BYTES:
+            raise _TooLong(f"The query is longer than {MAX_BYTES:,} bytes.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"The query is not UTF-8: byte {error.start} of the body is wrong.") from error
+
+
+def _refused(error: FrazilError) -> Response:
+    match error:
+        case _TooLong():
+            status = 413
+        case QueriesBusy():
+            status = 429
+        case QueryTimeout():
+            status = 504
+        case RequestError():
+            status = 400
+        case _:
+            status = 503 if error.retryable else 500
+    place = {"line": error.line, "column": error.column} if isinstance(error, QueryError) and error.line else {}
+    response = problem(status, error, **place)
+    if error.retryable:
+        response.headers["retry-after"] = "1"
+    return response

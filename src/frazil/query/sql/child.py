@@ -1,0 +1,111 @@
+"""A process that answers queries, one after the other. `python -m frazil.query.sql.child DESCRIPTOR`
+
+Queries run apart from the doors: they cannot take their time, and a query that brings DuckDB down, or takes memory
+that DuckDB does not count, ends here.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+from collections.abc import Iterable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pyarrow as pa
+
+from frazil.config.model import MIB, Config
+from frazil.errors import FrazilError, QueryError
+from frazil.lake.rows.extents import Tails
+from frazil.ops.jsontext import rows_to_json
+from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted, Views
+from frazil.query.sql.session import Session
+from frazil.query.sql.timing import still_working
+
+_LOOK_SECONDS = 0.05
+_OVERHEAD_BYTES = 256 * MIB
+"""For batches on their way, and the answer's text."""
+_STATISTICS = Path("/proc/self/statm")
+
+
+def main(descriptor: int) -> None:
+    parent = Connection(descriptor)
+    try:
+        config: Config = parent.recv()
+        guard = MemoryGuard(config.sql.max_memory_mb * MIB)
+        with Session(config, lambda topics: _tails(parent, topics)) as session:
+            parent.send(Ready())
+            while True:
+                question: Question = parent.recv()
+                with guard:
+                    body = _answer(session, question)
+                leaving = still_working()
+                parent.send(Answer(body, leaving))
+                if leaving:
+                    return
+    except (EOFError, OSError):
+        # Nobody asks any more.
+        return
+
+
+def _answer(session: Session, question: Question) -> bytes | FrazilError:
+    try:
+        rows = session.ask(question.text, question.tenant)
+        return _stream(rows) if question.arrow else rows_to_json(rows)
+    except FrazilError as error:
+        return error
+    except MemoryError as error:
+        return QueryError(f"The result is too large: {error}")
+    except Exception as error:  # noqa: BLE001 - the parent must learn of whatever it is
+        return FrazilError(f"The query failed: {type(error).__name__}: {error}")
+
+
+def _stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def _tails(parent: Connection, topics: Iterable[str]) -> Tails:
+    parent.send(TailsWanted(tuple(sorted(set(topics)))))
+    views: Views = parent.recv()
+    return lambda topic: views.get(topic, {})
+
+
+class MemoryGuard:
+    """Ends the process when a query takes far more than it may: not all that DuckDB takes is counted by it."""
+
+    def __init__(self, allowed: int) -> None:
+        self._allowed = 2 * allowed + _OVERHEAD_BYTES
+        self._limit: int | None = None
+        threading.Thread(target=self._watch, name="memory", daemon=True).start()
+
+    def __enter__(self) -> None:
+        self._limit = memory() + self._allowed
+
+    def __exit__(self, *_: object) -> None:
+        self._limit = None
+
+    def _watch(self) -> None:
+        pause = threading.Event()
+        while not pause.wait(_LOOK_SECONDS):
+            limit = self._limit
+            if limit is not None and memory() > limit:
+                os._exit(TOO_MUCH_MEMORY)
+
+
+def memory() -> int:
+    """Bytes of memory that the process has now; where the system does not tell, the most that it ever had."""
+    try:
+        return int(_STATISTICS.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
+    os._exit(0)

@@ -1,0 +1,54 @@
+"""A topic as DuckDB wants it: something that is asked for columns and rows, anew for each time it is scanned."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from frazil.errors import QueryTimeout
+from frazil.query.pinned import Pinned
+
+
+class Scanning:
+    """What the scans of one query have in common: they end together, and tell what went wrong in them."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self.failure: Exception | None = None
+
+    def check(self) -> None:
+        if self.stopped.is_set():
+            raise QueryTimeout("The query was stopped.")
+
+
+class TopicDataset(ds.Dataset):  # type: ignore[misc]
+    """DuckDB takes any subclass of Arrow's `Dataset` for one, and calls what is defined here."""
+
+    def __init__(self, pinned: Pinned, scanning: Scanning) -> None:
+        self._pinned = pinned
+        self._scanning = scanning
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._pinned.schema
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
+    ) -> ds.Scanner:
+        """`filter` is applied here, to the letter: DuckDB does not look at these rows again."""
+        wanted = self._pinned.chosen(columns)
+        schema = pa.schema([self.schema.field(name) for name in wanted])
+        return ds.Scanner.from_batches(self._read(wanted, filter), schema=schema, batch_readahead=1)
+
+    def _read(self, columns: Sequence[str], where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._pinned.read(columns, where, stopped=self._scanning.stopped)
+            self._scanning.check()
+        except Exception as error:
+            # DuckDB makes a text of it.
+            self._scanning.failure = self._scanning.failure or error
+            raise

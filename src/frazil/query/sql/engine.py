@@ -1,0 +1,154 @@
+"""Runs one statement on a DuckDB of its own, which knows the tables of the statement and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import chain, count
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.config.model import MIB, SqlConfig
+from frazil.errors import FrazilError, QueryTooLarge
+from frazil.query.pinned import Pinned
+from frazil.query.sql.dataset import Scanning, TopicDataset
+from frazil.query.sql.parse import Path, Statement
+from frazil.query.sql.position import explained
+
+BATCH_ROWS = 8192
+_INT64 = 2**63 - 1
+
+
+class Engine:
+    """Runs one statement, once. It can be stopped from another thread."""
+
+    def __init__(self, limits: SqlConfig) -> None:
+        self._limits = limits
+        self._scanning = Scanning()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def run(self, statement: Statement, tables: Mapping[Path, Pinned]) -> pa.Table:
+        """The result, complete. `QueryError` when something is wrong with the statement, or it needs too much."""
+        try:
+            with _connected(self._limits) as self._connection:
+                for number, (path, pinned) in enumerate(tables.items()):
+                    _offer(self._connection, path, TopicDataset(pinned, self._scanning), f"__topic_{number}")
+                _lock(self._connection)
+                self._scanning.check()
+                return self._collect(self._connection, statement.text)
+        except Exception as error:
+            raise self._explained(error, statement.text) from error
+
+    def stop(self) -> None:
+        self._scanning.stopped.set()
+        if self._connection is not None:
+            # It may have ended at this moment.
+            with suppress(duckdb.Error):
+                self._connection.interrupt()
+
+    def _collect(self, connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
+        try:
+            relation = connection.sql(text)
+        except duckdb.Error:
+            # A relation does not say where in the text the error is, a cursor does.
+            connection.execute(text)
+            raise
+        reader = relation.to_arrow_reader(BATCH_ROWS)
+        batches: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in reader:
+            rows += len(batch)
+            size += batch.nbytes
+            if rows > self._limits.max_rows:
+                raise QueryTooLarge(
+                    f"The result has more than {self._limits.max_rows:,} rows (sql.max_rows). Add a LIMIT, or read "
+                    f"all of it with frazil.read or Spark."
+                )
+            if size > self._limits.max_memory_mb * MIB:
+                raise self._too_much_memory()
+            batches.append(batch)
+        table = pa.Table.from_batches(batches, reader.schema)
+        return _with_own_names(_with_whole_numbers(table, [str(kind) for kind in relation.types]))
+
+    def _too_much_memory(self) -> QueryTooLarge:
+        return QueryTooLarge(
+            f"The query needs more than {self._limits.max_memory_mb:,} MiB of memory (sql.max_memory_mb). Ask for "
+            f"fewer columns or rows."
+        )
+
+    def _explained(self, error: Exception, text: str) -> FrazilError:
+        error = self._scanning.failure or error
+        if isinstance(error, FrazilError):
+            return error
+        if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "Out of Memory" in str(error):
+            return self._too_much_memory()
+        if isinstance(error, duckdb.Error | OSError | pa.ArrowException):
+            # While rows are fetched, Arrow says what DuckDB said.
+            return explained(str(error), text)
+        return FrazilError(f"The query failed: {type(error).__name__}: {error}")
+
+
+@contextmanager
+def _connected(limits: SqlConfig) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "allow_community_extensions": "false",
+            "allow_persistent_secrets": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": f"{limits.max_memory_mb}MiB",
+            "python_enable_replacements": "false",
+            # Nothing goes to disk: a query that needs more memory than it may have is refused.
+            "temp_directory": "",
+        },
+    )
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _offer(connection: duckdb.DuckDBPyConnection, path: Path, dataset: TopicDataset, name: str) -> None:
+    """Make the table known under the name by which the statement calls it."""
+    connection.register(name, dataset)
+    *above, table = map(_quoted, path)
+    if len(above) > 1:
+        connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {above[0]}")
+    if above:
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(above)}")
+    connection.execute(f"CREATE OR REPLACE VIEW {'.'.join([*above, table])} AS FROM temp.{_quoted(name)}")
+
+
+def _lock(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET errors_as_json = true")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _with_whole_numbers(table: pa.Table, kinds: list[str]) -> pa.Table:
+    """Sums of integers have 128 bits in DuckDB, which Arrow has no integers for: 64 where that is enough."""
+    for index, kind in enumerate(kinds):
+        if kind == "HUGEINT":
+            column = table.column(index)
+            largest: Any = pc.max(pc.abs(column))
+            if not largest.is_valid or largest.as_py() <= _INT64:
+                table = table.set_column(index, table.field(index).name, column.cast(pa.int64()))
+    return table
+
+
+def _with_own_names(table: pa.Table) -> pa.Table:
+    """Two columns may have one name in SQL, but not in an object: the second of `id` and `id` is `id_1`."""
+    names: list[str] = []
+    for name in table.column_names:
+        candidates = chain([name], (f"{name}_{number}" for number in count(1)))
+        names.append(next(each for each in candidates if each not in names))
+    return table.rename_columns(names)

@@ -1,0 +1,167 @@
+"""SQL text → what it asks of whom. DuckDB's own parser makes the tree, and everything in it must be allowed.
+
+A query is refused unless each node of its tree is of a kind that only reads, each function is listed, and each table
+is one that the query defines itself or one that the caller is asked for. So nothing depends on knowing all the ways
+in which DuckDB can reach files, settings or other tables.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from frazil.errors import QueryError
+from frazil.query.sql.allowed import EXPRESSIONS, FUNCTIONS, OTHER_NODES, TABLE_FUNCTIONS
+from frazil.query.sql.position import located
+
+MAX_BYTES = 100_000
+"""Of a query's text. DuckDB's parser calls itself for each level of nesting: a few MB of brackets end the process."""
+
+Path = tuple[str, ...]
+"""The name of a table as it is written, with what stands before its dots."""
+
+_SHOWN = frozenset({"DESCRIBE", "SHOW", "SUMMARY"})
+_SHOW_TABLES = frozenset({'"tables"', "__show_tables_expanded"})
+_OF_DUCKDB = ("duckdb_", "pg_", "pragma_", "sqlite_")
+"""What the names of DuckDB's own tables begin with. A table that a query defines must not be taken for one."""
+
+_BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_EXPLAIN = re.compile(rf"{_BLANK}explain\b(?P<analyze>{_BLANK}analyze\b)?", re.IGNORECASE | re.DOTALL)
+_ONLY = (
+    "Only queries are answered: one SELECT (also WITH, VALUES, FROM), EXPLAIN, DESCRIBE, SUMMARIZE or SHOW TABLES."
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    text: str
+    tables: tuple[Path, ...] = ()
+    """Tables that it reads and does not define."""
+    maybe: tuple[Path, ...] = ()
+    """Tables that it reads under names which it defines, perhaps elsewhere."""
+    lists_tables: bool = False
+    """`SHOW TABLES`: the answer is the list of all tables."""
+
+
+def parse(text: str) -> Statement:
+    """`QueryError` when it is no query, or asks for more than a query may."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise QueryError("The query is not UTF-8.") from None
+    if size > MAX_BYTES:
+        raise QueryError(f"The query is longer than {MAX_BYTES:,} bytes.")
+    if explained := _EXPLAIN.match(text):
+        return _explain(text, explained)
+    node = _tree(text)
+    source = node.get("from_table") or {}
+    if source.get("show_type") == "SHOW_SPECIAL" and source.get("table_name") in _SHOW_TABLES:
+        return Statement(text, lists_tables=True)
+    tables, defined = _check(node, text)
+    reads = dict.fromkeys(tables)
+    return Statement(
+        text,
+        tuple(path for path in reads if not _is_defined(path, defined)),
+        tuple(path for path in reads if _is_defined(path, defined)),
+    )
+
+
+def _explain(text: str, words: re.Match[str]) -> Statement:
+    """DuckDB makes no tree of EXPLAIN, but of what is to be explained."""
+    blank = re.sub(r"\S", " ", words[0])
+    rest = text[words.end() :]
+    inner = parse(blank + rest)
+    if inner.lists_tables:
+        raise QueryError(_ONLY)
+    command = "EXPLAIN ANALYZE" if words["analyze"] else "EXPLAIN"
+    return replace(inner, text=command + blank[len(command) :] + rest)
+
+
+def _is_defined(path: Path, defined: set[str]) -> bool:
+    return len(path) == 1 and path[0].lower() in defined
+
+
+def _tree(text: str) -> dict[str, Any]:
+    with _database().cursor() as parser:
+        serialized = parser.execute("SELECT json_serialize_sql($1)", [text]).fetchall()[0][0]
+    try:
+        answer = json.loads(serialized)
+    except RecursionError:
+        raise QueryError("The query is nested too deeply.") from None
+    if answer["error"]:
+        if answer["error_type"] == "not implemented":
+            raise QueryError(_ONLY)
+        raise located(answer["error_message"], text, answer.get("position"))
+    statements = answer["statements"]
+    if len(statements) != 1:
+        raise QueryError(f"There are {len(statements)} statements; ask them one at a time." if statements else _ONLY)
+    if statements[0].get("named_param_map"):
+        raise QueryError("The query has parameters; write the values in their places.")
+    node: dict[str, Any] = statements[0]["node"]
+    return node
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all texts: none of them is run in it."""
+    return duckdb.connect(":memory:", config={"autoload_known_extensions": "false"})
+
+
+def _check(node: dict[str, Any], text: str) -> tuple[list[Path], set[str]]:
+    """The tables that are read, and the names that the query defines."""
+    tables: list[Path] = []
+    defined: set[str] = set()
+    as_tables: set[int] = set()
+    for each in _parts(node):
+        _check_kind(each, text)
+        match each:
+            case {"type": "BASE_TABLE"} | {"type": "SHOW_REF", "show_type": "SHOW"}:
+                tables.append(tuple(each["qualified_name"]["path"]))
+            case {"type": "SHOW_REF", "show_type": kind} if kind not in _SHOWN:
+                raise QueryError("SHOW can list tables, as a statement of its own: SHOW TABLES.")
+            case {"type": "TABLE_FUNCTION", "function": function}:
+                as_tables.add(id(function))
+            case {"class": "FUNCTION"} | {"class": "WINDOW"}:
+                _check_function(each, TABLE_FUNCTIONS if id(each) in as_tables else FUNCTIONS, text)
+            case {"key": str(name), "value": {"query_node": _}}:
+                if name.lower().startswith(_OF_DUCKDB):
+                    raise QueryError(f"WITH {name}: the name is taken; choose another.")
+                defined.add(name.lower())
+    return tables, defined
+
+
+def _parts(tree: Any) -> Iterator[dict[str, Any]]:
+    """All objects of the tree, those outside first."""
+    waiting = [tree]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield each
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+
+
+def _check_kind(each: dict[str, Any], text: str) -> None:
+    if "class" in each:
+        kind, allowed = each["class"], EXPRESSIONS
+    elif isinstance(each.get("type"), str):
+        kind, allowed = each["type"], OTHER_NODES
+    else:
+        return
+    if kind not in allowed:
+        said = str(kind).replace("_QUERY_NODE", "").replace("_", " ")
+        raise located(f"{said} is not allowed. {_ONLY}", text, each.get("query_location"))
+
+
+def _check_function(function: dict[str, Any], allowed: frozenset[str], text: str) -> None:
+    name = str(function["function_name"]).lower()
+    if name not in allowed:
+        listed = f" in FROM; there are {', '.join(sorted(allowed))}" if allowed is TABLE_FUNCTIONS else ""
+        raise located(f"The function {name} is not available{listed}.", text, function.get("query_location"))

@@ -1,0 +1,86 @@
+"""Processes that answer queries: as many at a time as may run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from frazil.config.model import Config
+from frazil.errors import QueriesBusy, ShutdownError
+from frazil.query.sql.messages import Question
+from frazil.query.sql.worker import TailsOf, Worker
+
+T = TypeVar("T")
+
+
+class Pool:
+    """Belongs to one event loop. Processes are started when they are needed, and the one used last is used next."""
+
+    def __init__(self, config: Config, tails_of: TailsOf) -> None:
+        self._limits = config.sql
+        self._free = [Worker(config, tails_of) for _ in range(config.sql.max_concurrent)]
+        self._all = tuple(self._free)
+        self._turns = asyncio.Semaphore(config.sql.max_concurrent)
+        self._threads = ThreadPoolExecutor(config.sql.max_concurrent, thread_name_prefix="frazil-sql")
+        self._closed = False
+        self._warming: asyncio.Task[object] | None = None
+        self.waiting = 0
+
+    @property
+    def running(self) -> int:
+        return len(self._all) - len(self._free)
+
+    def warm(self) -> asyncio.Task[object]:
+        """Have one process ready: it takes a second or two to load what it needs."""
+        self._warming = asyncio.create_task(self._use(Worker.start))
+        return self._warming
+
+    async def ask(self, question: Question) -> bytes:
+        """The answer; `QueriesBusy` when it is not this query's turn within the time it has."""
+        if self._warming is not None:
+            # Not a time that the query takes.
+            await asyncio.wait([self._warming])
+        return await self._use(lambda worker: worker.ask(question))
+
+    async def _use(self, work: Callable[[Worker], T]) -> T:
+        await self._turn()
+        try:
+            if self._closed:
+                raise ShutdownError("Frazil is stopping: it answers no more queries.")
+            worker = self._free.pop()
+            working = asyncio.get_running_loop().run_in_executor(self._threads, work, worker)
+            try:
+                return await asyncio.shield(working)
+            except asyncio.CancelledError:
+                worker.kill()
+                await asyncio.wait([working])
+                raise
+            finally:
+                self._free.append(worker)
+        finally:
+            self._turns.release()
+
+    async def close(self) -> None:
+        self._closed = True
+        for worker in self._all:
+            worker.kill()
+        await asyncio.to_thread(self._threads.shutdown)
+        for worker in self._all:
+            worker.close()
+
+    async def _turn(self) -> None:
+        started = time.monotonic()
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self._limits.timeout_seconds):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise QueriesBusy(
+                f"{len(self._all)} queries are running (sql.max_concurrent), and none ended within "
+                f"{time.monotonic() - started:.0f} seconds. Ask again later."
+            ) from None
+        finally:
+            self.waiting -= 1

@@ -1,0 +1,39 @@
+"""Where in a query's text something is wrong, shown to people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from frazil.errors import QueryError
+
+_WIDTH = 100
+
+
+def explained(said: str, text: str) -> QueryError:
+    """What DuckDB said, which is JSON after the kind of the error where it knows more than a sentence."""
+    _, start, rest = said.partition(": {")
+    try:
+        details = json.loads(f"{{{rest}") if start else {}
+        return located(details["exception_message"], text, details.get("position"))
+    except (ValueError, KeyError):
+        return QueryError(said.partition("\n\nLINE ")[0])
+
+
+def located(reason: str, text: str, position: Any) -> QueryError:
+    """`position` as DuckDB tells it, in bytes; whatever is no place in the text is left out."""
+    data = text.encode()
+    try:
+        at = int(position)
+    except (TypeError, ValueError):
+        return QueryError(reason)
+    if not 0 <= at <= len(data):
+        return QueryError(reason)
+    before = data[:at].decode(errors="ignore")
+    line = before.count("\n") + 1
+    column = len(before) - before.rfind("\n")
+    shown = text.splitlines()[line - 1] if before or text.strip() else ""
+    start = max(0, column - 1 - _WIDTH // 2)
+    snippet = shown[start : start + _WIDTH].replace("\t", " ")
+    caret = " " * (column - 1 - start) + "^"
+    return QueryError(f"line {line}, column {column}: {reason}\n  {snippet}\n  {caret}", line=line, column=column)

@@ -1,0 +1,70 @@
+"""A query from its text to its result: each of its topics at one cut, made before anything is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from frazil.config.model import Config
+from frazil.lake.catalog import Lake, dotted
+from frazil.lake.rows.topic import TopicRows
+from frazil.lake.tables import base_identifier
+from frazil.log.store import open_store
+from frazil.log.topics import list_topics
+from frazil.ops.tenants import Tenant
+from frazil.query.pinned import Pinned
+from frazil.query.sql.engine import Engine
+from frazil.query.sql.parse import Path, parse
+from frazil.query.sql.tables import Names
+from frazil.query.sql.timing import within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from frazil.lake.rows.extents import Tails
+
+
+class Session:
+    """Answers one query at a time. `tenant` sees its own rows of topics with a tenant column; None sees all.
+
+    `tails_of` is asked once for a query, with its topics, for the tails that are in the memory of their writers.
+    """
+
+    def __init__(self, config: Config, tails_of: Callable[[Iterable[str]], Tails | None] = lambda _: None) -> None:
+        self._config = config
+        self._lake = Lake(config)
+        self._store = open_store(config.store, config.data_dir.absolute())
+        self._tails_of = tails_of
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lake.close()
+
+    def ask(self, text: str, tenant: str | None = None) -> pa.Table:
+        engine = Engine(self._config.sql)
+        return within(self._config.sql.timeout_seconds, lambda: self._answer(engine, text, tenant), engine.stop)
+
+    def _answer(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
+        statement = parse(text)
+        names = Names(self._config, list_topics(self._store))
+        if statement.lists_tables:
+            return self._listed(names)
+        return engine.run(statement, self._pin(names.resolve(statement), tenant))
+
+    def _listed(self, names: Names) -> pa.Table:
+        tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]
+        return pa.table({"name": pa.array(names.topics, pa.string()), "table": pa.array(tables, pa.string())})
+
+    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, Pinned]:
+        tails = self._tails_of(topics.values()) if topics else None
+        pinned = {topic: self._pinned(topic, tails, tenant) for topic in sorted(set(topics.values()))}
+        return {path: pinned[topic] for path, topic in topics.items()}
+
+    def _pinned(self, topic: str, tails: Tails | None, tenant: str | None) -> Pinned:
+        column = self._config.topic(topic).tenant_column
+        whose = Tenant(column, tenant) if column and tenant is not None else None
+        rows = TopicRows(self._config, topic, lake=self._lake, tails=tails)
+        return Pinned(rows, rows.looker.look(tail=True), whose)

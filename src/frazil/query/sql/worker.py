@@ -1,0 +1,113 @@
+"""The parent's side of a process that answers queries."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from frazil.config.model import Config
+from frazil.errors import FrazilError, QueryTimeout, QueryTooLarge, ShutdownError
+from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, TailsWanted, Views
+
+TailsOf = Callable[[Iterable[str]], Views]
+
+_START_SECONDS = 60.0
+_GRACE_SECONDS = 2.0
+"""What a process may take longer than its query may, so that it can say so itself."""
+
+
+class Worker:
+    """One process, started when it is first needed and again after it ended. One thread at a time may use it."""
+
+    def __init__(self, config: Config, tails_of: TailsOf) -> None:
+        self._config = config
+        self._tails_of = tails_of
+        self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+
+    def ask(self, question: Question) -> bytes:
+        connection = self.start()
+        try:
+            answer = self._exchange(connection, question)
+        except (EOFError, ConnectionError) as error:
+            raise self._ended() from error
+        except BaseException:
+            # What it would say next is the answer to this question, not to the next.
+            self._discard()
+            raise
+        if answer.leaving:
+            self._discard()
+        if isinstance(answer.body, FrazilError):
+            raise answer.body
+        return answer.body
+
+    def start(self) -> Connection:
+        """Have the process ready."""
+        if self._process is not None and self._connection is not None and self._process.poll() is None:
+            return self._connection
+        self._discard()
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "frazil.query.sql.child", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                # A Ctrl-C in the terminal is for this process, which then ends its children in order.
+                start_new_session=True,
+            )
+        try:
+            self._connection.send(self._config)
+            if not self._connection.poll(_START_SECONDS):
+                self._discard()
+                raise FrazilError(f"The process for queries did not start within {_START_SECONDS:.0f} seconds.")
+            self._connection.recv()
+        except (EOFError, ConnectionError) as error:
+            raise self._ended() from error
+        return self._connection
+
+    def kill(self) -> None:
+        """End the process, whatever it is doing; who waits for its answer learns of it. Any thread may call this."""
+        if (process := self._process) is not None:
+            process.kill()
+
+    def close(self) -> None:
+        self._discard()
+
+    def _exchange(self, connection: Connection, question: Question) -> Answer:
+        connection.send(question)
+        limit = self._config.sql.timeout_seconds
+        deadline = time.monotonic() + limit + _GRACE_SECONDS
+        while True:
+            if not connection.poll(max(0.0, deadline - time.monotonic())):
+                raise QueryTimeout(f"The query took longer than {limit:g} seconds (sql.timeout_seconds).")
+            said: Answer | TailsWanted = connection.recv()
+            if isinstance(said, Answer):
+                return said
+            connection.send(self._tails_of(said.topics))
+
+    def _ended(self) -> FrazilError:
+        """Why the process is gone."""
+        assert self._process is not None
+        code = self._process.wait()
+        self._discard()
+        if code == TOO_MUCH_MEMORY:
+            return QueryTooLarge(
+                f"The query took far more memory than {self._config.sql.max_memory_mb:,} MiB (sql.max_memory_mb)."
+            )
+        if code == -signal.SIGKILL:
+            return ShutdownError("The query was stopped.")
+        return FrazilError(f"The process that ran the query ended with code {code}.")
+
+    def _discard(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._connection is not None:
+            self._connection.close()
+        self._process = self._connection = None

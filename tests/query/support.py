@@ -1,0 +1,77 @@
+"""Topics for tests of queries: written through the real log, moved by the body of the real tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from frazil.config.model import Config
+from frazil.lake.catalog import Lake
+from frazil.lake.tables import base_identifier
+from frazil.log.log import Log
+from frazil.log.writer import PartitionWriter
+from tests.lake.support import local_config
+from tests.pipeline.support import move_all, tools_of
+
+BY_HAND = {"interval_seconds": 3600.0, "max_rows": 10_000_000, "max_mb": 1000}
+"""Nothing is sealed before a test says so."""
+
+ROWS = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+def rows(start: int, count: int) -> pa.RecordBatch:
+    ids = range(start, start + count)
+    return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=ROWS)
+
+
+class World:
+    """A data folder with a log and a lake. Use it as a context manager."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.config: Config = local_config(folder, **{"log": {"seal": BY_HAND}, **settings})
+        self.log = Log(self.config)
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.log.close(seal=False)
+
+    def writer(self, topic: str, partition: int = 0, schema: pa.Schema | None = None) -> PartitionWriter:
+        return self.log.writer(topic, schema, partition=partition)
+
+    def append(self, topic: str, batch: pa.RecordBatch, partition: int = 0) -> None:
+        """Records that stay in the tail."""
+        writer = self.writer(topic, partition, batch.schema)
+        # Without a WAL an append is acknowledged when it is sealed.
+        writer.append(batch) if writer.options.ack == "local" else writer.submit(batch)
+
+    def seal(self, topic: str, partition: int = 0) -> None:
+        self.writer(topic, partition).seal_all()
+
+    def move(self, topic: str) -> None:
+        """Everything that is sealed goes to the table."""
+        with tools_of(self.config) as tools:
+            move_all(tools, topic)
+
+    def fill(self, topic: str, batch: pa.RecordBatch, moved: int, sealed: int) -> None:
+        """The first rows in the table, the next in a segment, the rest in the tail."""
+        for start, end, then in ((0, moved, "move"), (moved, sealed, "seal"), (sealed, len(batch), "")):
+            if start == end:
+                continue
+            self.append(topic, batch.slice(start, end - start))
+            if then:
+                self.seal(topic)
+            if then == "move":
+                self.move(topic)
+
+    def table(self, topic: str) -> Table:
+        return Lake(self.config).load(base_identifier(self.config, topic))
+
+    def compact(self, topic: str) -> None:
+        """All files become one, in a snapshot that is not ours."""
+        table = self.table(topic)
+        table.overwrite(table.scan().to_arrow())
