@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 
 from frazil.config.model import Config
-from frazil.ops.health import Health
+from frazil.ops.health import HealthReport
 from frazil.pipeline_part import PipelinePart
 
 NOBODY = "http://127.0.0.1:9/"
@@ -22,14 +22,14 @@ def config(folder: Path, **lake: Any) -> Config:
     return Config.model_validate({"data_dir": folder, "lake": lake})
 
 
-async def until(part: PipelinePart, wanted: str) -> Health:
+async def until(part: PipelinePart, wanted: str) -> HealthReport:
     async with asyncio.timeout(60):
-        while wanted not in part.health().reason:
+        while wanted not in HealthReport(part.health(), 0.0).reason:
             await asyncio.sleep(0.05)
-    return part.health()
+    return HealthReport(part.health(), 0.0)
 
 
-async def told(part: PipelinePart, wanted: str) -> Health:
+async def told(part: PipelinePart, wanted: str) -> HealthReport:
     await part.start()
     try:
         return await until(part, wanted)

@@ -16,7 +16,8 @@ from frazil.log import layout
 from frazil.log.log import Log
 from frazil.log.wal.disk import check_writable
 from frazil.log.writer import PartitionWriter
-from frazil.ops.health import HEALTHY, Health
+from frazil.ops.health import Health
+from frazil.ops.metrics import ErrorCounter
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class LogPart:
     def __init__(self, config: Config, metrics: CollectorRegistry) -> None:
         self._config = config
         self._metrics = metrics
+        self._errors = ErrorCounter(metrics)
         self._log: Log | None = None
         self._adopting: asyncio.Task[None] | None = None
         self._problem: FrazilError | None = None
@@ -41,7 +43,7 @@ class LogPart:
         return self._log
 
     async def start(self) -> None:
-        self._log = await asyncio.to_thread(Log, self._config)
+        self._log = await asyncio.to_thread(Log, self._config, on_failure=self._errors.count)
         try:
             await self._adopt()
         except BaseException:
@@ -60,6 +62,7 @@ class LogPart:
         except FrazilError as error:
             if not error.retryable:
                 raise
+            self._errors.count(error)
             logger.warning("disk or store do not work", extra={"reason": str(error)})
             self._problem = error
         else:
@@ -72,6 +75,7 @@ class LogPart:
             try:
                 await self._adopt()
             except Exception as error:  # noqa: BLE001 - whatever it is, health must tell
+                self._errors.count(error)
                 logger.error("cannot seal what is left in WALs", extra={"reason": str(error)})
                 self._problem = error if isinstance(error, FrazilError) else FrazilError(str(error))
 
@@ -85,11 +89,18 @@ class LogPart:
         problems = dict(self.log.problems())
         if self._problem:
             problems["disk or store"] = self._problem
-        if not problems:
-            return HEALTHY
         lost = any(isinstance(error, PartitionTaken | LogBroken) for error in problems.values())
-        reason = "; ".join(f"{where}: {error}" for where, error in sorted(problems.items()))
-        return Health("unhealthy" if lost else "degraded", reason)
+        return Health.of(problems, "unhealthy" if lost else "degraded")
+
+    def oldest_unsealed(self) -> dict[str, float]:
+        """How old the oldest record of each topic is that is not sealed, in seconds."""
+        if self._log is None:
+            return {}
+        now = self._log.world.clock.now_ms()
+        ages: dict[str, float] = {}
+        for writer in self._log.writers:
+            ages[writer.topic] = max(ages.get(writer.topic, 0.0), _age(writer, now))
+        return ages
 
 
 class LogCollector(Collector):

@@ -16,8 +16,9 @@ from prometheus_client.registry import Collector
 
 from frazil.backoff import Backoff
 from frazil.config.model import Config
-from frazil.ops.health import HEALTHY, Health, HealthReport
-from frazil.pipeline.report import Report, settings_line
+from frazil.log_part import LogPart
+from frazil.ops.health import Components, Health, HealthReport
+from frazil.pipeline.report import FRESHNESS, Report, freshness, settings_line
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +33,14 @@ _LINE_BYTES = 64 * 1024 * 1024
 class PipelinePart:
     name = "pipeline"
 
-    def __init__(self, config: Config, metrics: CollectorRegistry) -> None:
+    def __init__(self, config: Config, metrics: CollectorRegistry, log: LogPart | None = None) -> None:
+        """`log` is the one of this process, if it has one: what is not sealed there is in no table either."""
         self._config = config
         self._report = Report({"pipeline": Health("degraded", "starting")}, "")
         self._child: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._heard = time.monotonic()
-        metrics.register(ChildMetrics(self))
+        metrics.register(ChildMetrics(self, log))
 
     async def start(self) -> None:
         """Return at once: Spark takes its time, and the log takes records meanwhile."""
@@ -52,11 +54,11 @@ class PipelinePart:
             self._child.terminate()
             await self._child.wait()
 
-    def health(self) -> Health:
+    def health(self) -> Components:
         if (silent := time.monotonic() - self._heard) > _SILENT_SECONDS:
-            return Health("unhealthy", f"its process has not said anything for {silent:.0f} s")
-        report = HealthReport(self._report.health, 0.0)
-        return HEALTHY if report.status == "healthy" else Health(report.status, report.reason)
+            silence = Health("unhealthy", f"its process has not said anything for {silent:.0f} s")
+            return {**self._report.health, "pipeline": silence}
+        return self._report.health
 
     @property
     def child_pid(self) -> int | None:
@@ -78,18 +80,19 @@ class PipelinePart:
                 code = 1
             failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
             pause = _PAUSES.delay(failures, random.Random())
-            reason = self._cause(code)
+            self._report = Report(self._causes(code), "")
+            reason = HealthReport(self._report.health, 0.0).reason
             if reason != said:
                 logger.error("the pipeline ended; it is started again", extra={"reason": reason, "exit_code": code})
                 said = reason
-            self._report = Report({"pipeline": Health("unhealthy", reason)}, "")
             await asyncio.sleep(pause)
 
-    def _cause(self, code: int) -> str:
+    def _causes(self, code: int) -> Components:
+        """What the child blamed, if it ended by itself."""
         if code < 0:
-            return f"its process was ended by signal {-code}"
-        last = self.health()
-        return last.reason if last.status == "unhealthy" else f"its process ended with code {code}"
+            return {"pipeline": Health("unhealthy", f"its process was ended by signal {-code}")}
+        blamed = {name: each for name, each in self._report.health.items() if each.status == "unhealthy"}
+        return blamed or {"pipeline": Health("unhealthy", f"its process ended with code {code}")}
 
     async def _live(self) -> int:
         """Run the child until it ends; its exit code."""
@@ -121,8 +124,16 @@ class PipelinePart:
 class ChildMetrics(Collector):
     """What the child counted, as of its last report."""
 
-    def __init__(self, part: PipelinePart) -> None:
+    def __init__(self, part: PipelinePart, log: LogPart | None) -> None:
         self._part = part
+        self._log = log
 
     def collect(self) -> Iterator[Metric]:
-        yield from text_string_to_metric_families(self._part.metrics_text)
+        for family in text_string_to_metric_families(self._part.metrics_text):
+            yield self._with_tail(family) if family.name == FRESHNESS else family
+
+    def _with_tail(self, family: Metric) -> Metric:
+        """The child sees only what is sealed."""
+        ages = {sample.labels["topic"]: sample.value for sample in family.samples}
+        unsealed = self._log.oldest_unsealed() if self._log else {}
+        return freshness({topic: max(age, unsealed.get(topic, 0.0)) for topic, age in ages.items()})

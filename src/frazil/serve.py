@@ -1,50 +1,76 @@
-"""`frazil serve`: everything on one machine, wired together. `frazil pipeline`: a part of it."""
+"""What runs in one process, wired together: everything (`frazil serve`), or one role of it."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
 from frazil.config.model import Config
+from frazil.errors import ConfigError
+from frazil.hot_part import HotPart
+from frazil.kafka_part import KafkaPart
 from frazil.log_part import LogPart
 from frazil.ops.health import HealthRegistry
-from frazil.ops.http import create_app
+from frazil.ops.http import Endpoint, create_app
 from frazil.ops.metrics import create_registry
 from frazil.ops.server import HttpServer
 from frazil.ops.service import Part, Service
+from frazil.ops.status import status_endpoint
 from frazil.pipeline_part import PipelinePart
+from frazil.query_part import QueryPart
 
 Announce = Callable[[str], None]
-"""Called with the HTTP address once everything works."""
-
-Build = Callable[[Config, CollectorRegistry], Sequence[Part]]
+"""Called with the HTTP address once everything has started."""
 
 
-def build_parts(config: Config, metrics: CollectorRegistry) -> Sequence[Part]:
-    """What runs, in the order in which it starts."""
-    pipeline = (PipelinePart(config, metrics),) if config.pipeline.enabled else ()
-    return (LogPart(config, metrics), *pipeline)
+@dataclass(frozen=True)
+class Assembly:
+    parts: Sequence[Part]
+    """In the order in which they start; they stop in reverse, so doors before the log that they append to."""
+    endpoints: Sequence[Endpoint] = ()
+    behind: Collection[str] = ()
+    """Parts without which the others do their work."""
 
 
-def build_pipeline(config: Config, metrics: CollectorRegistry) -> Sequence[Part]:
-    return (PipelinePart(config, metrics),)
+Role = Callable[[Config, CollectorRegistry], Assembly]
 
 
-async def serve(config: Config, announce: Announce) -> signal.Signals | None:
+def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
+    log = LogPart(config, metrics)
+    pipeline = (PipelinePart(config, metrics, log),) if config.pipeline.enabled else ()
+    hot, query = HotPart(config, log, metrics), QueryPart(config, log, metrics)
+    # The pipeline stops after doors and reads: the end of its batch may take all the time that there is.
+    parts = (log, *pipeline, hot, *_doors(config, metrics, log), query)
+    return Assembly(parts, (*hot.endpoints, *query.endpoints), behind=[part.name for part in pipeline])
+
+
+def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
+    """What takes records in; the pipeline is another process, here or elsewhere."""
+    log = LogPart(config, metrics)
+    hot = HotPart(config, log, metrics)
+    doors = _doors(config, metrics, log)
+    if not doors:
+        raise ConfigError("there is nothing to take records from; set kafka.bootstrap_servers and kafka.topics")
+    return Assembly((log, hot, *doors), hot.endpoints)
+
+
+def _doors(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[Part]:
+    return [KafkaPart(config, metrics, lambda: log.log)] if config.kafka.bootstrap_servers else []
+
+
+def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:
+    return Assembly((PipelinePart(config, metrics),))
+
+
+async def serve(config: Config, role: Role, announce: Announce) -> signal.Signals | None:
     """Run until a signal, which is returned."""
-    return await _run(config, announce, build_parts)
-
-
-async def serve_pipeline(config: Config, announce: Announce) -> signal.Signals | None:
-    return await _run(config, announce, build_pipeline)
-
-
-async def _run(config: Config, announce: Announce, build: Build) -> signal.Signals | None:
     health = HealthRegistry()
     metrics = create_registry()
-    parts = build(config, metrics)
-    server = HttpServer(create_app(health, metrics), config.server.host, config.server.port)
-    service = Service(parts, server, health, config.server.shutdown_timeout_seconds)
+    assembly = role(config, metrics)
+    endpoints = [status_endpoint(config, health, metrics), *assembly.endpoints]
+    server = HttpServer(create_app(health, metrics, endpoints), config.server.host, config.server.port)
+    service = Service(assembly.parts, server, health, config.server.shutdown_timeout_seconds, behind=assembly.behind)
     return await service.run(on_ready=lambda: announce(server.url))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from frazil.config.model import Config
@@ -18,6 +19,36 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
         "  log.sync: 'soon' is not allowed; allowed: always, periodic, none (frazil.yaml, line 3)",
         "  log.sinc: unknown key; did you mean log.sync? (frazil.yaml, line 2)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            "topics: {a: {table: {partition_by: [dai(time)]}}}",
+            "topics.a.table.partition_by: 'dai(time)', at position 1: 'dai' is no function",
+        ),
+        (
+            "topics: {a: {derived: {b: {sql: SELECT 1, sort_by: [x up]}}}}",
+            "topics.a.derived.b.sort_by: 'x up', at position 3: 'up' is not expected",
+        ),
+        (
+            "topics: {a: {table: {properties: {frazil.topic: b}}}}",
+            "topics.a.table.properties.frazil.topic: Frazil keeps",
+        ),
+        (
+            "lake: {properties: {type: rest, uri: 'ftp://me:hunter2@host/'}}",
+            "lake.properties.uri: the address of a catalog of type rest begins with http: or https:, not "
+            "'ftp://me:********@host/'",
+        ),
+        ("lake: {properties: {type: sql, uri: 'mysql://host/db'}}", "begins with sqlite: or postgresql:"),
+    ],
+)
+def test_check_looks_at_tables_before_there_are_any(tmp_path: Path, settings: str, problem: str) -> None:
+    (tmp_path / "frazil.yaml").write_text(settings)
+    told = frazil(tmp_path, "config", "check")
+    assert told.returncode == 1
+    assert problem in told.stderr
 
 
 def test_check_is_content_with_a_right_file(tmp_path: Path) -> None:

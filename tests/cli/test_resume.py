@@ -72,6 +72,13 @@ def expect_free(lines: list[str]) -> None:
     assert lines[-1].startswith("orders can go on: ")
 
 
+def test_settings_by_which_no_table_can_be_made_are_told(tmp_path: Path) -> None:
+    (tmp_path / "frazil.yaml").write_text("data_dir: data\ntopics: {orders: {table: {partition_by: [day(id)]}}}\n")
+    load(tmp_path, 0)
+    (line,) = resume(tmp_path)
+    assert line.startswith("orders cannot go on with frazil.orders: topics.orders.table.partition_by: 'day(id)', ")
+
+
 def test_nothing_to_decide(folder: Path) -> None:
     before = lake(folder).load(BASE).metadata
     expect_free(resume(folder))

@@ -2,19 +2,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, Gauge
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from frazil.ops.health import HealthRegistry
+from frazil.config.model import Config
+from frazil.ops.health import Health, HealthRegistry
 from frazil.ops.http import create_app
 from frazil.ops.metrics import create_registry
 from frazil.ops.server import HttpServer
-from tests.cli.support import frazil, serving
+from frazil.ops.status import status_endpoint
+from tests.cli.support import FRAZIL, environment, frazil, serving
 from tests.ops.support import run
 
 
@@ -30,6 +35,11 @@ def ask(folder: Path, app: ASGIApp, *arguments: str) -> subprocess.CompletedProc
             await server.stop()
 
     return run(scenario())
+
+
+def app_of(health: HealthRegistry, metrics: CollectorRegistry | None = None) -> Starlette:
+    metrics = metrics or create_registry()
+    return create_app(health, metrics, [status_endpoint(Config(), health, metrics)])
 
 
 @pytest.fixture
@@ -48,7 +58,7 @@ def test_a_running_frazil_is_healthy(tmp_path: Path) -> None:
 
 def test_degraded_is_told_but_no_failure(tmp_path: Path, health: HealthRegistry) -> None:
     health.set("log", "degraded", "the store is slow")
-    told = ask(tmp_path, create_app(health, create_registry()))
+    told = ask(tmp_path, app_of(health))
     assert told.returncode == 0
     assert [line.split(maxsplit=2) for line in told.stdout.splitlines()[1:]] == [
         ["component", "status", "reason"],
@@ -59,10 +69,64 @@ def test_degraded_is_told_but_no_failure(tmp_path: Path, health: HealthRegistry)
 
 def test_unhealthy_fails_with_the_reason(tmp_path: Path, health: HealthRegistry) -> None:
     health.set("log", "unhealthy", "the disk is gone [sda]")
-    told = ask(tmp_path, create_app(health, create_registry()), "--output", "json")
+    told = ask(tmp_path, app_of(health), "--output", "json")
     assert told.returncode == 6
     assert json.loads(told.stdout)["components"]["log"]["reason"] == "the disk is gone [sda]"
     assert told.stderr.endswith(" is unhealthy: log (the disk is gone [sda])\n")
+
+
+def numbers() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    partition = ("topic", "partition")
+    for name, value in (("frazil_log_next_offset", 1500), ("frazil_log_tail_records", 500)):
+        Gauge(name, "x", partition, registry=registry).labels("orders", "0").set(value)
+    Gauge("frazil_freshness_seconds", "x", ("topic",), registry=registry).labels("orders").set(3.25)
+    return registry
+
+
+def test_people_see_components_and_topics(tmp_path: Path, health: HealthRegistry) -> None:
+    tables = Health.of({"frazil.orders": "somebody rolled it back", "frazil.other": "dropped"})
+    health.register("iceberg", lambda: tables)
+    told = ask(tmp_path, app_of(health, numbers()))
+    assert told.returncode == 0
+    assert [re.split(r" {2,}", line) for line in told.stdout.splitlines()[1:]] == [
+        ["component", "status", "reason"],
+        ["doors", "healthy"],
+        ["iceberg", "degraded", "frazil.orders: somebody rolled it back"],
+        ["", "frazil.other: dropped"],
+        [""],
+        ["topic", "partitions", "unsealed", "log end", "behind", "problem"],
+        ["orders", "1", "500", "1,500", "3.2 s", "iceberg"],
+    ]
+
+
+def test_it_can_be_watched_until_it_is_interrupted(tmp_path: Path, health: HealthRegistry) -> None:
+    async def scenario() -> None:
+        server = HttpServer(app_of(health, numbers()), "127.0.0.1", 0)
+        await server.start()
+        watching = await asyncio.create_subprocess_exec(
+            *(str(FRAZIL), "status", "--url", server.url, "--watch", "--interval", "0.1", "--output", "json"),
+            env=environment(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert watching.stdout is not None
+        try:
+            for _ in range(3):
+                assert json.loads(await watching.stdout.readline())["topics"][0]["log_end"] == 1500
+            await server.stop()
+            while (look := json.loads(await watching.stdout.readline()))["status"] != "unreachable":
+                assert look["status"] == "healthy"
+            assert "no Frazil answers" in look["reason"]
+            watching.send_signal(signal.SIGINT)
+            _, errors = await watching.communicate()
+            assert (watching.returncode, errors) == (130, b"frazil: interrupted\n")
+        finally:
+            if watching.returncode is None:
+                watching.kill()
+                await watching.wait()
+
+    run(scenario())
 
 
 def test_nobody_there(tmp_path: Path) -> None:

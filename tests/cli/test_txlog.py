@@ -54,7 +54,12 @@ def test_show_while_a_pipeline_runs(tmp_path: Path) -> None:
         last = json.loads(frazil(tmp_path, "txlog", "show", "--last", "2", "--output", "json").stdout)
         assert [each["entry"] for each in last] == ["MaintenanceOp", "FlushStart"]
         told = frazil(tmp_path, "txlog", "show", "--topic", "nobody")
-        assert told.stdout.startswith("There is nothing about topic 'nobody' in ")
+        assert (told.returncode, told.stdout) == (1, "")
+        assert "Topic 'nobody' does not exist" in told.stderr
+        log.maintenance_op("compact", "lake.orders", {"note": "very " * 100})
+        shown = frazil(tmp_path, "txlog", "show", "--last", "1")
+        assert max(map(len, shown.stdout.splitlines())) < 250
+        assert "very very" in shown.stdout
     assert frazil(tmp_path, "txlog", "show", "--last", "-1").returncode == 1
 
 

@@ -40,9 +40,11 @@ def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
     def fit(texts: dict[KeyPath, str], name: str) -> dict[KeyPath, str]:
         for key, compression in texts.items():
             level = (*key[:-1], "compression_level")
-            if key[-1] == "compression" and compression == "gzip":
+            if key[-1] != "compression" or level not in texts:
+                continue
+            if compression == "gzip":
                 texts[level] = str(min(int(texts[level]), 9))
-            elif key[-1] == "compression":
+            else:
                 # The others have no levels.
                 texts[key] = "zstd"
         return {named(key, name): text for key, text in texts.items()}
@@ -57,6 +59,14 @@ def companions(key: KeyPath) -> dict[KeyPath, str]:
         needed[*key[: key.index("derived") + 2], "sql"] = "SELECT * FROM batch"
     if key[-1] == "retention_days":
         needed[*key[:-1], "retention_column"] = "time"
+    if key[-1] == "subject_strategy":
+        needed[*key[:-1], "record"] = "shop.Order"
+    if key[-2:] in (("format", "value"), ("format", "key")):
+        needed["kafka", "registry", "url"] = "http://localhost:8081"
+    if key == ("kafka", "topics"):
+        needed["kafka", "bootstrap_servers"] = "localhost:9092"
+    if key == ("kafka", "bootstrap_servers"):
+        needed["kafka", "topics"] = "orders"
     return needed
 
 

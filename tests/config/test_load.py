@@ -404,6 +404,22 @@ def test_a_variable_finds_the_name_in_the_file_whatever_its_spelling() -> None:
             "topics.a.derived.b.compression_level: gzip has levels from 1 to 9 (frazil.yaml, line 1)",
         ),
         (
+            "iceberg: {compression: lz4}\ntopics: {a: {table: {compression_level: 3}}}",
+            "topics.a.table.compression_level: lz4 has no levels; zstd and gzip have (frazil.yaml, line 2)",
+        ),
+        (
+            "topics: {a: {format: {value: avro}}}",
+            "topics.a.format.value: avro needs kafka.registry.url, the schema registry (frazil.yaml, line 1)",
+        ),
+        (
+            "kafka: {topics: [a, ^b.*]}",
+            "kafka.topics: needs kafka.bootstrap_servers, the brokers that have them (frazil.yaml, line 1)",
+        ),
+        (
+            "kafka:\n  bootstrap_servers: localhost:9092\n",
+            "kafka.bootstrap_servers: needs kafka.topics, the topics to read from them (frazil.yaml, line 2)",
+        ),
+        (
             "topics: {a: {table: {compression_level: 23}}}",
             "topics.a.table.compression_level: '23' is not allowed; allowed: whole number from 1 to 22 "
             "(frazil.yaml, line 1)",

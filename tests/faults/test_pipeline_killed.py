@@ -82,12 +82,12 @@ def test_paused_and_continued(tmp_path: Path, seed: int) -> None:
     with Loader(config, seed, pause=0.1) as loader, Fleet(config, chance) as fleet:
         loader.start()
         sleeper = fleet.start()
-        sleeper.wait_for(lambda: "frazil_pipeline_rows_total{" in sleeper.metrics, "moving")
+        sleeper.wait_for(lambda: "frazil_rows_flushed_total{" in sleeper.metrics, "moving")
         for _ in range(5):
             time.sleep(chance.uniform(0, 2))
             fleet.pause(sleeper)
             other = fleet.start()
-            other.wait_for(lambda other=other: "frazil_pipeline_rows_total{" in other.metrics, "moving")  # type: ignore[misc]
+            other.wait_for(lambda other=other: "frazil_rows_flushed_total{" in other.metrics, "moving")  # type: ignore[misc]
             loader.widen(chance.choice(TOPICS))
             time.sleep(chance.uniform(0, 6))
             if chance.random() < 0.5:

@@ -58,7 +58,7 @@ def test_a_catalog_that_goes_while_all_is_well(
     past = lake_at(None)
     with Loader(past, seed, TOPICS, pause=0.3) as loader, PipelineProcess(lake_at(nessie_proxy.endpoint)) as pipeline:
         loader.start()
-        pipeline.wait_for(lambda: "frazil_pipeline_rows_total{" in pipeline.metrics, "moving", MOVED_SECONDS)
+        pipeline.wait_for(lambda: "frazil_rows_flushed_total{" in pipeline.metrics, "moving", MOVED_SECONDS)
         assert pipeline.health.status == "healthy"
         nessie_proxy.down()
         pipeline.wait_for(lambda: pipeline.component("catalog").status == "degraded", "told")

@@ -99,7 +99,7 @@ def test_neither_outlives_the_other(tmp_path: Path, nessie: NessieServer, nessie
     config = local_config(tmp_path, lake={"properties": nessie.properties(nessie_proxy.endpoint)}, pipeline=QUICK)
     with Serve(tmp_path / "serve", config) as serve:
         serve.wait_for(lambda: serve.health()["status"] == "unhealthy", "told of the catalog")
-        reason = serve.health()["components"]["pipeline"]["reason"]
+        reason = serve.health()["components"]["catalog"]["reason"]
         assert nessie_proxy.endpoint in reason
         first = serve.pipeline
         assert first is not None

@@ -39,6 +39,31 @@ def test_the_report_as_data() -> None:
     assert report.reason == "log is degraded: the store is slow"
 
 
+def test_a_part_may_tell_of_several_components_and_of_many_things_in_one() -> None:
+    registry = HealthRegistry()
+    tables = Health.of({"shop.b": OSError("gone"), "shop.a": "stopped"})
+    registry.register("pipeline", lambda: {"iceberg": tables, "catalog": Health.of({})})
+    assert registry.report().as_data()["components"] == {
+        "iceberg": {
+            "status": "degraded",
+            "reason": "shop.a: stopped; shop.b: gone",
+            "details": {"shop.a": "stopped", "shop.b": "gone"},
+        },
+        "catalog": {"status": "healthy", "reason": ""},
+    }
+
+
+def test_what_stands_behind_the_doors_does_not_close_them() -> None:
+    registry = HealthRegistry()
+    registry.mark_ready()
+    registry.register("pipeline", lambda: Health("unhealthy", "no catalog"), behind=True)
+    registry.set("log", "healthy")
+    assert registry.report().status == "unhealthy"
+    assert registry.not_ready() is None
+    registry.set("log", "unhealthy", "no disk")
+    assert registry.not_ready() == "log is unhealthy: no disk"
+
+
 def test_a_check_that_fails_is_unhealthy() -> None:
     def check() -> Health:
         raise OSError("no such disk")

@@ -15,9 +15,13 @@ class Command:
 
 COMMANDS = (
     Command("serve", "frazil.cli.serve:serve", "Run Frazil on this machine."),
+    Command("ingest", "frazil.cli.ingest:ingest", "Run only the doors that take records in."),
     Command("pipeline", "frazil.cli.pipeline:pipeline", "Run only the pipeline that moves the log into tables."),
     Command("load", "frazil.cli.load:load", "Append files to a topic."),
+    Command("sql", "frazil.cli.sql:sql", "Ask for rows of topics."),
     Command("topics", "frazil.cli.topics:app", "See what topics there are."),
+    Command("kafka", "frazil.cli.kafka:app", "Try what the Kafka door needs, before it runs."),
+    Command("dlq", "frazil.cli.dlq:app", "See records that could not become rows, and try them again."),
     Command("log", "frazil.cli.log:app", "Look into the log, check it, repair it."),
     Command("maintain", "frazil.cli.maintain:app", "Keep tables and log small and quick."),
     Command("txlog", "frazil.cli.txlog:app", "See what the pipeline did."),

@@ -213,7 +213,7 @@ def _print(reports: Sequence[Report]) -> None:
         )
         for report in reports
     ]
-    columns = ("operation", "table", "", "files", "bytes", "rows", "snapshots", "manifests", "time", "note")
+    columns = ("operation", "table", "outcome", "files", "bytes", "rows", "snapshots", "manifests", "time", "note")
     used = [number for number in range(len(columns)) if number < 3 or any(row[number] for row in rows)]
     print_table([columns[each] for each in used], [[row[each] for each in used] for row in rows])
     for report in reports:

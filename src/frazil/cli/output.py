@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Format = Literal["human", "json"]
 
@@ -20,16 +23,22 @@ def print_json(value: object) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table as wide as the terminal; in a pipe, as wide as its content, so that nothing is cut off."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    print_renderable(table)
+
+
+def print_renderable(shown: RenderableType) -> None:
+    """What rich can draw, as wide as the terminal; in a pipe, as wide as it is."""
+    from rich.console import Console
+
     terminal = sys.stdout.isatty()
     console = Console(file=sys.stdout, width=None if terminal else 10_000, highlight=False)
     with console.capture() as captured:
-        console.print(table)
+        console.print(shown)
     for line in captured.get().splitlines():
         print(line if terminal else line.rstrip())

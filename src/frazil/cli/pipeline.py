@@ -14,12 +14,16 @@ def pipeline(*, context: GivenContext) -> None:
 
     `frazil serve` does this too; run it alone where the pipeline has a machine of its own.
     """
-    from frazil.serve import serve_pipeline
+    from frazil.serve import pipeline_alone, serve
 
     config = context.load().config
     setup_logging(config.logging)
     ended_by = asyncio.run(
-        serve_pipeline(config, announce=lambda url: print(f"Pipeline runs; health at {url}/health."))
+        serve(
+            config,
+            pipeline_alone,
+            announce=lambda url: print(f"Pipeline is starting; health at {url}/health.", flush=True),
+        )
     )
     if ended_by is not None:
         raise Interrupted(f"stopped by {ended_by.name}")

@@ -14,12 +14,13 @@ from frazil.cli.context import GivenContext
 from frazil.config.model import Config
 from frazil.errors import Interrupted
 from frazil.ops.logging import setup_logging
+from frazil.serve import everything
 from frazil.serve import serve as run
 
 _NEXT_STEPS = (
     ("load", "echo '{\"id\": 1}' | frazil load hello -", "append a record to a topic; files work too"),
     ("topics", "frazil topics describe hello", "see it in the log and, seconds later, in its table"),
-    ("txlog", "frazil txlog show", "see what the pipeline did"),
+    ("status", "frazil status --watch", "see how it goes"),
 )
 
 
@@ -27,7 +28,7 @@ def serve(*, context: GivenContext) -> None:
     """Run Frazil on this machine until SIGTERM or Ctrl-C."""
     config = context.load().config
     setup_logging(config.logging)
-    ended_by = asyncio.run(run(config, announce=lambda url: print(banner(config, url), flush=True)))
+    ended_by = asyncio.run(run(config, everything, announce=lambda url: print(banner(config, url), flush=True)))
     if ended_by is not None:
         raise Interrupted(f"stopped by {ended_by.name}")
 
@@ -48,10 +49,15 @@ def banner(config: Config, url: str) -> str:
     width = max(len(line) for line, _ in steps)
     return "\n".join(
         [
-            f"Frazil {__version__} is ready.",
+            f"Frazil {__version__} is ready to take records.",
             f"  operations  {url}",
             f"  data        {config.data_dir.resolve()}",
             *([f"  store       {config.store.url}"] if config.store.url else []),
+            *(
+                [f"  tables      Spark is starting; `{program()} status` tells when they are filled"]
+                if config.pipeline.enabled
+                else []
+            ),
             "Try next:",
             *(f"  {line:<{width}}  {why}" for line, why in steps),
             "Ctrl-C stops it.",

@@ -3,38 +3,50 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.request
 from http.client import HTTPException
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
+from frazil.cli.address import address_of
 from frazil.cli.context import GivenContext
-from frazil.cli.output import Format, print_json, print_table
+from frazil.cli.output import Format, print_json
 from frazil.config.model import ServerConfig
 from frazil.errors import ConfigError, HealthCheckFailed
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _TIMEOUT_SECONDS = 5.0
+
+Status = dict[str, Any]
 
 
 def status(
     *,
     url: Annotated[str | None, Parameter(help="Its address; by default that of the `server` settings.")] = None,
-    output: Annotated[Format, Parameter(help="How to print it.")] = "human",
+    watch: Annotated[bool, Parameter(negative=(), help="Show it again and again, until Ctrl-C.")] = False,
+    interval: Annotated[float, Parameter(help="Seconds between two looks.", validator=Number(gt=0))] = 2.0,
+    output: Annotated[Format, Parameter(help="How to print it; JSON is one line a look with --watch.")] = "human",
     context: GivenContext,
 ) -> None:
     """Ask a running Frazil how it is; fails when it is unhealthy or does not answer."""
-    address = _address(url or _default_url(context.load().config.server))
+    address = address_of(url or _default_url(context.load().config.server))
+    if watch:
+        _watch(address, interval, output)
+        return
     report = _ask(address)
     if output == "json":
         print_json(report)
     else:
-        print(f"{address} is {report['status']} (Frazil {report['version']}, up {report['uptime_seconds']:.0f} s)")
-        if report["components"]:
-            rows = [(name, each["status"], each["reason"]) for name, each in report["components"].items()]
-            print_table(("component", "status", "reason"), rows)
+        from frazil.cli.output import print_renderable
+        from frazil.cli.status_view import render
+
+        print_renderable(render(address, report))
     if report["status"] == "unhealthy":
         bad = [
             f"{name} ({each['reason']})"
@@ -44,6 +56,27 @@ def status(
         raise HealthCheckFailed(f"{address} is unhealthy: {', '.join(bad)}")
 
 
+def _watch(address: str, interval: float, output: Format) -> None:
+    """The first look must succeed; later ones may find nobody for a while."""
+    if output == "json":
+        for report in _looks(address, interval):
+            print(json.dumps(report, ensure_ascii=False), flush=True)
+    else:
+        from frazil.cli.status_view import show_live
+
+        show_live(address, _looks(address, interval))
+
+
+def _looks(address: str, interval: float) -> Iterator[Status]:
+    yield _ask(address)
+    while True:
+        time.sleep(interval)
+        try:
+            yield _ask(address)
+        except HealthCheckFailed as error:
+            yield {"status": "unreachable", "reason": str(error)}
+
+
 def _default_url(server: ServerConfig) -> str:
     if server.port == 0:
         raise ConfigError("server.port is 0, so the port is only known to the running Frazil; give its --url")
@@ -51,24 +84,12 @@ def _default_url(server: ServerConfig) -> str:
     return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
 
 
-def _address(url: str) -> str:
-    url = (url if "://" in url else f"http://{url}").rstrip("/").removesuffix("/health")
-    try:
-        parts = urlsplit(url)
-        wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
-    except ValueError:
-        wrong = True
-    if wrong:
-        raise ConfigError(f"{url!r} is not an address; --url looks like http://127.0.0.1:8080")
-    return url
-
-
-def _ask(address: str) -> dict[str, Any]:
+def _ask(address: str) -> Status:
     # A health check is about one process: a proxy between would answer for it.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         try:
-            with opener.open(f"{address}/health", timeout=_TIMEOUT_SECONDS) as answer:
+            with opener.open(f"{address}/status", timeout=_TIMEOUT_SECONDS) as answer:
                 body = answer.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -78,7 +99,7 @@ def _ask(address: str) -> dict[str, Any]:
         raise HealthCheckFailed(f"no Frazil answers at {address}: {reason}; is `frazil serve` running?") from error
     try:
         report = json.loads(body)
-        _ = [report[key] for key in ("status", "version", "uptime_seconds", "components")]
+        _ = [report[key] for key in ("status", "version", "uptime_seconds", "components", "topics")]
     except (ValueError, TypeError, KeyError) as error:
         raise HealthCheckFailed(f"what answers at {address} is not Frazil") from error
     return dict(report)

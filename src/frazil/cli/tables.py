@@ -74,5 +74,6 @@ def print_tables(tables: list[dict[str, Any]]) -> None:
         told = [f"{count(table['rows'], 'row')} in {count(table['files'], 'file')}", f"{table['bytes']:,} bytes"]
         if "behind" in table:
             told.append(f"{count(table['behind'], 'sealed record')} behind the log")
-        places = ", ".join(f"{partition} at {offset}" for partition, offset in table["committed_offsets"].items())
-        print(f"{title}{', '.join(told)}\n  partitions: {places or 'none yet'}\n  {table['location']}")
+        offsets = table["committed_offsets"].items()
+        places = ", ".join(f"offset {offset} of partition {partition}" for partition, offset in offsets)
+        print(f"{title}{', '.join(told)}\n  goes on at {places or 'the first record'}\n  {table['location']}")

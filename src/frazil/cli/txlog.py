@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from frazil.cli.context import GivenContext
+from frazil.cli.naming import existing_topic, reading
 from frazil.cli.output import Format, print_json, print_table
 
+if TYPE_CHECKING:
+    from frazil.pipeline.txlog.entries import Entry
+    from frazil.pipeline.txlog.show import Row
+
 app = App(name="txlog")
+
+_LONGEST = 120
+"""Of what happened, in letters; JSON has all of it."""
 
 
 @app.command
@@ -26,20 +34,29 @@ def show(
     """Tell what the pipeline did, oldest first. Works while it runs."""
     from frazil.log.world import iso
     from frazil.pipeline.txlog.file import root
-    from frazil.pipeline.txlog.show import history, in_words, to_data
+    from frazil.pipeline.txlog.show import history, to_data
 
-    data_dir = context.load().config.data_dir
+    config = context.load().config
+    data_dir = config.data_dir
     found = history(data_dir, topic, last or None)
     if output == "json":
         print_json([to_data(told) for told in found.entries])
     elif found.entries:
-        rows = [
-            (iso(told.entry.time_ms), told.slot, told.entry.number, *in_words(told.entry)) for told in found.entries
-        ]
+        rows = [(iso(told.entry.time_ms), told.slot, told.entry.number, *_row(told.entry)) for told in found.entries]
         columns = ("time", "slot", "number", "what happened", "topic", "table", "offsets", "files", "snapshot")
         print_table(columns, rows)
     elif found.damage is None:
+        if topic is not None:
+            with reading(config) as log:
+                existing_topic(log, topic)
         of_topic = f" about topic {topic!r}" if topic else ""
         print(f"There is nothing{of_topic} in {root(data_dir.absolute())} yet.")
     if found.damage:
         raise found.damage
+
+
+def _row(entry: Entry) -> Row:
+    from frazil.pipeline.txlog.show import in_words
+
+    row = in_words(entry)
+    return row if len(row.what) <= _LONGEST else row._replace(what=f"{row.what[: _LONGEST - 1]}…")

@@ -162,11 +162,13 @@ class TableLayoutConfig(Section):
         description="Sort order within files: a field as in `partition_by`, then perhaps `asc` or `desc`, and `nulls "
         "first` or `nulls last`.",
     )
-    compression: Compression = Field("zstd", description="Compression of the Parquet files.")
+    compression: Compression | None = Field(None, description="As `iceberg.compression`, for this table.")
     compression_level: Annotated[int, Field(ge=1, le=22)] | None = Field(
         None, description="Level of `zstd` (1 to 22, by default 3) or `gzip` (1 to 9)."
     )
-    target_file_size_mb: Positive = Field(256, description="Size at which a data file is closed, in MiB.")
+    target_file_size_mb: Positive | None = Field(
+        None, description="As `iceberg.target_file_size_mb`, for this table."
+    )
     properties: dict[str, FreeText] = Field(
         default_factory=dict,
         json_schema_extra=names("property", spelling="iceberg"),
@@ -185,17 +187,6 @@ class TableLayoutConfig(Section):
     def _retention_has_its_column(self) -> Self:
         if self.retention_days is not None and self.retention_column is None:
             raise problem("needs retention_column, the column that tells how old a row is", "retention_days")
-        return self
-
-    @model_validator(mode="after")
-    def _level_fits_compression(self) -> Self:
-        highest = {"zstd": 22, "gzip": 9}.get(self.compression)
-        if self.compression_level is None:
-            return self
-        if highest is None:
-            raise problem(f"{self.compression} has no levels; zstd and gzip have", "compression_level")
-        if self.compression_level > highest:
-            raise problem(f"{self.compression} has levels from 1 to {highest}", "compression_level")
         return self
 
 
@@ -350,6 +341,8 @@ class MaintenanceConfig(Section):
 
 
 Format = Literal["raw", "string", "json", "avro", "protobuf", "json_schema"]
+REGISTERED: frozenset[Format] = frozenset({"avro", "protobuf", "json_schema"})
+"""Formats whose schemas are in a registry."""
 SubjectStrategy = Literal["topic_name", "record_name", "topic_record_name"]
 
 
@@ -536,17 +529,52 @@ class Config(Section):
     def topic(self, name: str) -> TopicConfig:
         return self.topics.get(name, TopicConfig())
 
+    def base_table(self, topic: str) -> str:
+        """The name of its base table, with the namespace. Dots in a topic would be namespaces in a table's name."""
+        name = self.topic(topic).table.name or topic.replace(".", "_")
+        return name if "." in name else f"{self.lake.namespace}.{name}"
+
     def format_of(self, topic: str) -> FormatConfig:
         """How records of a topic that comes from Kafka are decoded."""
         return self.topic(topic).format or self.kafka.format
+
+    @model_validator(mode="after")
+    def _kafka_is_whole(self) -> Self:
+        if self.kafka.topics and not self.kafka.bootstrap_servers:
+            raise problem("needs kafka.bootstrap_servers, the brokers that have them", "kafka", "topics")
+        if self.kafka.bootstrap_servers and not self.kafka.topics:
+            raise problem("needs kafka.topics, the topics to read from them", "kafka", "bootstrap_servers")
+        return self
+
+    @model_validator(mode="after")
+    def _formats_have_their_registry(self) -> Self:
+        formats: dict[tuple[str, ...], FormatConfig] = {("kafka", "format"): self.kafka.format}
+        for topic, settings in self.topics.items():
+            if settings.format is not None:
+                formats["topics", topic, "format"] = settings.format
+        for key, chosen in formats.items():
+            for part, kind in (("value", chosen.value), ("key", chosen.key)):
+                if kind in REGISTERED and self.kafka.registry.url is None:
+                    raise problem(f"{kind} needs kafka.registry.url, the schema registry", *key, part)
+        return self
+
+    @model_validator(mode="after")
+    def _levels_fit_compressions(self) -> Self:
+        for topic, settings in self.topics.items():
+            layouts: dict[tuple[str, ...], TableLayoutConfig] = {("table",): settings.table}
+            layouts |= {("derived", name): derived for name, derived in settings.derived.items()}
+            for key, layout in layouts.items():
+                wrong = _wrong_level(layout.compression or self.iceberg.compression, layout.compression_level)
+                if wrong:
+                    raise problem(wrong, "topics", topic, *key, "compression_level")
+        return self
 
     @model_validator(mode="after")
     def _one_feeder_per_table(self) -> Self:
         """Two that commit to one table would stop each other at every batch."""
         seen: dict[str, str] = {}
         for topic, settings in self.topics.items():
-            name = settings.table.name or topic.replace(".", "_")
-            base = name if "." in name else f"{self.lake.namespace}.{name}"
+            base = self.base_table(topic)
             fed: dict[tuple[str, ...], str] = {("topics", topic, "table"): base}
             for each in settings.derived:
                 fed["topics", topic, "derived", each] = f"{base.rpartition('.')[0]}.{each}"
@@ -555,3 +583,14 @@ class Config(Section):
                     raise problem(f"is the table {table}, but so is {seen[table]}; give one another name", *key)
                 seen[table] = ".".join(key)
         return self
+
+
+_LEVELS: dict[Compression, int] = {"zstd": 22, "gzip": 9}
+
+
+def _wrong_level(compression: Compression, level: int | None) -> str | None:
+    if level is None or level <= _LEVELS.get(compression, 0):
+        return None
+    if compression not in _LEVELS:
+        return f"{compression} has no levels; zstd and gzip have"
+    return f"{compression} has levels from 1 to {_LEVELS[compression]}"

@@ -30,17 +30,19 @@ In place of `<topic>` and other names in angle brackets stands a name of your ch
 matched without regard to case, with `_` for every character that is no letter or digit; any other is taken in lower
 case. Names that belong to others get their dots and dashes back:
 
-- below `pipeline.spark`, an underscore is a dot: `FRAZIL__PIPELINE__SPARK__SPARK_MASTER` is `spark.master`;
+- below `pipeline.spark` and `kafka.settings`, an underscore is a dot: `FRAZIL__PIPELINE__SPARK__SPARK_MASTER` is
+  `spark.master`, `FRAZIL__KAFKA__SETTINGS__SASL_USERNAME` is `sasl.username`;
 - below `lake.properties` and the `properties` of tables, one underscore is a dash and two are a dot, as PyIceberg has
   it: `FRAZIL__LAKE__PROPERTIES__S3__ACCESS_KEY_ID` is `s3.access-key-id`;
-- below both, a name that begins with a small letter keeps its case (`spark_driver_maxResultSize`), and one that has
-  dots keeps its underscores.
+- below all of these, a name that begins with a small letter keeps its case (`spark_driver_maxResultSize`), and one
+  that has dots keeps its underscores.
 
 In the file, such a name is one key (`spark.master: local[*]`), and its value may look like a number or a boolean.
 
 A secret can be kept in a file of its own: add `_file` to its key (`_FILE` to its variable) and give the path.
-`frazil config show` and messages hide secrets; below `store.options`, `lake.properties` and `pipeline.spark` that is
-whatever is called a key, a token, a password or the like, and everywhere the password in an address.
+`frazil config show` and messages hide secrets; below `store.options`, `lake.properties`, `pipeline.spark` and
+`kafka.settings` that is whatever is called a key, a token, a password or the like, and everywhere the password in an
+address.
 
 An unknown key, an unknown `FRAZIL__…` variable or a wrong value is an error: nothing is ignored.
 """

@@ -51,10 +51,11 @@ def asking_spark(action: str, identifier: Identifier) -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        said = f"{action} {dotted(identifier)}: {first_line(error)}."
         if any(name.endswith(_CONFLICTS) for name in _class_names(error)):
-            raise CasConflict(said) from error
-        raise SparkFailed(said) from error
+            raise CasConflict(
+                f"{action} {dotted(identifier)}: somebody else changed the table meanwhile, so it is left as it is."
+            ) from error
+        raise SparkFailed(f"{action} {dotted(identifier)}: {first_line(error)}.") from error
 
 
 def settle(before: Table, after: Table, written: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -20,16 +20,33 @@ _SEVERITY: dict[Status, int] = {"healthy": 0, "degraded": 1, "unhealthy": 2}
 class Health:
     status: Status = "healthy"
     reason: str = ""
+    details: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with which table, topic or partition, where a component has many."""
+
+    @classmethod
+    def of(cls, problems: Mapping[str, object], status: Status = "degraded") -> Health:
+        """That of a component of many, by what is wrong with some of them; healthy if nothing is."""
+        if not problems:
+            return HEALTHY
+        details = {name: str(problem) for name, problem in sorted(problems.items())}
+        return cls(status, "; ".join(f"{name}: {problem}" for name, problem in details.items()), details)
+
+    def as_data(self) -> dict[str, Any]:
+        plain = {"status": self.status, "reason": self.reason}
+        return {**plain, "details": dict(self.details)} if self.details else plain
 
 
 HEALTHY = Health()
 
-Check = Callable[[], Health]
+Components = Mapping[str, Health]
+
+Check = Callable[[], Health | Components]
+"""Of one component, or of several by their names."""
 
 
 @dataclass(frozen=True)
 class HealthReport:
-    components: Mapping[str, Health]
+    components: Components
     uptime_seconds: float
 
     @property
@@ -49,9 +66,7 @@ class HealthReport:
     def as_data(self) -> dict[str, Any]:
         return {
             "status": self.status,
-            "components": {
-                name: {"status": health.status, "reason": health.reason} for name, health in self.components.items()
-            },
+            "components": {name: health.as_data() for name, health in self.components.items()},
             "version": __version__,
             "uptime_seconds": round(self.uptime_seconds, 3),
         }
@@ -74,11 +89,15 @@ class HealthRegistry:
         self._started = clock()
         self._lock = threading.Lock()
         self._checks: dict[str, Check] = {}
+        self._behind: set[str] = set()
         self._phase = _Phase.STARTING
 
-    def register(self, name: str, check: Check) -> None:
+    def register(self, name: str, check: Check, *, behind: bool = False) -> None:
+        """What is `behind` the others can fail without keeping them from their work: the process is still ready."""
         with self._lock:
             self._checks[name] = check
+            if behind:
+                self._behind.add(name)
 
     def set(self, name: str, status: Status, reason: str = "") -> None:
         health = Health(status, reason)
@@ -88,10 +107,15 @@ class HealthRegistry:
         with self._lock:
             self._checks.pop(name, None)
 
-    def report(self) -> HealthReport:
+    def report(self, *, behind: bool = True) -> HealthReport:
+        """Of all components, or without those that are behind the others."""
         with self._lock:
-            checks = dict(self._checks)
-        return HealthReport({name: _run(check) for name, check in checks.items()}, self._clock() - self._started)
+            checks = {name: check for name, check in self._checks.items() if behind or name not in self._behind}
+        components: dict[str, Health] = {}
+        for name, check in checks.items():
+            found = _run(check)
+            components.update({name: found} if isinstance(found, Health) else found)
+        return HealthReport(components, self._clock() - self._started)
 
     def mark_ready(self) -> None:
         self._phase = _Phase.RUNNING
@@ -103,11 +127,11 @@ class HealthRegistry:
         """Why no work should be sent here, or None."""
         if self._phase is not _Phase.RUNNING:
             return str(self._phase)
-        report = self.report()
+        report = self.report(behind=False)
         return report.reason if report.status == "unhealthy" else None
 
 
-def _run(check: Check) -> Health:
+def _run(check: Check) -> Health | Components:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - a check that fails is what this is here to report

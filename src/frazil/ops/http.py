@@ -58,12 +58,13 @@ def _operations(health: HealthRegistry, metrics: CollectorRegistry) -> list[Endp
     return [
         Endpoint("/health", report, "health by component, as JSON"),
         Endpoint("/healthz", alive, "200, or 503 with the reason when unhealthy"),
-        Endpoint("/readyz", ready, "200, or 503 with the reason while starting, draining or unhealthy"),
+        Endpoint("/readyz", ready, "200 when records are taken and reads answered, else 503 with the reason"),
         Endpoint("/metrics", measurements, "metrics for Prometheus"),
     ]
 
 
 def _index(endpoints: Sequence[Endpoint]) -> str:
-    width = max(len(each.path) for each in endpoints)
-    lines = [f"  {each.path:<{width}}  {each.summary}" for each in endpoints]
+    asked = [each.path if each.methods == ("GET",) else f"{'/'.join(each.methods)} {each.path}" for each in endpoints]
+    width = max(map(len, asked))
+    lines = [f"  {how:<{width}}  {each.summary}" for how, each in zip(asked, endpoints, strict=True)]
     return "\n".join([f"Frazil {__version__}", "", *lines, ""])

@@ -5,16 +5,28 @@ A part defines its metrics in a class of its own that takes the registry:
     class LogMetrics:
         def __init__(self, registry: CollectorRegistry) -> None:
             self.appends = Counter("frazil_log_appends", "Appends acknowledged.", ["topic"], registry=registry)
+
+What several parts or processes count under one name, as `ErrorCounter` does, is added up when it is shown.
 """
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, GCCollector, Info, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, GCCollector, Info, PlatformCollector, ProcessCollector
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from frazil import __version__
+from frazil.errors import FrazilError
+
+_KINDS = ("kafka", "registry", "buffer", "txlog", "storage", "iceberg", "spark", "other")
+"""Shown from the start, so that the first failure of a kind is an increase."""
+
+_COUNTED = ("counter", "histogram", "summary")
 
 
 def create_registry() -> CollectorRegistry:
@@ -28,7 +40,57 @@ def create_registry() -> CollectorRegistry:
     return registry
 
 
-def render(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
+class ErrorCounter(Collector):
+    """`frazil_errors_total`: what failed, by kind, also what a further try got over.
+
+    A registry may have several: each part has its own.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._counter = Counter("frazil_errors", "Failures by kind, each try counted.", ("type",), registry=None)
+        for kind in _KINDS:
+            self._counter.labels(kind)
+        registry.register(self)
+
+    def count(self, error: BaseException) -> None:
+        self._counter.labels(error.kind if isinstance(error, FrazilError) else "other").inc()
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._counter.collect()
+
+
+def render(registry: Collector, accept: str = "") -> tuple[bytes, str]:
     """All metrics and their content type: OpenMetrics when `accept` asks for it, else the Prometheus text format."""
     encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
+    return encode(_Merged(registry)), content_type
+
+
+def merged(families: Iterable[Metric]) -> list[Metric]:
+    """Each family once: what has the same name and labels is added up.
+
+    When a series began is left out: a program that counts on would have to know of the other's restarts.
+    """
+    found: dict[str, Metric] = {}
+    values: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Sample]] = {}
+    for family in families:
+        if family.name not in found:
+            found[family.name] = Metric(family.name, family.documentation, family.type, family.unit)
+            values[family.name] = {}
+        samples = values[family.name]
+        for sample in family.samples:
+            if family.type in _COUNTED and sample.name == f"{family.name}_created":
+                continue
+            key = (sample.name, frozenset(sample.labels.items()))
+            before = samples.get(key)
+            samples[key] = sample if before is None else sample._replace(value=before.value + sample.value)
+    for name, family in found.items():
+        family.samples = list(values[name].values())
+    return list(found.values())
+
+
+class _Merged(Collector):
+    def __init__(self, registry: Collector) -> None:
+        self._registry = registry
+
+    def collect(self) -> list[Metric]:
+        return merged(self._registry.collect())

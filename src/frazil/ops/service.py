@@ -9,11 +9,11 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from frazil.errors import FrazilError, Interrupted, ShutdownError
-from frazil.ops.health import Health, HealthRegistry
+from frazil.ops.health import Components, Health, HealthRegistry
 from frazil.ops.server import HttpServer
 
 logger = logging.getLogger(__name__)
@@ -36,16 +36,23 @@ class Part(Protocol):
     async def stop(self) -> None:
         """Finish what was promised, then let go of everything. Called only after a start that succeeded."""
 
-    def health(self) -> Health: ...
+    def health(self) -> Health | Components: ...
 
 
 class Service:
     """Parts, and an HTTP server that tells of them from before the first starts until after the last has stopped."""
 
     def __init__(
-        self, parts: Sequence[Part], server: HttpServer, health: HealthRegistry, shutdown_timeout_seconds: float
+        self,
+        parts: Sequence[Part],
+        server: HttpServer,
+        health: HealthRegistry,
+        shutdown_timeout_seconds: float,
+        behind: Collection[str] = (),
     ) -> None:
+        """`behind` names the parts without which the others do their work: readiness does not depend on them."""
         self._parts = parts
+        self._behind = behind
         self._server = server
         self._health = health
         self._shutdown_timeout = shutdown_timeout_seconds
@@ -96,7 +103,7 @@ class Service:
             self._health.set(part.name, "degraded", "starting")
             await part.start()
             self._started.append(part)
-            self._health.register(part.name, part.health)
+            self._health.register(part.name, part.health, behind=part.name in self._behind)
             logger.info("started", extra={"part": part.name})
         self._health.mark_ready()
         on_ready()

@@ -1,0 +1,26 @@
+"""`frazil ingest`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from frazil.cli.context import GivenContext
+from frazil.errors import Interrupted
+from frazil.ops.logging import setup_logging
+
+
+def ingest(*, context: GivenContext) -> None:
+    """Take records in and answer hot lookups, until SIGTERM or Ctrl-C.
+
+    `frazil serve` does this too; run it alone where records come in and the pipeline has a machine of its own.
+    """
+    from frazil.serve import ingest as doors
+    from frazil.serve import serve
+
+    config = context.load().config
+    setup_logging(config.logging)
+    ended_by = asyncio.run(
+        serve(config, doors, announce=lambda url: print(f"Doors are open; health at {url}/health.", flush=True))
+    )
+    if ended_by is not None:
+        raise Interrupted(f"stopped by {ended_by.name}")

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import pytest
+
+from frazil.config.model import Config, TopicConfig
+from frazil.errors import InvalidTenant
+from frazil.ops.tenants import Tenant, tenant_name, tenant_of
+
+
+@pytest.mark.parametrize("name", ["a", "Team-1_x.*'()!", "x" * 150, "..."])
+def test_names_that_a_tenant_can_have(name: str) -> None:
+    assert tenant_name({"x-scope-orgid": name}) == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a|b", "a/b", "é", "x" * 151, ".", "..", "a\n"])
+def test_and_those_it_cannot(name: str) -> None:
+    with pytest.raises(InvalidTenant, match="cannot be a tenant"):
+        tenant_name({"x-scope-orgid": name})
+
+
+def test_only_topics_that_say_whose_rows_are_whose_are_filtered() -> None:
+    config = Config(topics={"shared": TopicConfig(tenant_column="org")})
+    assert tenant_of(config, "shared", {}) == Tenant("org", "default")
+    assert tenant_of(config, "shared", {"x-scope-orgid": "red"}) == Tenant("org", "red")
+    assert tenant_of(config, "other", {"x-scope-orgid": "red"}) is None
+    with pytest.raises(InvalidTenant):
+        tenant_of(config, "other", {"x-scope-orgid": "not one"})
