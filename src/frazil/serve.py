@@ -20,6 +20,7 @@ from frazil.ops.server import HttpServer
 from frazil.ops.service import Part, Service
 from frazil.ops.status import status_endpoint
 from frazil.pipeline_part import PipelinePart
+from frazil.query.lookup import ColdLookup
 from frazil.query_part import QueryPart
 
 Announce = Callable[[str], None]
@@ -41,7 +42,7 @@ Role = Callable[[Config, CollectorRegistry], Assembly]
 def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
     log = LogPart(config, metrics)
     pipeline = (PipelinePart(config, metrics, log),) if config.pipeline.enabled else ()
-    hot, query = HotPart(config, log, metrics), QueryPart(config, log, metrics)
+    hot, query = HotPart(config, log, metrics, ColdLookup(config)), QueryPart(config, log, metrics)
     # The pipeline stops after doors and reads: the end of its batch may take all the time that there is.
     parts = (log, *pipeline, hot, *_doors(config, metrics, log), query)
     return Assembly(parts, (*hot.endpoints, *query.endpoints), behind=[part.name for part in pipeline])
@@ -50,7 +51,7 @@ def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
 def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
     """What takes records in; the pipeline is another process, here or elsewhere."""
     log = LogPart(config, metrics)
-    hot = HotPart(config, log, metrics)
+    hot = HotPart(config, log, metrics, ColdLookup(config))
     doors = _doors(config, metrics, log)
     if not doors:
         raise ConfigError("there is nothing to take records from; set kafka.bootstrap_servers and kafka.topics")

@@ -65,7 +65,7 @@ def _compare(rows: pa.Table, value: str, truth: Mapping[Place, Record]) -> None:
     places = list(map(Place, rows[PARTITION].to_pylist(), rows[OFFSET].to_pylist()))
     twice = len(places) - len(set(places))
     lost, strange = truth.keys() - set(places), set(places) - truth.keys()
-    assert not any((twice, lost, strange)), f"{twice} twice, lost {_few(lost)}, should not be there {_few(strange)}"
+    assert not any((twice, lost, strange)), f"{twice} twice, lost {few(lost)}, should not be there {few(strange)}"
     times = rows[TIMESTAMP].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
     columns = (rows[value].to_pylist(), rows[KEY].to_pylist(), map(_headers, rows[HEADERS].to_pylist()), times)
     for place, of_value, key, headers, time in zip(places, *columns, strict=True):
@@ -76,6 +76,6 @@ def _headers(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | No
     return [(header["key"], header["value"]) for header in headers or ()]
 
 
-def _few(places: Iterable[Place]) -> str:
+def few(places: Iterable[Place]) -> str:
     found = sorted(places)
     return f"{len(found)} ({', '.join(f'{each.partition}/{each.offset}' for each in found[:5])})" if found else "none"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.arrivals import check_log, check_table, log_places, moved, wait_until_arrived
+from tests.faults.arrivals import check_log, check_table, few, log_places, moved, wait_until_arrived
 from tests.faults.members import PARTITIONS, SESSION_SECONDS, Group, Settings, door_settings, s3_settings
 from tests.faults.pipelines import BUSY, MOVED_SECONDS, QUICK
 from tests.faults.producing import Producing
@@ -73,7 +73,7 @@ class Chaos:
 
 @pytest.mark.timeout(180)
 def test_a_few_deaths(own_kafka: Broker, s3_server: S3Server, s3_prefix: str, tmp_path: Path, seed: int) -> None:
-    """The table is filled in between, in this process."""
+    """The table is filled in this process."""
     chance = random.Random(seed)
     deeds = ["kill", "kill", "kill", "leave", "restart_broker"]
     chance.shuffle(deeds)
@@ -86,10 +86,9 @@ def test_a_few_deaths(own_kafka: Broker, s3_server: S3Server, s3_prefix: str, tm
         for deed in deeds:
             chaos.do(deed)
         check_committed_is_stored(config, topic, group, producing)
+        truth = producing.stop()
+        wait_until_arrived(group, truth)
         with tools_of(config, seed) as tools:
-            move_all(tools, topic)
-            truth = producing.stop()
-            wait_until_arrived(group, truth)
             move_all(tools, topic)
         check_log(config, topic, truth)
         check_table(config, topic, truth)
@@ -99,8 +98,8 @@ def check_committed_is_stored(config: Config, topic: str, group: Group, producin
     """What the group has committed it does not need again: it is in the log."""
     kept = set(producing.kept.copy())
     ends = group.offsets()
-    stored = set(log_places(config, topic))
-    assert {place for place in kept if place.offset < ends.get(place.partition, 0)} <= stored
+    lost = {place for place in kept if place.offset < ends.get(place.partition, 0)} - set(log_places(config, topic))
+    assert not lost, f"the group is at {ends}, but these are not stored: {few(lost)}"
 
 
 @pytest.mark.soak

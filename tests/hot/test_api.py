@@ -136,23 +136,25 @@ def test_a_row_as_json_and_as_arrow(tmp_path: Path) -> None:
 
 def test_ranges_are_whole_or_say_what_is_missing(tmp_path: Path) -> None:
     async def use(served: Served) -> None:
-        writer = await served.append(records([0, 2, 4]))
-        await asyncio.to_thread(writer.seal)
-        kept = served.hot.hot.buffer.topic(TOPIC)[0]
-        await served.append(records([10, 11, 12]))
-        while kept.held.sealed < 3:
-            await asyncio.sleep(0.002)
+        await served.append(records([0, 2, 4]))
+        writer = await served.append(records([10, 11, 12]))
         first = await served.get(f"/hot/{TOPIC}/0?from=1&to=12&limit=2")
         assert [row["_kafka_offset"] for row in first.json()] == [2, 4]
         assert first.headers["x-frazil-next-offset"] == "10"
         rest = await served.get(f"/hot/{TOPIC}/0?from=10&to=12&limit=2")
         assert [row["_kafka_offset"] for row in rest.json()] == [10, 11]
         assert "x-frazil-next-offset" not in rest.headers
+        await asyncio.to_thread(writer.seal_all)
+        kept = served.hot.hot.buffer.topic(TOPIC)[0]
+        while kept.held.sealed < 6:
+            await asyncio.sleep(0.002)
         served.hot.hot.buffer.expire(2**62)
+        assert await served.rows(f"/hot/{TOPIC}/0?from=13") == [], "nothing is missing: it has not come yet"
+        await served.append(records([20]))
         missing = await served.get(f"/hot/{TOPIC}/0?from=4")
         assert missing.status_code == 404
-        assert (missing.json()["first_offset"], missing.json()["cold"]) == (10, True)
-        assert len(await served.rows(f"/hot/{TOPIC}/0")) == 3
+        assert (missing.json()["first_offset"], missing.json()["cold"]) == (20, True)
+        assert len(await served.rows(f"/hot/{TOPIC}/0")) == 1
         gone = await served.get(f"/hot/{TOPIC}/0/2")
         assert (gone.status_code, gone.json()["cold"]) == (404, True)
         assert (await served.get(f"/hot/{TOPIC}/key/k2")).json()["cold"] is True

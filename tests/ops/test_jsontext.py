@@ -102,11 +102,14 @@ ID = uuid.UUID("12345678-9abc-def0-1234-56789abcdef0")
         (pa.array([b"ab", None], pa.binary(2)), ["YWI=", None]),
         (pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
         (pa.array([[(1, "x")], None], pa.map_(pa.int64(), pa.string())), [[{"key": 1, "value": "x"}], None]),
-        (pa.array([[1, 2], None], pa.list_(pa.int8(), 2)), [[1, 2], None]),
+        (pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int8(), 2)), [[1, 2], None, [3, 4]]),
+        (pa.array([[1], None, [2, 3]], pa.list_view(pa.int8())), [[1], None, [2, 3]]),
     ],
 )
 def test_types_of_their_own(array: pa.Array, expected: list[object]) -> None:
-    assert json.loads(rows_to_json(pa.table({"it": array}))) == [{"it": value} for value in expected]
+    table, shown = pa.table({"it": array}), [{"it": value} for value in expected]
+    assert json.loads(rows_to_json(table)) == shown
+    assert json.loads(rows_to_json(table.slice(1))) == shown[1:]
 
 
 def test_no_rows_and_no_columns() -> None:

@@ -19,10 +19,13 @@ from pyiceberg.expressions.parser import parse
 
 from frazil.errors import ConfigError
 from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.rows import surveys
 from frazil.lake.rows.cut import EARLIEST, Bound
 from frazil.lake.rows.parts import MemoryPart
 from frazil.lake.rows.progress import BatchLimits, Progress
 from frazil.lake.rows.topic import TopicRows
+from frazil.log.segments import Segment, read_records
+from frazil.log.store import ObjectStore
 from frazil.log.tail import TailView
 from frazil.log.writer import PartitionWriter
 from frazil.pipeline.tools import Tools
@@ -178,6 +181,21 @@ def test_a_tail_that_somebody_else_went_past_is_not_joined(tools: Tools, tmp_pat
         old.submit(records(0, texts([{"a": "mine"}, {"a": "mine"}])))
         put(tools.store, tmp_path / "elsewhere", [{"a": "theirs"}], seed=1)
         assert read(rows(tools, tails=tails(old)))["a"].to_pylist() == ["theirs"]
+
+
+def test_a_segment_is_surveyed_once(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tools.store, tools.config.data_dir, [{"a": 1}], [{"b": 1}])
+    asked: list[str] = []
+    def counted(store: ObjectStore, segment: Segment) -> pa.Table:
+        asked.append(segment.key)
+        return read_records(store, segment)
+
+    monkeypatch.setattr(surveys, "read_records", counted)
+    assert {"a", "b"} <= set(rows(tools).schema().column_names)
+    assert len(asked) == 2
+    put(tools.store, tools.config.data_dir, [{"c": 1}])
+    assert {"a", "b", "c"} <= set(rows(tools).schema().column_names)
+    assert len(asked) == 3
 
 
 CONDITIONS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from frazil.config.model import Config
+from frazil.formats import kafka
 from frazil.lake.catalog import Lake
 from frazil.lake.tables import base_identifier
 from frazil.log.log import Log
@@ -25,6 +27,24 @@ ROWS = pa.schema([("id", pa.int64()), ("text", pa.string())])
 def rows(start: int, count: int) -> pa.RecordBatch:
     ids = range(start, start + count)
     return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=ROWS)
+
+
+def kafka_record(
+    offset: int, partition: int = 0, key: bytes | None = None, value: bytes | None = None, seconds: int = 0
+) -> dict[str, Any]:
+    return {
+        kafka.KEY: key,
+        kafka.VALUE: value,
+        kafka.HEADERS: [],
+        kafka.TIMESTAMP: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds),
+        kafka.TIMESTAMP_TYPE: 0,
+        kafka.PARTITION: partition,
+        kafka.OFFSET: offset,
+    }
+
+
+def kafka_batch(records: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(records, schema=kafka.SCHEMA)
 
 
 class World:
@@ -74,4 +94,5 @@ class World:
     def compact(self, topic: str) -> None:
         """All files become one, in a snapshot that is not ours."""
         table = self.table(topic)
-        table.overwrite(table.scan().to_arrow())
+        if len(rows := table.scan().to_arrow()):
+            table.overwrite(rows)

@@ -120,6 +120,9 @@ def _combined(
     count: int, keys: DecodedValues, values: DecodedValues, faults: dict[int, str]
 ) -> Iterator[tuple[Places, Part | None, Part | None]]:
     """The places of each pair of a part of the keys and one of the values; None stands for nulls."""
+    if not faults and all(len(each.parts) == 1 and len(each.parts[0].places) == count for each in (keys, values)):
+        yield keys.parts[0].places, keys.parts[0], values.parts[0]
+        return
     pair = _part_numbers(count, keys.parts) * (len(values.parts) + 1) + _part_numbers(count, values.parts)
     good = np.ones(count, np.bool_)
     good[list(faults)] = False

@@ -60,6 +60,7 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="frazil-hot-feed", daemon=True)
 
     def start(self) -> None:
+        self._tidied = time.monotonic()
         self._log.changed.listen(self._wake.set)
         self._thread.start()
 

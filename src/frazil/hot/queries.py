@@ -174,9 +174,9 @@ class HotBuffer:
             first = held.first_source_offset
             stop = end if first is None or (end is not None and end < first) else first
             below = begins if held.blocks else None
-            older = self._ask_cold(raw).range(topic, partition, start or 0, stop, limit, below, tenant)
-            if older.num_rows >= limit:
-                return Found(older, next_offset=_last_source_offset(older) + 1)
+            older = self._ask_cold(raw).range(topic, partition, start or 0, stop, limit + 1, below, tenant)
+            if older.num_rows > limit:
+                return Found(older.slice(0, limit), next_offset=_source_offset(older, limit))
         found = Gatherer(topic, self._rows, raw, tenant).take(
             partition,
             held,
@@ -269,7 +269,7 @@ def _one(rows: pa.Table) -> pa.Table | None:
     return rows.slice(0, 1) if rows.num_rows else None
 
 
-def _last_source_offset(rows: pa.Table) -> int:
+def _source_offset(rows: pa.Table, place: int) -> int:
     column = kafka.OFFSET if kafka.OFFSET in rows.column_names else OFFSET
-    last: int = pc.max(rows[column]).as_py()
-    return last
+    offset: int = rows[column][place].as_py()
+    return offset

@@ -125,6 +125,8 @@ class Conversions:
         inner = self.column(source.value_type, target.value_field, f"{path}[]")
 
         def change(array: pa.Array) -> pa.Array:
+            if array.null_count == len(array):
+                return pa.nulls(len(array), target)
             offsets, start, length = _extent(array)
             values = inner(array.values.slice(start, length))
             mask = array.is_null() if array.null_count else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from frazil.config.model import MIB, Ack, LogConfig, SourcesConfig, Sync, TopicConfig
+from frazil.log.segments import DEFAULT_ENCODING, Encoding
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class WriterOptions:
     seal_rows: int = 1_000_000
     compression_level: int = 1
     sources: SourcesConfig = field(default_factory=SourcesConfig)
+    encoding: Encoding = DEFAULT_ENCODING
+    """How segments are written: for a door that knows what its columns look like."""
     exclusive: bool = True
     """Whether other processes of this machine are kept out while one writes. Only `ack: object` can do without:
     whoever is given the partition then takes it, and the former writer is fenced, even if it hangs."""

@@ -78,7 +78,7 @@ class Sealing:
             positions=self._advanced(entries).to_json(),
         )
         batches = [conform(entry.batch(), schema) for entry in entries]
-        data = segments.encode(segment, batches, schema, self._options.compression_level)
+        data = segments.encode(segment, batches, schema, self._options.compression_level, self._options.encoding)
         return Draft(segment, data, entries)
 
     def _advanced(self, entries: list[Entry]) -> Positions:

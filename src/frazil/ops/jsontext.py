@@ -148,26 +148,35 @@ def _structs(array: pa.Array) -> pa.Array:
 
 
 def _maps(array: pa.Array) -> pa.Array:
-    kind = array.type
-    pairs = array.cast(pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])))
-    entries = pc.list_flatten(pairs)
-    if not types.is_string(kind.key_type) and not types.is_large_string(kind.key_type):
-        return _lists(pairs, "[", "]", _text(entries))
-    keys, values = entries.flatten()
-    return _lists(pairs, "{", "}", _concat(_text(keys), ":", _text(values)))
+    offsets, start, length = _extent(array)
+    keys, values = array.keys.slice(start, length), array.items.slice(start, length)
+    if types.is_string(keys.type) or types.is_large_string(keys.type):
+        return _enclosed(array, "{", offsets, _concat(_text(keys), ":", _text(values)), "}")
+    return _enclosed(array, "[", offsets, _objects(["key", "value"], [keys, values], length), "]")
 
 
-def _lists(array: pa.Array, opening: str, closing: str, items: pa.Array) -> pa.Array:
-    """`items` are the texts of all items of all lists, one after the other."""
+def _lists(array: pa.Array) -> pa.Array:
+    offsets, start, length = _extent(array)
+    return _enclosed(array, "[", offsets, _text(array.values.slice(start, length)), "]")
+
+
+def _other_lists(array: pa.Array) -> pa.Array:
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
-    ends = pc.cumulative_sum(lengths)
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    return _enclosed(array, "[", offsets, _text(pc.list_flatten(array)), "]")
+
+
+def _extent(array: pa.Array) -> tuple[pa.Array, int, int]:
+    """Where each list ends, counted from the first item of this very array; where that is, and how many there are."""
+    offsets = array.offsets
+    start, end = offsets[0].as_py(), offsets[-1].as_py()
+    return pc.subtract(offsets, pa.scalar(start, offsets.type)).cast(pa.int32()), start, end - start
+
+
+def _enclosed(array: pa.Array, opening: str, offsets: pa.Array, items: pa.Array, closing: str) -> pa.Array:
+    """`items` are the texts of all items of all lists, one after the other."""
     text = _concat(opening, pc.binary_join(pa.ListArray.from_arrays(offsets, items), ","), closing)
-    return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string()))
-
-
-def _list_items(array: pa.Array) -> pa.Array:
-    return _lists(array, "[", "]", _text(pc.list_flatten(array)))
+    return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string())) if array.null_count else text
 
 
 _WRITERS: dict[int, Callable[[pa.Array], pa.Array]] = {
@@ -182,8 +191,8 @@ _WRITERS: dict[int, Callable[[pa.Array], pa.Array]] = {
     pa.timestamp("us").id: _timestamps,
     pa.struct([]).id: _structs,
     pa.map_(pa.string(), pa.string()).id: _maps,
-    **dict.fromkeys((pa.list_(pa.null()).id, pa.large_list(pa.null()).id, pa.list_(pa.null(), 1).id), _list_items),
-    pa.list_view(pa.null()).id: _list_items,
+    **dict.fromkeys((pa.list_(pa.null()).id, pa.large_list(pa.null()).id), _lists),
+    **dict.fromkeys((pa.list_(pa.null(), 1).id, pa.list_view(pa.null()).id), _other_lists),
     pa.dictionary(pa.int8(), pa.string()).id: lambda array: _values(array.dictionary_decode()),
     pa.uuid().id: _extensions,
 }

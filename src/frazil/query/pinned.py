@@ -100,12 +100,6 @@ class Pinned:
             if len(rows):
                 yield rows.select(wanted) if extra else rows
 
-    def reader(
-        self, columns: Sequence[str] | None = None, where: pc.Expression | None = None
-    ) -> pa.RecordBatchReader:
-        schema = pa.schema([self.schema.field(name) for name in self.chosen(columns)])
-        return pa.RecordBatchReader.from_batches(schema, self.read(columns, where))
-
     def _kept(self, where: pc.Expression | None) -> pc.Expression | None:
         if self._tenant is None:
             return where

@@ -84,6 +84,16 @@ def test_long_arrays_among_short_ones(seed: int) -> None:
     assert damaged.values.equals(found.values.filter([number != 17 for number in range(300)]))
 
 
+def test_very_many_blocks() -> None:
+    written = (long(1) + b"\x02a") * 200_000 + long(0)
+    found = decode(array("string"), [written, written[:-1], long(0)])
+    assert [len(each) for each in found.values] == [200_000, 0]
+    assert list(found.faults) == [1]
+    emptied = decode(array("null"), [long(1) * 64 + long(0), long(1) * 65 + long(0)])
+    assert [len(each) for each in emptied.values] == [64]
+    assert list(emptied.faults) == [1]
+
+
 HUGE = 2**62
 
 

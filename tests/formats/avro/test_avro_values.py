@@ -13,7 +13,7 @@ from frazil.formats.avro import decoding, items
 from tests.formats.avro.cases import Case, as_python, cases, decode, encode
 from tests.formats.avro.reference import read
 
-_SLOW = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+_SLOW = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
@@ -41,6 +41,30 @@ def test_reads_what_was_written(batch: tuple[Case, list[Any]], rows: int, togeth
         found = decode(case.schema, encode(case.schema, values))
     assert found.faults == {}
     assert as_python(found.values) == [case.expected(value) for value in values]
+
+
+@_SLOW
+@given(
+    st.lists(st.lists(st.lists(st.text(max_size=3) | st.none(), max_size=4), max_size=5), min_size=1, max_size=6),
+    st.booleans(),
+    st.integers(0, 3),
+)
+def test_items_come_in_blocks(arrays: list[list[list[str | None]]], sized: bool, together: int) -> None:
+    """Of any number, with and without their size in bytes."""
+    kind = ["null", "string"]
+
+    def block(items: list[str | None]) -> bytes:
+        content = b"".join(encode(kind, items))
+        return _long(-len(items)) + _long(len(content)) + content if sized else _long(len(items)) + content
+
+    written = [b"".join(block(items) for items in blocks if items) + _long(0) for blocks in arrays]
+    with in_small_steps(4, together):
+        found = decode({"type": "array", "items": kind}, written)
+        torn = decode({"type": "array", "items": kind}, [*written[:-1], written[-1][:-1]])
+    assert found.faults == {}
+    assert found.values.to_pylist() == [[item for items in blocks for item in items] for blocks in arrays]
+    assert list(torn.faults) == [len(arrays) - 1]
+    assert torn.values.equals(found.values[:-1])
 
 
 @st.composite

@@ -22,7 +22,7 @@ from frazil.errors import QueryError, QueryTimeout, QueryTooLarge
 from frazil.query.sql import engine
 from frazil.query.sql.session import Session
 from tests.lake.random_topics import batches, comparable
-from tests.query.support import World, rows
+from tests.query.support import World, kafka_batch, kafka_record, rows
 
 EVENTS = pa.record_batch(
     {
@@ -219,7 +219,7 @@ _SIMPLE = re.compile(
 )
 
 
-@settings(max_examples=20, phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.too_slow])
 @given(batch=batches(), data=st.data())
 def test_every_type_is_read_and_filtered_as_duckdb_does_it_itself(
     tmp_path_factory: pytest.TempPathFactory, batch: pa.RecordBatch, data: st.DataObject
@@ -250,3 +250,42 @@ def test_every_type_is_read_and_filtered_as_duckdb_does_it_itself(
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def test_files_that_cannot_have_the_rows_are_not_read(tmp_path: Path) -> None:
+    """With all other files gone, the answer is still right."""
+    with World(tmp_path) as world:
+        for part in range(4):
+            world.append("t", rows(part * 10, 10))
+            world.seal("t")
+            world.move("t")
+        (kept,) = (task.file.file_path for task in world.table("t").scan("id == 25").plan_files())
+        for task in world.table("t").scan().plan_files():
+            if task.file.file_path != kept:
+                Path(task.file.file_path.removeprefix("file://")).unlink()
+        for condition in ("id = 25", "25 = id", "id BETWEEN 24 AND 26 AND text = 'row 25'"):
+            found = ask(world.config, f"SELECT text FROM t WHERE {condition}")
+            assert found.to_pylist() == [{"text": "row 25"}], condition
+        found = ask(
+            world.config, "WITH few AS (SELECT id, text FROM t) SELECT max(text) AS t FROM few WHERE id IN (21, 25)"
+        )
+        assert found.to_pylist() == [{"t": "row 25"}]
+
+
+def test_records_of_kafka_have_the_columns_of_their_values(tmp_path: Path) -> None:
+    values = [b'{"n": 1, "who": {"name": "ann"}}', None, b"no json", b'{"n": 2, "new": [1.5]}']
+    records = kafka_batch([kafka_record(offset, value=value) for offset, value in enumerate(values * 3)])
+    with World(tmp_path, topics={"t": {"format": {"value": "json", "key": "string"}}}) as world:
+        world.fill("t", records, moved=4, sealed=8)
+        found = ask(
+            world.config,
+            "SELECT _kafka_offset AS o, _kafka_tombstone AS gone, n, who.name, new[1] AS new FROM t ORDER BY 1",
+        )
+    assert found.to_pylist() == [
+        {"o": offset, "gone": offset % 4 == 1, "n": number, "name": name, "new": new}
+        for offset in range(12)
+        for number, name, new in [
+            [(1, "ann", None), (None, None, None), (None, None, None), (2, None, 1.5)][offset % 4]
+        ]
+        if offset % 4 != 2
+    ]

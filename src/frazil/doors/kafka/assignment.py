@@ -21,7 +21,7 @@ from typing import NamedTuple
 from frazil.backoff import Backoff
 from frazil.doors.kafka.client import Client
 from frazil.doors.kafka.cluster import PartitionKey
-from frazil.doors.kafka.feed import Feed
+from frazil.doors.kafka.feed import NOTHING, Feed
 from frazil.doors.kafka.metrics import KafkaMetrics
 from frazil.doors.kafka.opening import Opened, Opener
 from frazil.errors import FrazilError, PartitionFenced
@@ -139,6 +139,12 @@ class Assignment:
         if offsets:
             self._client.commit(offsets)
 
+    def commit_again(self, keys: Iterable[PartitionKey]) -> None:
+        """The group has not heard of these; it is told the next time."""
+        for key in keys:
+            if feed := self._feeds.get(key):
+                feed.committed = NOTHING
+
     def close(self) -> None:
         """Let go of everything, without sealing. Waits for what is being opened."""
         self.drop(list(self._feeds))
@@ -155,6 +161,14 @@ class Assignment:
         feeds = [feed for feed in self._feeds.values() if feed.topic == name]
         self._let_go(feeds)
         self._note(name, problem, LOOK_AGAIN_SECONDS)
+
+    def read(self, feed: Feed) -> None:
+        """Let the client hand out the partition from the offset on that comes next."""
+        feed.sought()
+        try:
+            self._client.read_from(feed.key, feed.next)
+        except FrazilError as error:
+            self.reopen(feed, error)
 
     def reopen(self, feed: Feed, problem: FrazilError) -> None:
         """Let go of one partition and open it anew after a while."""
@@ -280,10 +294,7 @@ class Assignment:
             "reading a partition",
             extra={"topic": feed.topic, "partition": feed.partition, "kafka_offset": feed.next},
         )
-        try:
-            self._client.read_from(feed.key, feed.next)
-        except FrazilError as error:
-            self.reopen(feed, error)
+        self.read(feed)
 
 
 def _as_ours(topic: str, error: Exception) -> FrazilError:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as ClientError
 
 from frazil.config.model import KafkaConfig
@@ -15,17 +17,23 @@ from frazil.doors.kafka.said import client_logger
 from frazil.doors.kafka.settings import consumer_settings, create
 from frazil.errors import PartitionAssignment
 
+logger = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 5.0
+
 OnChange = Callable[[list[PartitionKey]], None]
-"""Told of partitions that are assigned, revoked or lost; within a call of `consume` or `close`."""
+"""Told of partitions: assigned, revoked, lost, not committed. Always within a call of `consume` or `close`."""
 
 OnFailure = Callable[[ClientError], None]
 
 
 class Client:
-    def __init__(self, kafka: KafkaConfig, on_failure: OnFailure, on_commit_failure: OnFailure) -> None:
+    def __init__(self, kafka: KafkaConfig, on_failure: OnFailure, on_not_committed: OnChange) -> None:
         """`on_failure` is told of what fails in the background: of a broker that cannot be reached, say."""
         self._kafka = kafka
-        self._on_commit_failure = on_commit_failure
+        self._taken: set[PartitionKey] = set()
+        """Those of the assigned partitions that are read, or paused."""
+        self._on_not_committed = on_not_committed
         settings: dict[str, Any] = {
             **consumer_settings(kafka),
             "error_cb": on_failure,
@@ -35,21 +43,26 @@ class Client:
 
     def subscribe(self, on_assigned: OnChange, on_revoked: OnChange, on_lost: OnChange) -> None:
         def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
-            # Where to begin is not known yet. Nothing is read from the end, and nothing can fail there.
-            ends = [TopicPartition(each.topic, each.partition, OFFSET_END) for each in partitions]
-            self._consumer.incremental_assign(ends)
-            self._consumer.pause(partitions)
-            on_assigned(_keys(partitions))
+            # Where to begin is not known yet, so nothing is taken: to begin somewhere and to seek later would let an
+            # answer that is on its way at that moment set the position back.
+            self._consumer.incremental_assign([])
+            if partitions:
+                on_assigned(_keys(partitions))
 
         def revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
             on_revoked(_keys(partitions))
-            self._consumer.incremental_unassign(partitions)
+            self._give_back(partitions)
 
         def lost(_: Consumer, partitions: list[TopicPartition]) -> None:
             on_lost(_keys(partitions))
-            self._consumer.incremental_unassign(partitions)
+            self._give_back(partitions)
 
         self._consumer.subscribe(self._kafka.topics, on_assign=assigned, on_revoke=revoked, on_lost=lost)
+
+    def _give_back(self, partitions: list[TopicPartition]) -> None:
+        taken = self._taken.intersection(_keys(partitions))
+        self._taken -= taken
+        self._consumer.incremental_unassign([TopicPartition(*key) for key in taken])
 
     def consume(self) -> list[Message]:
         """The next messages, and errors in their places; few or none when the time for a batch is over."""
@@ -59,12 +72,16 @@ class Client:
             raise translated(error, "Consuming") from error
 
     def pause(self, keys: Collection[PartitionKey]) -> None:
-        self._consumer.pause([TopicPartition(*key) for key in keys])
+        self._consumer.pause([TopicPartition(*key) for key in keys if key in self._taken])
 
     def read_from(self, key: PartitionKey, offset: int) -> None:
-        """Read a partition that is paused from this offset on; nothing else of it is handed out any more."""
+        """Read an assigned partition from this offset on; nothing else of it is handed out any more."""
         place = TopicPartition(*key, offset)
         try:
+            if key not in self._taken:
+                self._consumer.incremental_assign([place])
+                self._taken.add(key)
+                return
             try:
                 self._consumer.resume([place])
                 self._consumer.seek(place)
@@ -74,7 +91,6 @@ class Client:
                 # After an error the client has given the partition up, and only takes it anew.
                 self._consumer.incremental_unassign([place])
                 self._consumer.incremental_assign([place])
-                self._consumer.resume([place])
         except KafkaException as error:
             raise _not_taken(key, error) from error
 
@@ -84,16 +100,24 @@ class Client:
         try:
             self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as error:
-            self._on_commit_failure(error.args[0])
+            self._committed(error.args[0], places)
 
     def close(self) -> None:
-        """Leave the group; what is still assigned is revoked first."""
-        self._consumer.close()
+        """Leave the group, if it can be done in time: brokers that are away keep the client waiting for minutes.
+
+        Then it is left to itself, and the group notices that this member is silent.
+        """
+        closing = threading.Thread(target=self._consumer.close, name="kafka-close", daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
+        if closing.is_alive():
+            logger.warning("the Kafka client could not leave its group in time")
 
     def _committed(self, error: ClientError | None, places: list[TopicPartition]) -> None:
-        failed = next(filter(None, [error, *(each.error for each in places)]), None)
-        if failed is not None:
-            self._on_commit_failure(failed)
+        failed = [each for each in places if error or each.error]
+        if failed:
+            logger.debug("group offsets were not committed", extra={"reason": str(error or failed[0].error)})
+            self._on_not_committed(_keys(failed))
 
 
 def _keys(partitions: list[TopicPartition]) -> list[PartitionKey]:

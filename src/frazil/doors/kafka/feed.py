@@ -41,6 +41,10 @@ class Feed:
         """The log has no room for more of this partition."""
         self.paused = False
         self._proof: Proof | None = None
+        self._begun = False
+        """Whether the first message since the client was told where to read has come."""
+        self._jump: tuple[int, int] | None = None
+        """The offset that was asked for, and the later one that came."""
         self._waiting: deque[tuple[Pending, int]] = deque()
 
     @property
@@ -61,7 +65,6 @@ class Feed:
     def start(self, opened: Opened) -> None:
         self.writer, self._proof = opened.writer, opened.proof
         self.next = self.stored = opened.place.position
-        self.caught_up = NOTHING
         self.full = self.paused = False
         self._waiting.clear()
 
@@ -74,6 +77,26 @@ class Feed:
     @property
     def identity(self) -> str | None:
         return self._proof.identity if self._proof and self.writer else None
+
+    def sought(self) -> None:
+        """The client was told to read from `next` on."""
+        self._begun = False
+        self.caught_up = NOTHING
+
+    def doubts(self, run: Run) -> bool:
+        """Whether what came first is not what was asked for, and was not the last time it was asked for either.
+
+        Offsets have gaps, where Kafka compacted or ended a transaction. But a message that the client left out would
+        be lost for good, so a gap right after a seek is believed only when asking again shows the same.
+        """
+        if self._begun:
+            return False
+        came = (self.next, run[0].offset() or 0)
+        if came[1] > self.next and came != self._jump:
+            self._jump = came
+            return True
+        self._begun = True
+        return False
 
     def append(self, run: Run, most_bytes: int) -> tuple[int, int]:
         """Append messages; how many there was room for, and their bytes. The partition is `full` if some are left,

@@ -56,7 +56,7 @@ class Session:
         self._named = named_topics(kafka)
         self._most_bytes = config.log.max_append_mb * MIB
         self._pressure = Pressure(config.buffer)
-        self._client = Client(kafka, self._failed, self._commit_failed)
+        self._client = Client(kafka, self._failed, self._not_committed)
         self._assignment = Assignment(
             self._client, log, Opener(config, log, cluster), backoff_of(kafka.retry), metrics
         )
@@ -121,9 +121,9 @@ class Session:
         elif isinstance(problem, KafkaRefused):
             self._refused = problem
 
-    def _commit_failed(self, error: ClientError) -> None:
+    def _not_committed(self, keys: list[PartitionKey]) -> None:
         self._metrics.commit_failures.inc()
-        logger.debug("group offsets were not committed", extra={"reason": error.str()})
+        self._assignment.commit_again(keys)
         # Told again the next time: in a rebalance all commits fail, and nothing new may come after it.
         for feed in self.feeds:
             feed.committed = NOTHING
@@ -145,6 +145,9 @@ class Session:
             self._note(message)
 
     def _append(self, feed: Feed, run: Run) -> None:
+        if feed.doubts(run):
+            self._assignment.read(feed)
+            return
         try:
             rows, nbytes = feed.append(run, self._most_bytes)
         except FrazilError as error:
@@ -208,10 +211,7 @@ class Session:
         change = self._pressure.look(self.feeds)
         self._pause(change.paused)
         for feed in change.resumed:
-            try:
-                self._client.read_from(feed.key, feed.next)
-            except FrazilError as error:
-                self._trouble(feed, error)
+            self._assignment.read(feed)
         if change.resumed:
             logger.info("there is room again", extra={"partitions": len(change.resumed)})
 

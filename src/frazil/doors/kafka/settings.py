@@ -10,8 +10,10 @@ from confluent_kafka import KafkaException
 
 from frazil.config.model import Config, KafkaConfig
 from frazil.errors import ConfigError
+from frazil.formats.kafka import HEADERS, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE
 from frazil.log import layout
 from frazil.log.options import WriterOptions
+from frazil.log.segments import Encoding
 
 T = TypeVar("T")
 
@@ -25,6 +27,12 @@ MAX_RECORD_BYTES = 1024 * 1024 * 1024
 
 MOST_RECONNECT_MS = 10_000
 """A broker that is back should be noticed sooner than a long delay between other tries would allow."""
+
+ENCODING = Encoding(
+    dictionary=(TIMESTAMP_TYPE, PARTITION, f"{HEADERS}.list.element.key"),
+    ascending=(TIMESTAMP, OFFSET),
+)
+"""Measured: half the time of the default, and smaller. Keys may repeat, but segments do not live long."""
 
 _DEFAULTS = {
     "client.id": "frazil",
@@ -149,6 +157,7 @@ def writer_options(config: Config, topic: str) -> WriterOptions:
         options,
         ack="object",
         exclusive=False,
+        encoding=ENCODING,
         max_append_bytes=MAX_RECORD_BYTES,
         seal_seconds=settings.seal.interval_seconds or config.buffer.flush_interval_seconds,
         seal_rows=settings.seal.max_rows or config.buffer.flush_batch_size,

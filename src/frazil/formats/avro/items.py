@@ -54,8 +54,9 @@ def find_items(reader: Reader, slots: Slots, item: Node, path: str) -> Items:
     """All items of the array at each slot; moves behind the arrays."""
     ends, rows = slots.end.copy(), slots.row
     found = _Found(len(slots))
-    places, here = np.arange(len(slots)), slots
-    while len(places):
+    places, here, blocks = np.arange(len(slots)), slots, 0
+    while len(places) and (len(places) > _ALONE or blocks <= TOGETHER):
+        blocks += 1
         counts = _block(reader, here, item, found.counts[places], path)
         filled = np.flatnonzero(counts)
         block = here.at(filled)
@@ -67,6 +68,8 @@ def find_items(reader: Reader, slots: Slots, item: Node, path: str) -> Items:
         slots.pos[places], slots.end[places] = block.pos, block.end
         going = np.flatnonzero(block.end != NOWHERE)
         places, here = (places, block) if len(going) == len(places) else (places[going], block.at(going))
+    for place in places.tolist():
+        _pass_blocks_alone(reader, slots, item, place, found, path)
     return Items(
         found.counts,
         Slots(found.in_order(), np.repeat(ends, found.counts), np.repeat(rows, found.counts)),
@@ -76,19 +79,25 @@ def find_items(reader: Reader, slots: Slots, item: Node, path: str) -> Items:
 def step_items(data: memoryview, pos: int, item: Node) -> int:
     """Where one array ends."""
     while True:
-        count, pos = read_long(data, pos)
-        if count < 0:
-            count = -count
-            _, pos = read_long(data, pos)
+        count, pos = _step_block(data, pos, item)
         if count == 0:
             return pos
-        if count * item.least > len(data) - pos:
-            raise Torn
         if item.size is not None:
             pos += count * item.size
         else:
             for _ in range(count):
                 pos = item.step(data, pos)
+
+
+def _step_block(data: memoryview, pos: int, item: Node) -> tuple[int, int]:
+    """How many items the next block of one array has, and where they begin."""
+    count, pos = read_long(data, pos)
+    if count < 0:
+        count = -count
+        _, pos = read_long(data, pos)
+    if count * item.least > len(data) - pos:
+        raise Torn
+    return count, pos
 
 
 def _block(reader: Reader, slots: Slots, item: Node, before: Ints, path: str) -> Ints:
@@ -152,15 +161,38 @@ def _pass_together(
 
 def _pass_alone(reader: Reader, slots: Slots, item: Node, place: int, count: int, path: str) -> Ints:
     """Where so many items of one array begin."""
-    pos, starts = int(slots.pos[place]), []
+    pos, starts = int(slots.pos[place]), list[int]()
     data = reader.data.data[: int(slots.end[place])]
     try:
-        for _ in range(count):
-            starts.append(pos)
-            pos = item.step(data, pos)
-            if pos > len(data):
-                raise Torn
-        slots.pos[place] = pos
+        slots.pos[place] = _step_all(data, pos, item, count, starts)
     except (Torn, IndexError):
         reader.fail(slots, np.arange(len(slots)) == place, f"it ends within {path}")
     return np.array(starts, np.int64)
+
+
+def _pass_blocks_alone(reader: Reader, slots: Slots, item: Node, place: int, found: _Found, path: str) -> None:
+    """The rest of one array, which has more blocks than others."""
+    pos, starts = int(slots.pos[place]), list[int]()
+    data, before = reader.data.data[: int(slots.end[place])], int(found.counts[place])
+    try:
+        count, pos = _step_block(data, pos, item)
+        while count:
+            if not item.least and before + len(starts) + count > MOST_EMPTY:
+                raise Torn
+            pos = _step_all(data, pos, item, count, starts)
+            count, pos = _step_block(data, pos, item)
+        slots.pos[place] = pos
+    except (Torn, IndexError):
+        reader.fail(slots, np.arange(len(slots)) == place, f"it ends within {path}")
+    found.add(np.full(len(starts), place), before + np.arange(len(starts)), np.array(starts, np.int64))
+    found.counts[place] += len(starts)
+
+
+def _step_all(data: memoryview, pos: int, item: Node, count: int, starts: list[int]) -> int:
+    """Behind so many items; notes where each begins."""
+    for _ in range(count):
+        starts.append(pos)
+        pos = item.step(data, pos)
+        if pos > len(data):
+            raise Torn
+    return pos

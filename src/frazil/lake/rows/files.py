@@ -18,6 +18,7 @@ from frazil.errors import IcebergError
 from frazil.lake.calls import calling
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.offsets import current_snapshot, named
+from frazil.lake.rows import projection  # noqa: F401 - for what it puts right in PyIceberg
 from frazil.lake.rows.cut import Span
 from frazil.lake.rows.where import for_files
 from frazil.lake.travel import without_history

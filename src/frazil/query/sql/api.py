@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,17 +20,21 @@ _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class SqlMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, pool: Pool) -> None:
         self.queries = Counter(
-            "frazil_sql_queries", "SQL queries by the status of the answer.", ("status",), registry=registry
+            "frazil_sql_queries", "SQL queries by status of the answer.", ["status"], registry=registry
         )
         self.seconds = Histogram("frazil_sql_seconds", "Time that answers took.", buckets=_BUCKETS, registry=registry)
+        running = Gauge("frazil_sql_running", "SQL queries that run now.", registry=registry)
+        running.set_function(lambda: pool.running)
+        waiting = Gauge("frazil_sql_waiting", "SQL queries that wait for their turn.", registry=registry)
+        waiting.set_function(lambda: pool.waiting)
 
 
 class SqlApi:
     def __init__(self, pool: Pool, metrics: CollectorRegistry) -> None:
         self._pool = pool
-        self._metrics = SqlMetrics(metrics)
+        self._metrics = SqlMetrics(metrics, pool)
 
     @property
     def endpoints(self) -> list[Endpoint]:

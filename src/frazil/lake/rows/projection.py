@@ -1,0 +1,33 @@
+"""Reading a table's nulls as they are.
+
+PyIceberg, when it gives the columns of a file the shape that was asked for, builds lists of structs and maps to
+structs anew and forgets which of them were null: they come out empty. Importing this puts it right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.io import pyarrow as reading
+from pyiceberg.types import ListType, MapType
+
+
+class _KeepingNulls(reading.ArrowProjectionVisitor):
+    def list(self, list_type: ListType, list_array: Any, value_array: Any) -> Any:
+        return _with_nulls_of(list_array, super().list(list_type, list_array, value_array))
+
+    def map(self, map_type: MapType, map_array: Any, key_result: Any, value_result: Any) -> Any:
+        return _with_nulls_of(map_array, super().map(map_type, map_array, key_result, value_result))
+
+
+def _with_nulls_of(original: Any, rebuilt: Any) -> Any:
+    if rebuilt is None or not original.null_count or rebuilt.null_count:
+        return rebuilt
+    offsets, mask = pa.concat_arrays([rebuilt.offsets]), original.is_null()
+    if isinstance(rebuilt, pa.MapArray):
+        return pa.MapArray.from_arrays(offsets, rebuilt.keys, rebuilt.items, rebuilt.type, mask=mask)
+    return type(rebuilt).from_arrays(offsets, rebuilt.values, rebuilt.type, mask=mask)
+
+
+reading.ArrowProjectionVisitor = _KeepingNulls  # type: ignore[misc]
