@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import log, log_extra, machine, pipeline, pipeline_extra, table
+from bench import formats, freshness, hot, kafka, log, log_extra, machine, pipeline, pipeline_extra, table
 from bench.figures import Bench, Figure
 
 BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
@@ -25,6 +25,11 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "commit": pipeline_extra.commit,
     "backlog-memory": pipeline_extra.backlog_memory,
     "idle-serve": pipeline_extra.idle_serve,
+    "kafka-log": kafka.to_log,
+    "kafka-table": kafka.to_table,
+    "freshness": freshness.freshness,
+    "hot": hot.hot,
+    "formats": formats.formats,
 }
 
 

@@ -6,11 +6,14 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 T = TypeVar("T")
-Unit = Literal["ms", "appends/s", "rows/s", "MB/s", "MiB", "% of a core"]
-LOWER_IS_BETTER: frozenset[Unit] = frozenset({"ms", "MiB", "% of a core"})
+Throughput = Literal["appends/s", "rows/s", "records/s", "MB/s"]
+Cost = Literal["ms", "MiB", "% of a core", "CPU s/M", "% of the records", "bytes per byte"]
+Unit = Throughput | Cost
+"""`CPU s/M` are seconds of processor time for a million records."""
+LOWER_IS_BETTER: frozenset[Unit] = frozenset(get_args(Cost))
 
 
 class AtLeast(NamedTuple):
@@ -116,11 +119,14 @@ class Bench:
     def rounds(self) -> int:
         return 5 if self.quick else 15
 
-    def alternate(self, what: str, limit: Callable[[], T], ours: Callable[[], T]) -> Iterator[tuple[T, T, T]]:
+    def alternate(
+        self, what: str, limit: Callable[[], T], ours: Callable[[], T], rounds: int | None = None
+    ) -> Iterator[tuple[T, T, T]]:
         """Rounds of (limit before, ours, limit after): the machine's mood swings, and this shows both the same."""
+        rounds = rounds or self.rounds
         before = limit()
-        for number in range(self.rounds):
-            self.say(f"{what}: round {number + 1} of {self.rounds}")
+        for number in range(rounds):
+            self.say(f"{what}: round {number + 1} of {rounds}")
             measured = ours()
             after = limit()
             yield before, measured, after

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyiceberg.io import load_file_io
 from pyiceberg.manifest import DataFile
@@ -17,6 +15,7 @@ from pyiceberg.table import Table
 
 from bench import processes, samples
 from bench.backlog import SEGMENT_ROWS, Backlog, sample_rows
+from bench.children import Frazil, committed, wait
 from bench.figures import Below, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
 from bench.pipeline import QUIET
@@ -39,7 +38,6 @@ IDLE_TOPICS = 3
 MEMORY_ROWS = 2 * SEGMENT_ROWS
 """Of a batch."""
 SNAPSHOTS = 100
-LONGEST_SECONDS = 300.0
 
 
 # --- idling ----------------------------------------------------------------------------------------------------
@@ -54,54 +52,19 @@ def idle_serve(bench: Bench) -> Iterator[Figure]:
         for number in range(IDLE_TOPICS):
             log.writer(f"topic{number}", batch.schema).append(batch)
     config = Config(data_dir=data, pipeline=PipelineConfig(flush_interval_seconds=0.1), server=ServerConfig(port=0))
-    with _serving(config, bench.folder) as process:
+    with Frazil("serve", config, bench.folder) as frazil:
         bench.say("serve: until the tables have all records")
-        _wait(lambda: all(_committed(config, f"topic{number}") == 1000 for number in range(IDLE_TOPICS)), process)
+        frazil.wait(lambda: all(committed(config, f"topic{number}") == 1000 for number in range(IDLE_TOPICS)))
         time.sleep(15)
         bench.say(f"serve: {seconds} seconds idle")
-        used = 0.0
-        before = processes.cpu_seconds(process.pid)
-        for _ in range(seconds):
-            time.sleep(1)
-            after = processes.cpu_seconds(process.pid)
-            used += processes.cpu_used(before, after)
-            before = after
+        with processes.CpuUse(frazil.pid) as cpu:
+            time.sleep(seconds)
     yield Figure(
-        f"serve, {IDLE_TOPICS} topics, idle", "% of a core", used / seconds * 100, target=Below(3, "% of a core")
+        f"serve, {IDLE_TOPICS} topics, idle",
+        "% of a core",
+        cpu.seconds / seconds * 100,
+        target=Below(3, "% of a core"),
     )
-
-
-@contextmanager
-def _serving(config: Config, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    settings = folder / "frazil.yaml"
-    settings.write_text(json.dumps(config.model_dump(mode="json", exclude_unset=True)))
-    command = [str(Path(sys.executable).parent / "frazil"), "--config", str(settings), "serve"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _committed(config: Config, topic: str) -> int:
-    lake = Lake(config)
-    try:
-        return TableState.of(lake.load(base_identifier(config, topic))).offsets.get(0, 0)
-    except Exception:  # noqa: BLE001 - there is no table, or no catalog, yet
-        return 0
-    finally:
-        lake.close()
-
-
-def _wait(done: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + LONGEST_SECONDS
-    while not done():
-        if process.poll() is not None:
-            raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{process.args!r} did not get there in {LONGEST_SECONDS:g} seconds")
-        time.sleep(0.5)
 
 
 # --- memory ----------------------------------------------------------------------------------------------------
@@ -120,7 +83,7 @@ def backlog_memory(bench: Bench) -> Iterator[Figure]:
             backlog.seal(batches * MEMORY_ROWS // SEGMENT_ROWS)
             backlog.show()
             with _pipeline(config) as process, processes.PeakMemory(process.pid) as peak:
-                _wait(lambda: _committed(config, TOPIC) >= backlog.end, process)  # noqa: B023 - called at once
+                wait(process, lambda: committed(config, TOPIC) >= backlog.end)  # noqa: B023 - called at once
         peaks[batches] = peak.mib
     yield Figure(
         f"memory, a backlog of ten times {MEMORY_ROWS:,} rows",

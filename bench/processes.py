@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -26,13 +27,18 @@ def family(pid: int) -> list[int]:
 
 def cpu_seconds(pid: int) -> dict[int, float]:
     """Of the process and each of its descendants."""
-    wanted = set(family(pid))
-    return {each: (int(fields[11]) + int(fields[12])) / _TICKS for each, fields in _all() if each in wanted}
+    return {each: cpu_alone(each) for each in family(pid)}
 
 
 def cpu_used(before: dict[int, float], after: dict[int, float]) -> float:
-    """Seconds between two looks. Processes that ended meanwhile are left out, so look often enough."""
+    """Seconds between two looks. Processes that ended meanwhile are left out: for those there is `CpuUse`."""
     return sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
+
+
+def cpu_alone(pid: int) -> float:
+    """Of one process; nothing when it has ended."""
+    fields = _fields(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0
 
 
 def memory_mib(pid: int) -> float:
@@ -48,17 +54,17 @@ def memory_mib(pid: int) -> float:
     return total / 1024
 
 
-class PeakMemory:
-    """The largest `memory_mib` while it is entered."""
+class _Watch(ABC):
+    """Looks at a process and its descendants again and again while it is entered."""
 
-    def __init__(self, pid: int, every_seconds: float = 0.2) -> None:
-        self.mib = 0.0
+    def __init__(self, pid: int, every_seconds: float) -> None:
         self._pid = pid
         self._every = every_seconds
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
     def __enter__(self) -> Self:
+        self._look()
         self._thread.start()
         return self
 
@@ -67,17 +73,76 @@ class PeakMemory:
     ) -> None:
         self._done.set()
         self._thread.join()
+        self._look()
 
     def _watch(self) -> None:
         while not self._done.wait(self._every):
-            self.mib = max(self.mib, memory_mib(self._pid))
+            self._look()
+
+    @abstractmethod
+    def _look(self) -> None: ...
+
+
+class PeakMemory(_Watch):
+    """The largest `memory_mib` meanwhile."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid, 0.2)
+        self.mib = 0.0
+
+    def _look(self) -> None:
+        self.mib = max(self.mib, memory_mib(self._pid))
+
+
+class CpuUse(_Watch):
+    """Seconds of CPU that were used meanwhile, also by processes that did not live all the time."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid, 0.5)
+        self._before: dict[int, float] | None = None
+        self._after: dict[int, float] = {}
+        self._commands: dict[int, str] = {}
+
+    def _look(self) -> None:
+        now = cpu_seconds(self._pid)
+        if self._before is None:
+            self._before = now
+        for pid, seconds in now.items():
+            self._after[pid] = max(seconds, self._after.get(pid, 0.0))
+            if line := command_line(pid):
+                self._commands[pid] = line
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.by_command.values())
+
+    @property
+    def by_command(self) -> dict[str, float]:
+        """By the processes' command lines."""
+        used: dict[str, float] = {}
+        for pid, seconds in self._after.items():
+            line = self._commands.get(pid, "")
+            used[line] = used.get(line, 0.0) + seconds - (self._before or {}).get(pid, 0.0)
+        return used
+
+
+def command_line(pid: int) -> str:
+    """Empty when the process is gone."""
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _all() -> Iterator[tuple[int, list[str]]]:
     """Every process with what `/proc/PID/stat` says after its name."""
     for path in _PROC.iterdir():
-        if path.name.isdigit():
-            try:
-                yield int(path.name), (path / "stat").read_text().rpartition(") ")[2].split()
-            except OSError:
-                continue
+        if path.name.isdigit() and (fields := _fields(int(path.name))):
+            yield int(path.name), fields
+
+
+def _fields(pid: int) -> list[str] | None:
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return None

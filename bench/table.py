@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Figure, Unit
+from bench.figures import Figure, Throughput, Unit
 
 COLUMNS = ("figure", "ours", "limit of this machine", "ratio", "rounds", "target", "")
 
 
 def number(value: float, unit: Unit) -> str:
-    if unit in ("appends/s", "rows/s", "MB/s"):
+    if unit in get_args(Throughput):
         return f"{value:,.0f} {unit}"
     if unit == "ms":
         if value >= 1000:

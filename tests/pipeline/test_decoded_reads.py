@@ -186,6 +186,7 @@ def test_a_tail_that_somebody_else_went_past_is_not_joined(tools: Tools, tmp_pat
 def test_a_segment_is_surveyed_once(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tools.store, tools.config.data_dir, [{"a": 1}], [{"b": 1}])
     asked: list[str] = []
+
     def counted(store: ObjectStore, segment: Segment) -> pa.Table:
         asked.append(segment.key)
         return read_records(store, segment)

@@ -485,6 +485,9 @@ class TopicConfig(Section):
         return derived
 
 
+_DEFAULTS = TopicConfig()
+
+
 class ServerConfig(Section):
     """The operations endpoint: health, readiness, metrics."""
 
@@ -527,7 +530,7 @@ class Config(Section):
     logging: LoggingConfig = Field(LoggingConfig(), description="Log output.")
 
     def topic(self, name: str) -> TopicConfig:
-        return self.topics.get(name, TopicConfig())
+        return self.topics.get(name, _DEFAULTS)
 
     def base_table(self, topic: str) -> str:
         """The name of its base table, with the namespace. Dots in a topic would be namespaces in a table's name."""

@@ -157,7 +157,7 @@ class PartitionWriter:
         if fit is None or not batch.schema.equals(fit.given):
             fit = self._learn(batch.schema)
         batch = fit.apply(batch)
-        if not self.has_room(nbytes):
+        if not self._has_room(nbytes):
             self._await_room(nbytes)
         with self._queue.lock:
             self._check_open()
@@ -173,7 +173,7 @@ class PartitionWriter:
             fit = await asyncio.to_thread(self._learn, batch.schema)
         if not fit.trivial:
             batch = fit.apply(batch)
-        if not self.has_room(nbytes):
+        if not self._has_room(nbytes):
             await self._await_room_async(nbytes)
         queue = self._queue
         with queue.lock:
@@ -213,19 +213,22 @@ class PartitionWriter:
         if stopped := self._committer.stopped or self._refusing:
             raise stopped.again()
 
-    def has_room(self, nbytes: int) -> bool:
-        """Whether an append of this size would not have to wait."""
+    def has_room_for(self, batch: pa.RecordBatch) -> bool:
+        """Whether an append of it would not have to wait."""
+        return self._has_room(self._measure(batch))
+
+    def _has_room(self, nbytes: int) -> bool:
         used = self._tail.nbytes + self._queue.nbytes
         return used + nbytes <= self.options.max_tail_bytes or not used or self.stopped is not None
 
     def _await_room(self, nbytes: int) -> None:
         with self._room_wanted():
-            if not self._tail.freed.wait(lambda: self.has_room(nbytes), self.options.append_timeout):
+            if not self._tail.freed.wait(lambda: self._has_room(nbytes), self.options.append_timeout):
                 raise self._full()
 
     async def _await_room_async(self, nbytes: int) -> None:
         with self._room_wanted():
-            if not await self._tail.freed.wait_async(lambda: self.has_room(nbytes), self.options.append_timeout):
+            if not await self._tail.freed.wait_async(lambda: self._has_room(nbytes), self.options.append_timeout):
                 raise self._full()
 
     @contextmanager

@@ -112,6 +112,4 @@ class Account:
         metrics.rows.labels(*labels).inc(rows)
         metrics.bytes.labels(*labels).inc(sum(file.file_size_in_bytes for file in attempt.files))
         seconds = round(self._tools.world.clock.monotonic() - self._began, 3)
-        logger.info(
-            "committed", extra={"topic": self._topic, "table": self._name, "rows": rows, "seconds": seconds}
-        )
+        logger.info("committed", extra={"topic": self._topic, "table": self._name, "rows": rows, "seconds": seconds})

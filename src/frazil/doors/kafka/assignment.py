@@ -179,6 +179,13 @@ class Assignment:
         calm = time.monotonic() - topic.failed_at > CALM_SECONDS
         self._note(feed.topic, problem, self._backoff.delay(0 if calm else topic.failures, self._rng))
 
+    def works(self, name: str) -> None:
+        """Something was read of the topic: if that goes for all its partitions here, its trouble is over."""
+        topic = self._topics[name]
+        if topic.problem and all(feed.writer for feed in self._feeds.values() if feed.topic == name):
+            logger.info("a topic is read again", extra={"topic": name})
+            topic.problem, topic.said = None, ""
+
     def forget_others(self, missing: Collection[str]) -> None:
         """Topics that are not missing and have no partition here are no trouble of this process any more."""
         here = {feed.topic for feed in self._feeds.values()}
@@ -281,9 +288,6 @@ class Assignment:
             self._start(feed, opened)
         if problem:
             self._note(result.topic, problem, self._backoff.delay(topic.failures, self._rng))
-        elif topic.problem:
-            logger.info("a topic is read again", extra={"topic": result.topic})
-            topic.problem, topic.said = None, ""
 
     def _start(self, feed: Feed, opened: Opened) -> None:
         if self._feeds.get(feed.key) is not feed:

@@ -109,7 +109,7 @@ class Feed:
         taken = nbytes = 0
         batch = to_batch(run) if run else None
         for piece in pieces(batch, most_bytes) if batch else ():
-            if not writer.has_room(piece.nbytes):
+            if not writer.has_room_for(piece):
                 self.full = True
                 writer.hurry()
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from itertools import compress
 from operator import not_
@@ -136,36 +136,41 @@ class Session:
         if any(errors):
             told = compress(messages, errors)
             messages = list(compress(messages, map(not_, errors)))
+        left = set()
         for key, run in by_partition(messages).items():
             feed = self._assignment.running(key)
             # What is handed out of another partition was on its way when that was paused or revoked.
-            if feed and not feed.paused:
-                self._append(feed, run)
+            if feed and not feed.paused and not self._append(feed, run):
+                left.add(key)
         for message in told:
-            self._note(message)
+            self._note(message, left)
 
-    def _append(self, feed: Feed, run: Run) -> None:
+    def _append(self, feed: Feed, run: Run) -> bool:
+        """Whether all of it was taken; what is left is read again."""
         if feed.doubts(run):
             self._assignment.read(feed)
-            return
+            return False
         try:
             rows, nbytes = feed.append(run, self._most_bytes)
         except FrazilError as error:
             self._trouble(feed, error)
-            return
+            return False
         self._metrics.messages.labels(feed.topic).inc(rows)
         self._metrics.bytes.labels(feed.topic).inc(nbytes)
+        self._assignment.works(feed.topic)
         if feed.full:
             self._pause([feed])
+        return not feed.full
 
-    def _note(self, message: Message) -> None:
+    def _note(self, message: Message, left: Collection[PartitionKey]) -> None:
         """What stands in a message's place when something went wrong, or the end was reached."""
         error, topic = message.error(), message.topic()
         assert error
         feed = self._assignment.running((topic, message.partition() or 0)) if topic else None
         if error.code() == ClientError._PARTITION_EOF:
-            if feed and not feed.paused:
+            if feed and not feed.paused and feed.key not in left:
                 feed.caught_up = message.offset() or 0
+                self._assignment.works(feed.topic)
             return
         problem = translated(error, f"Consuming {topic}" if topic else "Consuming")
         if error.fatal():

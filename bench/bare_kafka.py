@@ -1,0 +1,66 @@
+"""What the machine can do with Kafka: `consume`, and count what it returns.
+
+Run as a process of its own, so that nothing else that Python has in memory is in its way.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import uuid
+from typing import NamedTuple
+
+from confluent_kafka import Consumer
+
+AT_ONCE = 10_000
+"""Messages per call; as many as the door takes at most."""
+_PATIENCE_SECONDS = 60.0
+
+
+class Taken(NamedTuple):
+    """Records that were taken, from the first that came on."""
+
+    records: int
+    seconds: float
+    cpu_seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.records / self.seconds
+
+    @property
+    def cpu_per_million(self) -> float:
+        return self.cpu_seconds / self.records * 1e6
+
+
+def count_messages(bootstrap: str, topic: str, count: int) -> Taken:
+    """The first `count` messages of a topic, with the client's own defaults."""
+    command = [sys.executable, "-m", "bench.bare_kafka", bootstrap, topic, str(count)]
+    return Taken(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+
+
+def _count(bootstrap: str, topic: str, count: int) -> Taken:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": f"bare-{uuid.uuid4().hex}", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    patience = time.monotonic() + _PATIENCE_SECONDS
+    first = 0
+    while not first and time.monotonic() < patience:
+        first = len(consumer.consume(1, 1.0))
+    started, cpu = time.perf_counter(), time.process_time()
+    seen = first
+    while seen < count:
+        messages = consumer.consume(min(AT_ONCE, count - seen), _PATIENCE_SECONDS)
+        if not messages:
+            raise TimeoutError(f"{topic}: no message after {seen:,} of {count:,}")
+        seen += len(messages)
+    taken = Taken(seen - first, time.perf_counter() - started, time.process_time() - cpu)
+    consumer.close()
+    return taken
+
+
+if __name__ == "__main__":
+    print(json.dumps(_count(sys.argv[1], sys.argv[2], int(sys.argv[3]))._asdict()))

@@ -1,0 +1,118 @@
+"""Freshness: how long it takes from producing a record to reading it, from the hot buffer and from the table."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Producer
+from tests.servers.kafka import KafkaServer
+
+from bench.children import Connection, Frazil, committed
+from bench.figures import Bench, Figure, Latencies
+from bench.kafka import settings
+from bench.kafka_records import Records, broker
+from frazil.config.model import BufferConfig, Config, PipelineConfig, Section
+
+PAUSE_SECONDS = 0.1
+"""Between two records: a topic where little happens, so that nothing is full before its time."""
+HOT_LOOK_SECONDS = 0.002
+TABLE_LOOK_SECONDS = 0.05
+ONE_SECOND: dict[str, Section] = {
+    "buffer": BufferConfig(flush_interval_seconds=1),
+    "pipeline": PipelineConfig(flush_interval_seconds=1),
+}
+
+
+def freshness(bench: Bench) -> Iterator[Figure]:
+    """Single records, one after the other, through `frazil serve`; the intervals are of sealing and of batches."""
+    count = 60 if bench.quick else 300
+    with broker(bench) as server:
+        if not bench.quick:
+            yield from _run(bench, server, "flush intervals of 10 s", {}, count)
+        yield from _run(bench, server, "flush intervals of 1 s", ONE_SECOND, count)
+
+
+def _run(bench: Bench, server: KafkaServer, name: str, changes: dict[str, Section], count: int) -> Iterator[Figure]:
+    topic = server.create_topic()
+    config = settings(server, bench.folder / topic, topic).model_copy(update=changes)
+    with Frazil("serve", config, bench.folder) as frazil, frazil.connect() as connection:
+        producing = _Producing(server, topic, connection)
+        bench.say(f"freshness, {name}: until a first record is in the table")
+        producing.produce()
+        frazil.wait(lambda: committed(config, topic) >= 1)
+        with _TableWatch(config, topic) as table:
+            for number in range(count):
+                if number % 50 == 0:
+                    bench.say(f"freshness, {name}: {number} of {count} records")
+                producing.produce()
+                time.sleep(PAUSE_SECONDS)
+            frazil.wait(lambda: table.end > count, TABLE_LOOK_SECONDS)
+    hot = Latencies.of(producing.taken[1:])
+    cold = Latencies.of([table.seen_at(number) - at for number, at in enumerate(producing.times) if number])
+    for where, latencies in (("hot read", hot), ("the table", cold)):
+        yield Figure(f"from produce to {where}, {name}: p50", "ms", latencies.p50)
+        yield Figure(f"from produce to {where}, {name}: p99", "ms", latencies.p99)
+
+
+class _Producing:
+    """One record after the other, each until it can be read over HTTP."""
+
+    def __init__(self, server: KafkaServer, topic: str, connection: Connection) -> None:
+        self._topic = topic
+        self._connection = connection
+        self._records = Records()
+        self._producer = Producer({"bootstrap.servers": server.bootstrap, "log_level": 0, "linger.ms": 0})
+        self.times: list[float] = []
+        """When each was produced."""
+        self.taken: list[float] = []
+        """Seconds until it was read."""
+
+    def produce(self) -> None:
+        (record,) = self._records.some(1)
+        path = f"/hot/{self._topic}/0/{len(self.times)}"
+        started = time.monotonic()
+        self._producer.produce(self._topic, record["value"], record["key"], 0)
+        self._producer.poll(0)
+        while (status := self._connection.get(path)[0]) != 200:
+            assert status == 404, f"{path}: {status}"
+            time.sleep(HOT_LOOK_SECONDS)
+        self.taken.append(time.monotonic() - started)
+        self.times.append(started)
+
+
+class _TableWatch:
+    """Notes when how many records were in a table."""
+
+    def __init__(self, config: Config, topic: str) -> None:
+        self._config = config
+        self._topic = topic
+        self._seen: list[tuple[int, float]] = []
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    @property
+    def end(self) -> int:
+        return self._seen[-1][0] if self._seen else 0
+
+    def seen_at(self, offset: int) -> float:
+        return next(at for end, at in self._seen if end > offset)
+
+    def _watch(self) -> None:
+        while not self._done.wait(TABLE_LOOK_SECONDS):
+            end = committed(self._config, self._topic)
+            if end > self.end:
+                self._seen.append((end, time.monotonic()))

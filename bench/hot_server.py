@@ -1,0 +1,180 @@
+"""A process with a hot buffer full of records, which tells what it measured of itself and then answers over HTTP.
+
+Called with a folder and a number of rows; on its standard output it says one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from prometheus_client import CollectorRegistry
+
+from bench.figures import Latencies
+from bench.log import TOPIC
+from bench.machine import resident_mib
+from frazil.config.model import MIB, BufferConfig, Config, LogConfig, ServerConfig, TopicConfig
+from frazil.formats import kafka
+from frazil.hot.queries import HotBuffer
+from frazil.hot_part import HotPart
+from frazil.log.writer import PartitionWriter
+from frazil.log_part import LogPart
+from frazil.ops.health import Health
+from frazil.serve import Assembly, serve
+
+APPEND_ROWS = 10_000
+"""As many as the Kafka door appends at once."""
+VALUE_BYTES = 130
+WARM_UP = 500
+LOOKUPS = 20_000
+_START_MS = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    address: str
+    keys: list[str]
+    """Some that can be found."""
+    record_bytes: int
+    index_bytes: int
+    resident_bytes: int
+    """What the process has grown by."""
+    p50_ms: float
+    p99_ms: float
+    """Of lookups in process."""
+
+
+class Keys:
+    """About five of eight numbers below the count of rows are keys, some of them several times."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._rng = np.random.default_rng(7)
+        self._samples: list[bytes] = []
+
+    def some(self, count: int) -> pa.Array:
+        numbers = self._rng.integers(0, self._rows, count)
+        keys = pc.binary_join_element_wise("customer-", pa.array(numbers).cast(pa.string()), "").cast(pa.binary())
+        self._samples += keys.slice(0, count // 100).to_pylist()
+        return keys
+
+    def found(self, count: int) -> list[bytes]:
+        """Keys that some record has, in no order."""
+        return [self._samples[at] for at in self._rng.integers(0, len(self._samples), count)]
+
+
+class Filler:
+    """A part that fills the buffer through the log, as a door does, and looks things up."""
+
+    name = "filler"
+
+    def __init__(self, rows: int, log: LogPart, hot: HotPart) -> None:
+        self._rows = rows
+        self._log = log
+        self._hot = hot
+        self._keys = Keys(rows)
+        self._resident = 0.0
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._fill)
+
+    async def stop(self) -> None:
+        pass
+
+    def health(self) -> Health:
+        return Health()
+
+    def _fill(self) -> None:
+        before = resident_mib()
+        writer = self._log.log.writer(TOPIC, kafka.SCHEMA, partition=0)
+        for first in range(0, self._rows, APPEND_ROWS):
+            writer.submit(_records(first, self._keys.some(APPEND_ROWS)))
+        writer.drain()
+        writer.seal_all()
+        _await_all(writer, self._hot.hot)
+        self._resident = resident_mib() - before
+
+    def measure(self, address: str) -> Measured:
+        hot = self._hot.hot
+        held = hot.buffer.topic(TOPIC)[0].held
+        assert held.rows == self._rows
+        latencies = _look_up(hot, self._keys.found(WARM_UP + LOOKUPS))
+        return Measured(
+            address=address,
+            keys=[key.decode() for key in self._keys.found(1000)],
+            record_bytes=held.nbytes,
+            index_bytes=held.index_bytes,
+            resident_bytes=round(self._resident * MIB),
+            p50_ms=latencies.p50,
+            p99_ms=latencies.p99,
+        )
+
+
+def _records(first: int, keys: pa.Array) -> pa.RecordBatch:
+    rows = len(keys)
+    borders = np.arange(0, (rows + 1) * VALUE_BYTES, VALUE_BYTES, dtype=np.int32)
+    data = np.random.default_rng(first).bytes(rows * VALUE_BYTES)
+    times = pa.array(np.arange(first, first + rows) + _START_MS)
+    columns = {
+        kafka.KEY: keys,
+        kafka.VALUE: pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(borders), pa.py_buffer(data)]),
+        kafka.HEADERS: pa.nulls(rows, kafka.SCHEMA.field(kafka.HEADERS).type),
+        kafka.TIMESTAMP: times.cast(kafka.SCHEMA.field(kafka.TIMESTAMP).type),
+        kafka.TIMESTAMP_TYPE: pa.repeat(pa.scalar(0, pa.int8()), rows),
+        kafka.PARTITION: pa.repeat(pa.scalar(0, pa.int32()), rows),
+        kafka.OFFSET: pa.array(np.arange(first, first + rows)),
+    }
+    return pa.RecordBatch.from_arrays([columns[name] for name in kafka.SCHEMA.names], schema=kafka.SCHEMA)
+
+
+def _await_all(writer: PartitionWriter, hot: HotBuffer) -> None:
+    while (kept := hot.buffer.topic(TOPIC).get(0)) is None or kept.held.end < writer.next_offset:
+        time.sleep(0.01)
+
+
+def _look_up(hot: HotBuffer, keys: list[bytes]) -> Latencies:
+    taken = []
+    for key in keys:
+        started = time.perf_counter()
+        row = hot.query_by_key(TOPIC, key)
+        taken.append(time.perf_counter() - started)
+        assert row is not None
+    return Latencies.of(taken[WARM_UP:])
+
+
+def settings(folder: Path) -> Config:
+    """Room for all rows; they are sealed as records from Kafka are by default."""
+    return Config(
+        data_dir=folder,
+        log=LogConfig(linger_ms=10_000),
+        buffer=BufferConfig(max_size_mb=100_000, ttl_seconds=86_400),
+        topics={TOPIC: TopicConfig(ack="object")},
+        server=ServerConfig(port=0),
+    )
+
+
+def main(folder: Path, rows: int) -> None:
+    fillers: list[Filler] = []
+
+    def role(config: Config, metrics: CollectorRegistry) -> Assembly:
+        log = LogPart(config, metrics)
+        hot = HotPart(config, log, metrics)
+        fillers.append(Filler(rows, log, hot))
+        return Assembly((log, hot, *fillers), hot.endpoints)
+
+    def announce(url: str) -> None:
+        (filler,) = fillers
+        print(json.dumps(asdict(filler.measure(url.removeprefix("http://")))), flush=True)
+
+    asyncio.run(serve(settings(folder), role, announce))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,191 @@
+"""The Kafka door: records from a broker to the log, and all the way into a table.
+
+Held against a bare loop that only counts the messages of the same topic on the same broker.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.servers.kafka import KafkaServer
+
+from bench import processes
+from bench.bare_kafka import Taken, count_messages
+from bench.children import Frazil, committed
+from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
+from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
+from frazil.config.model import Config, KafkaConfig, ServerConfig
+from frazil.log.index import SegmentIndex
+from frazil.log.store import open_store
+
+BARE = "a loop that only counts"
+FIRST_RECORDS = 10_000
+"""Of the table's benchmark: with these Spark starts its workers, and the table is made."""
+K2I_CPU_SECONDS = 5.7
+"""For a million such records into Parquet files, without any catalog."""
+QUIET_CPU = 0.1
+"""Seconds of CPU in a second below which a process that runs has nothing to do."""
+LOOK_SECONDS = 0.05
+
+
+def settings(server: KafkaServer, data: Path, topic: str) -> Config:
+    """The defaults."""
+    return Config(
+        data_dir=data,
+        kafka=KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]),
+        server=ServerConfig(port=0),
+    )
+
+
+# --- to the log ------------------------------------------------------------------------------------------------
+
+
+def to_log(bench: Bench) -> Iterator[Figure]:
+    """`frazil ingest`, with its hot buffer, from the first record to the last one that is sealed."""
+    count = 200_000 if bench.quick else 1_000_000
+    with broker(bench) as server:
+        for partitions in (1, 4):
+            topic = server.create_topic(partitions)
+            bench.say(f"producing {count:,} records for {partitions} partitions")
+            Filling(server, topic, partitions).put(count)
+            rounds = list(
+                bench.alternate(
+                    f"Kafka to the log, {partitions} partitions",
+                    lambda: count_messages(server.bootstrap, topic, count),  # noqa: B023 - called at once
+                    lambda: _through_the_door(bench, server, topic, partitions, count),  # noqa: B023 - called at once
+                    rounds=1 if bench.quick else 3,
+                )
+            )
+            name = f"{VALUE_BYTES} bytes from Kafka, {partitions} partition{'s' * (partitions > 1)}"
+            yield figure(
+                f"{name}, to the log",
+                "records/s",
+                [Round(b.per_second, (a.per_second + c.per_second) / 2) for a, b, c in rounds],
+                BARE,
+                AtLeast(0.5),
+            )
+            yield figure(
+                f"{name}, to the log: CPU",
+                "CPU s/M",
+                [Round(b.cpu_per_million, (a.cpu_per_million + c.cpu_per_million) / 2) for a, b, c in rounds],
+                BARE,
+            )
+
+
+def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions: int, count: int) -> Taken:
+    data = bench.folder / f"log-{uuid.uuid4().hex}"
+    config = settings(server, data, topic)
+    with Frazil("ingest", config, bench.folder) as frazil, frazil.connect() as door:
+        begun = 0.0
+        used = 0.0
+
+        def reads() -> float:
+            return door.metric("frazil_kafka_next_offset")
+
+        def begins() -> bool:
+            nonlocal begun
+            begun = reads()
+            return begun > 0
+
+        def seals() -> bool:
+            nonlocal used
+            used = max(used, processes.cpu_alone(frazil.pid) - cpu)
+            return _sealed(config, topic, partitions) >= count
+
+        frazil.wait(begins, LOOK_SECONDS)
+        started, cpu = time.perf_counter(), processes.cpu_alone(frazil.pid)
+        frazil.wait(lambda: reads() >= count, LOOK_SECONDS)
+        # What is left in its tails would wait for more, or for their time: a door that stops seals it at once.
+        frazil.terminate()
+        frazil.wait(seals, LOOK_SECONDS / 5)
+        seconds = time.perf_counter() - started
+    shutil.rmtree(data)
+    return Taken(count - round(begun), seconds, used)
+
+
+def _sealed(config: Config, topic: str, partitions: int) -> int:
+    store = open_store(config.store, config.data_dir)
+    total = 0
+    for partition in range(partitions):
+        index = SegmentIndex(store, topic, partition)
+        index.refresh()
+        total += index.sealed_end()
+    return total
+
+
+# --- to the table ----------------------------------------------------------------------------------------------
+
+
+def to_table(bench: Bench) -> Iterator[Figure]:
+    """`frazil serve` with Spark, until all records are in the table.
+
+    The records are one transaction, which becomes visible as a whole: nobody produces while the door consumes.
+    """
+    count = 200_000 if bench.quick else 3_000_000
+    with broker(bench) as server:
+        topic = server.create_topic()
+        config = settings(server, bench.folder / "data", topic)
+        with Frazil("serve", config, bench.folder) as frazil:
+            bench.say(f"producing {count:,} records, while Spark starts")
+            Filling(server, topic).put(FIRST_RECORDS)
+            hidden = Hidden(server, topic)
+            hidden.put(count)
+            frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS)
+            _await_quiet(frazil)
+            bench.say(f"Kafka to the table: {count:,} records")
+            with processes.CpuUse(frazil.pid) as cpu:
+                started = time.perf_counter()
+                hidden.show()
+                frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS + count, LOOK_SECONDS)
+                seconds = time.perf_counter() - started
+        bare = count_messages(server.bootstrap, topic, count)
+    name = f"{VALUE_BYTES} bytes from Kafka, 1 partition, to the table"
+    taken = Taken(count, seconds, cpu.seconds)
+    yield figure(
+        f"{name}, with the time that the last ones wait for more",
+        "records/s",
+        [Round(taken.per_second, bare.per_second)],
+        BARE,
+    )
+    yield Figure(
+        f"{name}: CPU, without the start of Spark",
+        "CPU s/M",
+        taken.cpu_per_million,
+        K2I_CPU_SECONDS,
+        "K2I, no catalog, another run",
+        (K2I_CPU_SECONDS / taken.cpu_per_million,),
+        Below(K2I_CPU_SECONDS, "CPU s/M"),
+    )
+    for part, used in _by_part(cpu).items():
+        yield Figure(f"{name}: CPU of {part}", "CPU s/M", used / count * 1e6)
+
+
+def _await_quiet(frazil: Frazil) -> None:
+    """Until Spark is through with what it does once at its start."""
+
+    def is_quiet() -> bool:
+        with processes.CpuUse(frazil.pid) as cpu:
+            time.sleep(1)
+        return cpu.seconds < QUIET_CPU
+
+    frazil.wait(is_quiet, 0)
+
+
+def _by_part(cpu: processes.CpuUse) -> dict[str, float]:
+    used: defaultdict[str, float] = defaultdict(float)
+    for line, seconds in cpu.by_command.items():
+        used[_part(line)] += seconds
+    return dict(used)
+
+
+def _part(line: str) -> str:
+    if line.split(" ", 1)[0].endswith("java"):
+        return "Spark's JVM"
+    if "frazil.pipeline.process" in line:
+        return "the pipeline's driver"
+    return "door and hot buffer" if line.rstrip().endswith("serve") else "Spark's Python workers"
