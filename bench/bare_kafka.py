@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Consumer
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer
 AT_ONCE = 10_000
 """Messages per call; as many as the door takes at most."""
 _PATIENCE_SECONDS = 60.0
+_NOTHING: Mapping[str, str] = {}
 
 
 class Taken(NamedTuple):
@@ -35,15 +37,16 @@ class Taken(NamedTuple):
         return self.cpu_seconds / self.records * 1e6
 
 
-def count_messages(bootstrap: str, topic: str, count: int) -> Taken:
-    """The first `count` messages of a topic, with the client's own defaults."""
-    command = [sys.executable, "-m", "bench.bare_kafka", bootstrap, topic, str(count)]
+def count_messages(bootstrap: str, topic: str, count: int, settings: Mapping[str, str] = _NOTHING) -> Taken:
+    """The first `count` messages of a topic, with the client's own defaults but for these settings."""
+    command = [sys.executable, "-m", "bench.bare_kafka", bootstrap, topic, str(count), json.dumps(dict(settings))]
     return Taken(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
 
 
-def _count(bootstrap: str, topic: str, count: int) -> Taken:
+def _count(bootstrap: str, topic: str, count: int, settings: Mapping[str, str]) -> Taken:
+    group = f"bare-{uuid.uuid4().hex}"
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": f"bare-{uuid.uuid4().hex}", "auto.offset.reset": "earliest"}
+        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", **settings}
     )
     consumer.subscribe([topic])
     patience = time.monotonic() + _PATIENCE_SECONDS
@@ -63,4 +66,5 @@ def _count(bootstrap: str, topic: str, count: int) -> Taken:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_count(sys.argv[1], sys.argv[2], int(sys.argv[3]))._asdict()))
+    _, _bootstrap, _topic, _number, _settings = sys.argv
+    print(json.dumps(_count(_bootstrap, _topic, int(_number), json.loads(_settings))._asdict()))

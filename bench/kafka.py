@@ -10,6 +10,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.servers.kafka import KafkaServer
@@ -20,10 +21,12 @@ from bench.children import Frazil, committed
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
 from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
 from frazil.config.model import Config, KafkaConfig, ServerConfig
+from frazil.doors.kafka.settings import consumer_settings
 from frazil.log.index import SegmentIndex
 from frazil.log.store import open_store
 
 BARE = "a loop that only counts"
+IMPATIENT = "such a loop, fetch.queue.backoff.ms as ours"
 FIRST_RECORDS = 10_000
 """Of the table's benchmark: with these Spark starts its workers, and the table is made."""
 K2I_CPU_SECONDS = 5.7
@@ -53,31 +56,46 @@ def to_log(bench: Bench) -> Iterator[Figure]:
             topic = server.create_topic(partitions)
             bench.say(f"producing {count:,} records for {partitions} partitions")
             Filling(server, topic, partitions).put(count)
+            name = f"{VALUE_BYTES} bytes from Kafka, {partitions} partition{'s' * (partitions > 1)}, to the log"
             rounds = list(
                 bench.alternate(
-                    f"Kafka to the log, {partitions} partitions",
-                    lambda: count_messages(server.bootstrap, topic, count),  # noqa: B023 - called at once
-                    lambda: _through_the_door(bench, server, topic, partitions, count),  # noqa: B023 - called at once
+                    name,
+                    partial(_counted, server, topic, count),
+                    partial(_through_the_door, bench, server, topic, partitions, count),
                     rounds=1 if bench.quick else 3,
                 )
             )
-            name = f"{VALUE_BYTES} bytes from Kafka, {partitions} partition{'s' * (partitions > 1)}"
+            for which, (limit, target) in enumerate(((BARE, AtLeast(0.5)), (IMPATIENT, None))):
+                against = "" if target else ", against one that never pauses"
+                yield figure(
+                    f"{name}{against}",
+                    "records/s",
+                    [Round(b[0].per_second, (a[which].per_second + c[which].per_second) / 2) for a, b, c in rounds],
+                    limit,
+                    target,
+                )
             yield figure(
-                f"{name}, to the log",
-                "records/s",
-                [Round(b.per_second, (a.per_second + c.per_second) / 2) for a, b, c in rounds],
-                BARE,
-                AtLeast(0.5),
-            )
-            yield figure(
-                f"{name}, to the log: CPU",
+                f"{name}: CPU",
                 "CPU s/M",
-                [Round(b.cpu_per_million, (a.cpu_per_million + c.cpu_per_million) / 2) for a, b, c in rounds],
+                [
+                    Round(b[0].cpu_per_million, (a[0].cpu_per_million + c[0].cpu_per_million) / 2)
+                    for a, b, c in rounds
+                ],
                 BARE,
             )
 
 
-def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions: int, count: int) -> Taken:
+def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Taken, ...]:
+    """By the client as it is, and as the door has it: by default it pauses for a second when its queue is full."""
+    pause = "fetch.queue.backoff.ms"
+    ours = consumer_settings(KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]))[pause]
+    return (
+        count_messages(server.bootstrap, topic, count),
+        count_messages(server.bootstrap, topic, count, {pause: ours}),
+    )
+
+
+def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions: int, count: int) -> tuple[Taken]:
     data = bench.folder / f"log-{uuid.uuid4().hex}"
     config = settings(server, data, topic)
     with Frazil("ingest", config, bench.folder) as frazil, frazil.connect() as door:
@@ -105,7 +123,7 @@ def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions:
         frazil.wait(seals, LOOK_SECONDS / 5)
         seconds = time.perf_counter() - started
     shutil.rmtree(data)
-    return Taken(count - round(begun), seconds, used)
+    return (Taken(count - round(begun), seconds, used),)
 
 
 def _sealed(config: Config, topic: str, partitions: int) -> int:
