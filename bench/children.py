@@ -60,8 +60,8 @@ class Frazil:
         assert self._process is not None
         try:
             wait(self._process, done, every_seconds)
-        except RuntimeError as error:
-            raise RuntimeError(f"{error}:\n{self._err.read_text()[-_SHOWN:]}") from None
+        except (RuntimeError, TimeoutError) as error:
+            raise type(error)(f"{error}:\n{self._err.read_text()[-_SHOWN:]}") from None
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:

@@ -111,6 +111,8 @@ class KafkaOffsetsGone(KafkaError):
 class RegistryError(KafkaError):
     """Raised when the schema registry fails, or answers what makes no sense."""
 
+    kind = "registry"
+
 
 class RegistryUnavailable(RegistryError):
     """Raised when the schema registry does not answer, or fails in a way that may pass."""

@@ -1,6 +1,6 @@
 """Members of a consumer group that are killed, frozen and told to leave.
 
-Each is a `frazil serve` without a pipeline, with a disk of its own: they share broker and store, and nothing else.
+Each is a `frazil ingest` with a disk of its own: they share broker and store, and nothing else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def door_settings(kafka: KafkaServer, topic: str, store: Mapping[str, Any], seal
             "retry": {"base_delay_ms": 20, "max_delay_seconds": 0.5},
         },
         "buffer": {"flush_interval_seconds": seal_seconds},
-        "pipeline": {"enabled": False},
         "server": {"port": 0},
     }
 
@@ -66,7 +65,7 @@ class Member:
         folder.mkdir(parents=True)
         (folder / "frazil.yaml").write_text(yaml.safe_dump(settings))
         env = environment(**({VARIABLE: failpoint} if failpoint else {}))
-        self._child = Child([str(FRAZIL), "serve"], folder / "said.log", folder, env)
+        self._child = Child([str(FRAZIL), "ingest"], folder / "said.log", folder, env)
 
     @property
     def alive(self) -> bool:
@@ -74,7 +73,8 @@ class Member:
 
     @property
     def ready(self) -> bool:
-        return "is ready" in self.said
+        """Whether it has said where its health can be asked for, which it does last."""
+        return "/health" in self.said
 
     @property
     def said(self) -> str:

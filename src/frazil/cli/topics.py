@@ -154,9 +154,15 @@ def _changes(older: pa.Schema, newer: pa.Schema) -> list[str]:
 
 
 def _settings(log: Log, topic: str) -> dict[str, Any]:
+    from frazil.doors.kafka.settings import writer_options
+    from frazil.formats.kafka import is_kafka
     from frazil.log.options import WriterOptions
 
-    options = WriterOptions.of(log.config.log, log.config.topic(topic))
+    latest = log.schemas(topic).latest()
+    if latest and is_kafka(latest.schema):
+        options = writer_options(log.config, topic)
+    else:
+        options = WriterOptions.of(log.config.log, log.config.topic(topic))
     settings: dict[str, Any] = {"ack": options.ack}
     if options.ack == "local":
         settings["sync"] = options.sync

@@ -1,19 +1,19 @@
-"""Which decoder a topic has, by its settings."""
+"""Which decoder a topic has, by its settings.
+
+Formats are imported when a topic has them: their libraries take longer to load than all the rest of a read.
+"""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import pyarrow as pa
 
 from frazil.config.model import Config, Format, FormatConfig
-from frazil.formats.avro import AvroDecoder
 from frazil.formats.decoding import Decoder
-from frazil.formats.json import JsonDecoder
-from frazil.formats.json_schema import JsonSchemaDecoder
 from frazil.formats.kafka import is_kafka
-from frazil.formats.protobuf import ProtobufDecoder
 from frazil.formats.raw import RawDecoder
 from frazil.formats.records import RecordDecoder
-from frazil.formats.registry import Registry
 from frazil.formats.text import TextDecoder
 from frazil.formats.values import ValueDecoder
 
@@ -30,8 +30,12 @@ def open_decoder(config: Config, topic: str, schema: pa.Schema) -> Decoder | Non
 
 
 def _key_decoder(config: Config, topic: str, kind: Format) -> ValueDecoder:
+    if kind != "json":
+        return _value_decoder(config, kind, f"{topic}-key", {})
+    from frazil.formats.json import JsonDecoder
+
     # Keys in JSON are numbers and strings more often than objects.
-    return JsonDecoder({}, records=False) if kind == "json" else _value_decoder(config, kind, f"{topic}-key", {})
+    return JsonDecoder({}, records=False)
 
 
 def _value_decoder(config: Config, kind: Format, subject: str, columns: dict[str, str]) -> ValueDecoder:
@@ -41,13 +45,30 @@ def _value_decoder(config: Config, kind: Format, subject: str, columns: dict[str
         case "string":
             return TextDecoder()
         case "json":
+            from frazil.formats.json import JsonDecoder
+
             return JsonDecoder(columns)
+        case "avro" | "protobuf" | "json_schema":
+            return _registered(config, kind, subject)
+
+
+def _registered(config: Config, kind: Literal["avro", "protobuf", "json_schema"], subject: str) -> ValueDecoder:
+    from frazil.formats.registry import Registry
+
+    registry = Registry.of(config)
+    match kind:
         case "avro":
-            return AvroDecoder(Registry.of(config), subject)
+            from frazil.formats.avro import AvroDecoder
+
+            return AvroDecoder(registry, subject)
         case "protobuf":
-            return ProtobufDecoder(Registry.of(config), subject)
+            from frazil.formats.protobuf import ProtobufDecoder
+
+            return ProtobufDecoder(registry, subject)
         case "json_schema":
-            return JsonSchemaDecoder(Registry.of(config), subject)
+            from frazil.formats.json_schema import JsonSchemaDecoder
+
+            return JsonSchemaDecoder(registry, subject)
 
 
 def _subject(topic: str, chosen: FormatConfig) -> str:

@@ -118,7 +118,7 @@ def _refusal(error: FrazilError) -> Response:
 
 
 def _partition(request: Request) -> int:
-    return number(request.path_params["partition"], "partition", 2**31 - 1)
+    return number(request.path_params["partition"], "partition", most=2**31 - 1)
 
 
 def _not_found(buffer: HotBuffer, topic: str, what: str, cold: bool) -> Response:

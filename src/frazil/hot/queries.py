@@ -143,7 +143,7 @@ class HotBuffer:
         for partition, offset, reason in undecodable:
             raise RecordUndecodable(
                 f"Topic {topic!r}: the record of partition {partition}, offset {offset} cannot become a row: "
-                f"{reason} Ask with raw=true for its bytes."
+                f"{reason.rstrip('.')}. Ask with raw=true for its bytes."
             )
         return rows
 

@@ -22,9 +22,9 @@ def check_parameters(request: Request, *known: str) -> None:
         raise RequestError(f"{unknown[0]!r} is not understood here; there are {', '.join(known)}.")
 
 
-def number(text: str, name: str, most: int = _LARGEST) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > most:
-        raise RequestError(f"{name} is a number from 0 to {most}, not {text[:40]!r}.")
+def number(text: str, name: str, *, least: int = 0, most: int = _LARGEST) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or not least <= int(text) <= most:
+        raise RequestError(f"{name} is a number from {least} to {most}, not {text[:40]!r}.")
     return int(text)
 
 
@@ -35,10 +35,7 @@ def optional_number(request: Request, name: str) -> int | None:
 
 def limit_of(request: Request, otherwise: int) -> int:
     given = request.query_params.get("limit")
-    limit = otherwise if given is None else number(given, "limit", MAX_LIMIT)
-    if limit == 0:
-        raise RequestError(f"limit is a number from 1 to {MAX_LIMIT}, not '0'.")
-    return limit
+    return otherwise if given is None else number(given, "limit", least=1, most=MAX_LIMIT)
 
 
 def flag(request: Request, name: str) -> bool:

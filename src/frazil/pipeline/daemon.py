@@ -18,6 +18,10 @@ def main() -> None:
     forget_archives()
     from pyspark import daemon
 
+    import frazil.formats.avro
+    import frazil.formats.json
+    import frazil.formats.json_schema
+    import frazil.formats.protobuf
     import frazil.pipeline.rows.private
     import frazil.pipeline.source
     import frazil.pipeline.tasks

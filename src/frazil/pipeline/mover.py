@@ -144,13 +144,19 @@ class Mover:
             .start()
         )
         try:
-            # Well again once a trigger has passed without a failure; idle ones are told of now and then.
+            # Well again once a batch is moved, or a trigger has passed and there is nothing to move.
             while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):
-                if self._query.lastProgress is not None:
+                if self._query.lastProgress is not None and self._is_idle():
                     self.status = Status()
             self._query.awaitTermination()
         except PySparkException as error:
             raise self._failure or told(error) from error
+
+    def _is_idle(self) -> bool:
+        """Whether the table has all that is sealed; a batch that fails again may wait to be filled first."""
+        committed = self._tools.committed.get((self.topic, self.sink.name), {})
+        extents = self._tools.log_extents(self.topic)
+        return all(committed.get(partition, 0) >= extent.sealed_end for partition, extent in extents.items())
 
     def _on_batch(self, starts: dict[int, int], checkpoint: Path, frame: DataFrame, number: int) -> None:
         with self._busy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from frazil.config.model import Config
+from frazil.backoff import Backoff
+from frazil.config.model import Config, KafkaConfig
 from frazil.doors.kafka.cluster import Cluster, Life
 from frazil.doors.kafka.failures import translated
 from frazil.doors.kafka.said import client_logger
@@ -32,10 +34,14 @@ from frazil.lake.catalog import Lake
 from frazil.log import layout
 from frazil.log.store import open_store
 from frazil.log.store.probe import check_create_only
+from frazil.ops.retry import retrying
 
 ANSWER_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
 """Each check has its own, shorter limits; this one is for what has none."""
+
+_COORDINATOR = Backoff(base_seconds=0.2, longest_seconds=1.0, max_attempts=4)
+"""A cluster that never had a group makes the topic of their offsets at the first question, and says no meanwhile."""
 
 _NEED_REGISTRY = frozenset({"avro", "protobuf", "json_schema"})
 _SHOWN = 5
@@ -177,15 +183,18 @@ def _group(config: Config) -> Finding:
     kafka = config.kafka
     what = f"consumer group {kafka.consumer_group}"
     try:
-        consumer = create(lambda: Consumer(consumer_settings(kafka), logger=client_logger()), kafka)
-        try:
-            places = [TopicPartition(name, 0) for name in named_topics(kafka)] or [TopicPartition("frazil-check", 0)]
-            committed = consumer.committed(places, ANSWER_SECONDS)
-        except KafkaException as error:
-            raise translated(error, f"Asking for the offsets of group {kafka.consumer_group!r}") from error
-        finally:
-            consumer.close()
-        known = sum(each.offset >= 0 for each in committed)
+        known = retrying(lambda: _has_offsets(kafka), _COORDINATOR, random.Random())
         return Finding(what, "has read before" if known else "is new")
     except FrazilError as error:
         return Finding(what, str(error), error)
+
+
+def _has_offsets(kafka: KafkaConfig) -> bool:
+    consumer = create(lambda: Consumer(consumer_settings(kafka), logger=client_logger()), kafka)
+    try:
+        places = [TopicPartition(name, 0) for name in named_topics(kafka)] or [TopicPartition("frazil-check", 0)]
+        return any(each.offset >= 0 for each in consumer.committed(places, ANSWER_SECONDS))
+    except KafkaException as error:
+        raise translated(error, f"Asking for the offsets of group {kafka.consumer_group!r}") from error
+    finally:
+        consumer.close()
