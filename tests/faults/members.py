@@ -22,7 +22,7 @@ from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 PARTITIONS = 4
 SESSION_SECONDS = 3.0
 """How long a member may be silent. Short of it a busy machine would be taken for a dead one."""
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 Settings = dict[str, Any]
 

@@ -17,7 +17,7 @@ from tests.servers.jars import KAFKA, say
 USER = "frazil"
 PASSWORD = "frazil-secret"
 
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 _STARTS = 3
 _STARTED = "Kafka Server started"
 # One compiler stage and one collector thread: a test server should start fast and leave the cores alone.
