@@ -97,7 +97,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[Any]], list[Any], int, int]:
     return segments, tail, draw(st.integers(3, 20)), draw(st.integers(0, len(segments)))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories())
 def test_rows_are_the_same_wherever_they_are(history: tuple[list[list[Any]], list[Any], int, int]) -> None:
     segments, tail, batch_rows, moved = history
