@@ -19,6 +19,8 @@ LARGEST = 40
 KEYS = 20
 
 _SECONDS = 120.0
+_PATIENCE_MS = 600_000
+"""The broker aborts a transaction after this time, and the producer cannot go on. None should last so long."""
 _LASTING: dict[str, str | int | float | bool] = {
     "message.timeout.ms": 0,
     "reconnect.backoff.max.ms": 200,
@@ -48,16 +50,18 @@ class Producing:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._end(error)
 
-    def stop(self) -> dict[Place, Record]:
-        """End it, and return what every reader of committed records must see."""
+    def _end(self, error: BaseException | None = None) -> None:
         self._stopping.set()
         self._thread.join()
         if self._failure is not None:
-            raise self._failure
+            raise self._failure from error
+
+    def stop(self) -> dict[Place, Record]:
+        """End it, and return what every reader of committed records must see."""
+        self._end()
         truth = self._kafka.committed(self._topic)
         assert self.kept, "nothing was produced"
         assert self.aborted, "no transaction was aborted"
@@ -69,7 +73,8 @@ class Producing:
         address: dict[str, str | int | float | bool] = {"bootstrap.servers": self._kafka.bootstrap, **_LASTING}
         try:
             plain = Producer({**address, "enable.idempotence": True})
-            transactional = Producer({**address, "transactional.id": f"producing {self._topic}"})
+            name = f"producing {self._topic}"
+            transactional = Producer({**address, "transactional.id": name, "transaction.timeout.ms": _PATIENCE_MS})
             _insist(lambda: transactional.init_transactions(_SECONDS))
             while not self._stopping.wait(self._pause):
                 records = [self._record() for _ in range(self._chance.randint(1, LARGEST))]
@@ -77,7 +82,7 @@ class Producing:
                     self.kept |= self._send(plain, records)
                 else:
                     self._transact(transactional, records, commit=self._chance.random() < 0.6)
-        except BaseException as failure:  # noqa: BLE001 - `stop` raises it
+        except BaseException as failure:  # noqa: BLE001 - raised by who ends it
             self._failure = failure
 
     def _record(self) -> Record:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pyarrow as pa
@@ -28,8 +28,14 @@ _SECONDS = 170.0
 Post = Callable[..., Coroutine[Any, Any, httpx.Response]]
 
 
+class Served(NamedTuple):
+    post: Post
+    log: LogPart
+    metrics: CollectorRegistry
+
+
 @asynccontextmanager
-async def serving(config: Config) -> AsyncIterator[tuple[Post, LogPart]]:
+async def serving(config: Config) -> AsyncIterator[Served]:
     metrics = CollectorRegistry()
     log = LogPart(config, metrics)
     part = QueryPart(config, log, metrics)
@@ -37,18 +43,18 @@ async def serving(config: Config) -> AsyncIterator[tuple[Post, LogPart]]:
     await log.start()
     await part.start()
     await server.start()
-    try:
-        async with httpx.AsyncClient(timeout=_SECONDS) as client:
+    async with httpx.AsyncClient(timeout=_SECONDS) as client:
 
-            async def post(text: str | bytes, **headers: str) -> httpx.Response:
-                named = {name.replace("_", "-"): value for name, value in headers.items()}
-                return await client.post(f"{server.url}/sql", content=text, headers=named)
+        async def post(text: str | bytes, **headers: str) -> httpx.Response:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            return await client.post(f"{server.url}/sql", content=text, headers=named)
 
-            yield post, log
-    finally:
-        await part.stop()
-        await log.stop()
-        await server.stop()
+        try:
+            yield Served(post, log, metrics)
+        finally:
+            await part.stop()
+            await log.stop()
+            await server.stop()
 
 
 def run(scenario: Awaitable[None]) -> None:
@@ -71,7 +77,7 @@ def test_rows_come_as_json_or_arrow_and_problems_with_their_reason(tmp_path: Pat
     config = world.config
 
     async def scenario() -> None:
-        async with serving(config) as (post, log):
+        async with serving(config) as (post, log, _):
             answer = await post("SELECT id, text FROM orders WHERE id < 2 ORDER BY id")
             assert answer.status_code == 200
             assert answer.headers["content-type"] == "application/json"
@@ -120,7 +126,7 @@ def test_a_query_that_cannot_be_stopped_ends_with_its_process(tmp_path: Path) ->
     joined = " ".join(f"JOIN range(3) AS t{number} USING (range)" for number in range(400))
 
     async def scenario() -> None:
-        async with serving(config) as (post, _):
+        async with serving(config) as (post, *_):
             answer = await post(f"SELECT * FROM range(3) {joined}")
             assert (answer.status_code, "sql.timeout_seconds" in answer.text) == (504, True), answer.text
             assert (await post("SELECT 1 AS one")).json() == [{"one": 1}]
@@ -134,7 +140,7 @@ def test_memory_that_duckdb_does_not_count_ends_the_process(tmp_path: Path) -> N
     config = world.config
 
     async def scenario() -> None:
-        async with serving(config) as (post, _):
+        async with serving(config) as (post, *_):
             answer = await post("SELECT length(repeat('x', 600000000 + id)) FROM orders")
             assert (answer.status_code, "sql.max_memory_mb" in answer.text) == (400, True), answer.text
             assert (await post("SELECT count(*) AS n FROM orders")).json() == [{"n": 30}]
@@ -148,7 +154,7 @@ def test_queries_wait_their_turn_and_are_told_when_it_does_not_come(tmp_path: Pa
     config = world.config
 
     async def scenario() -> None:
-        async with serving(config) as (post, _):
+        async with serving(config) as (post, *_):
             assert (await post("SELECT 1")).status_code == 200
             answers = await asyncio.gather(*(post(_ENDLESS) for _ in range(3)))
             statuses = sorted(answer.status_code for answer in answers)
@@ -168,10 +174,11 @@ def test_a_stop_ends_running_queries(tmp_path: Path) -> None:
     config = world.config
 
     async def scenario() -> None:
-        async with serving(config) as (post, _):
+        async with serving(config) as (post, _, metrics):
             assert (await post("SELECT 1")).status_code == 200
             asked = asyncio.create_task(post(_ENDLESS))
-            await asyncio.sleep(0)
+            while not metrics.get_sample_value("frazil_sql_running"):
+                await asyncio.sleep(0.01)
         answer = await asked
         assert answer.status_code == 503
 
