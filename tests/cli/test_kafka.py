@@ -27,7 +27,7 @@ def test_all_is_well(kafka: KafkaServer, tmp_path: Path) -> None:
     code, found = checked(tmp_path)
     assert code == 0
     assert all(each["ok"] for each in found.values())
-    assert found[f"topic {topic}"]["found"] == "3 partitions, 10 offsets to read"
+    assert found[f"topic {topic}"]["found"] == "3 partitions, 10 offsets there"
     assert found[f"topics ^{topic}$"]["found"] == f"1 match: {topic}"
     told = frazil(tmp_path, "kafka", "check")
     assert (told.returncode, told.stderr) == (0, "")

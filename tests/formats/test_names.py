@@ -50,4 +50,3 @@ def test_which_names_change(field: str, column: str) -> None:
 def test_fields_of_rows() -> None:
     rows = pa.schema([*kafka.SCHEMA, ("a", pa.int32()), ("__offset", pa.int8()), (PARTITION, pa.int32())])
     assert fields_of(rows) == pa.schema([("a", pa.int32()), ("_offset", pa.int8())])
-    assert fields_of(None) is None

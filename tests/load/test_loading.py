@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from frazil.config.model import Config, LogConfig
 from frazil.errors import RecordTooLarge, SchemaMismatch, SerializationError
+from frazil.formats import kafka
 from frazil.load.inputs import Input, find_input
 from frazil.load.loading import Loaded, Loader
 from frazil.load.progress import Unwatched
@@ -308,3 +309,10 @@ def test_a_load_cut_off_anywhere_goes_on(
         monkeypatch.setattr("frazil.load.jsonblocks.BLOCK_BYTES", 100 + 37 * most)
     with opened(tmp_path) as log:
         assert sorted(content(log, "t")["v"].to_pylist()) == list(range(200))
+
+
+def test_a_topic_from_kafka_takes_no_files(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as log:
+        log.writer("orders", kafka.SCHEMA, partition=0)
+        with pytest.raises(SchemaMismatch, match="comes from Kafka"):
+            load(log, "orders", write_lines(tmp_path / "a.jsonl", [{"a": 1}]))

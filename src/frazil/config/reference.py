@@ -39,7 +39,8 @@ case. Names that belong to others get their dots and dashes back:
 
 In the file, such a name is one key (`spark.master: local[*]`), and its value may look like a number or a boolean.
 
-A secret can be kept in a file of its own: add `_file` to its key (`_FILE` to its variable) and give the path.
+A secret can be kept in a file of its own: add `_file` to its key (`_FILE` to its variable) and give the path. That is
+for keys of Frazil's own; a secret below names that belong to others can be given by its variable.
 `frazil config show` and messages hide secrets; below `store.options`, `lake.properties`, `pipeline.spark` and
 `kafka.settings` that is whatever is called a key, a token, a password or the like, and everywhere the password in an
 address.

@@ -33,10 +33,8 @@ def field_of(column: str) -> str | None:
     return column[1:] if column.startswith("__") else None
 
 
-def fields_of(rows: pa.Schema | None) -> pa.Schema | None:
+def fields_of(rows: pa.Schema) -> pa.Schema:
     """The columns that are from the value, by the names of their fields."""
-    if rows is None:
-        return None
     named = ((field_of(column.name), column) for column in rows)
     return pa.schema([column.with_name(name) for name, column in named if name is not None])
 

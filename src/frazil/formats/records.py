@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoded, Piece
 from frazil.formats.joining import joined_schema, joined_type
+from frazil.formats.memo import BySchema
 from frazil.formats.names import VALUE, column_of, fields_of
 from frazil.formats.values import DecodedValues, Part, Payloads, Places, ValueDecoder
 
@@ -22,7 +22,6 @@ VALUE_SCHEMA_ID = "__value_schema_id"
 _KEPT = (kafka.HEADERS, kafka.TIMESTAMP, kafka.TIMESTAMP_TYPE, kafka.PARTITION, kafka.OFFSET)
 
 
-@dataclass(frozen=True)
 class RecordDecoder:
     """A row is the key, what Kafka adds, and then the fields of the value; or `value`, if the value is no record.
 
@@ -30,22 +29,24 @@ class RecordDecoder:
     columns then.
     """
 
-    key: ValueDecoder
-    value: ValueDecoder
+    def __init__(self, key: ValueDecoder, value: ValueDecoder) -> None:
+        self.key = key
+        self.value = value
+        self._known_of = BySchema(self._split)
 
     def columns(self) -> pa.Schema:
         return self._rows(self.key.kinds(), self.value.kinds())
 
     def survey(self, batch: pa.RecordBatch, known: pa.Schema | None = None) -> pa.Schema:
         keys, values = _payloads(batch)
-        return self._rows(
-            self.key.survey(keys, _key_fields(known, self.key.records)), self.value.survey(values, fields_of(known))
-        )
+        known_keys, known_values = self._known(known)
+        return self._rows(self.key.survey(keys, known_keys), self.value.survey(values, known_values))
 
     def decode(self, batch: pa.RecordBatch, known: pa.Schema | None = None) -> Decoded:
         key_payloads, value_payloads = _payloads(batch)
-        keys = self.key.decode(key_payloads, _key_fields(known, self.key.records))
-        values = self.value.decode(value_payloads, fields_of(known))
+        known_keys, known_values = self._known(known)
+        keys = self.key.decode(key_payloads, known_keys)
+        values = self.value.decode(value_payloads, known_values)
         faults = {place: f"value: {reason}" for place, reason in values.faults.items()}
         faults |= {place: f"key: {reason}" for place, reason in keys.faults.items()}
         nobody = _type_of_all(keys.parts)
@@ -75,6 +76,13 @@ class RecordDecoder:
                 names.append(VALUE)
                 columns.append(column)
         return pa.RecordBatch.from_arrays(columns, names=names)
+
+    def _known(self, rows: pa.Schema | None) -> tuple[pa.Schema | None, pa.Schema | None]:
+        """What is known of keys and of values, by what is known of rows."""
+        return (None, None) if rows is None else self._known_of[rows]
+
+    def _split(self, rows: pa.Schema) -> tuple[pa.Schema | None, pa.Schema]:
+        return _key_fields(rows, self.key.records), fields_of(rows)
 
     def _rows(self, keys: Iterable[pa.DataType], values: Iterable[pa.DataType]) -> pa.Schema:
         """The columns of rows whose keys and values have these types."""
@@ -159,12 +167,8 @@ def _type_of_all(parts: list[Part]) -> pa.DataType:
     return kind or pa.null()
 
 
-def _value_fields(known: pa.Schema | None) -> pa.Schema | None:
-    return fields_of(known)
-
-
-def _key_fields(known: pa.Schema | None, records: bool) -> pa.Schema | None:
-    if known is None or kafka.KEY not in known.names:
+def _key_fields(known: pa.Schema, records: bool) -> pa.Schema | None:
+    if kafka.KEY not in known.names:
         return None
     kind = known.field(kafka.KEY).type
     return pa.schema(kind.fields) if records and pa.types.is_struct(kind) else pa.schema([pa.field(VALUE, kind)])

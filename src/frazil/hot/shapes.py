@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from frazil.config.model import Config
 from frazil.errors import FrazilError, SchemaEvolution
 from frazil.formats.decoding import Decoder
+from frazil.formats.memo import BySchema
 from frazil.formats.opening import open_decoder
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.asides import asides_of
@@ -46,7 +47,7 @@ class RowShape:
         # A record that does not fit is told as such, whatever is done about it on its way into the table.
         self.rules = Rules(self._plan(columns), "dead-letter", decoder, asides_of(table.metadata) if table else {})
         self.schema = arrow_schema(self.rules.schema).remove_metadata()
-        self._covered: dict[pa.Schema, bool] = {}
+        self._covered = BySchema(self._covers)
         self._makers = threading.local()
         self.made_at = time.monotonic()
 
@@ -57,12 +58,13 @@ class RowShape:
 
     def covers(self, columns: pa.Schema) -> bool:
         """Whether rows with these columns need no others than there are, or cannot get them."""
-        if columns not in self._covered:
-            try:
-                self._covered[columns] = self._plan((*self._columns, columns)).fields == self.rules.schema.fields
-            except SchemaEvolution:
-                self._covered[columns] = True
         return self._covered[columns]
+
+    def _covers(self, columns: pa.Schema) -> bool:
+        try:
+            return bool(self._plan((*self._columns, columns)).fields == self.rules.schema.fields)
+        except SchemaEvolution:
+            return True
 
     def with_columns(self, *columns: pa.Schema) -> RowShape:
         return RowShape(self._table, self.rules.decoder, (*self._columns, *columns))

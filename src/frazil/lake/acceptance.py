@@ -18,7 +18,7 @@ from frazil.lake.asides import PUT_ASIDE
 from frazil.lake.catalog import Lake
 from frazil.lake.evolution import Evolution, apply, name_problems, new_schema, plan_columns, wanted_columns
 from frazil.lake.merging import Merge, Remedy
-from frazil.lake.offsets import named
+from frazil.lake.offsets import named, topic_of
 
 
 def accept_schema(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
@@ -45,7 +45,7 @@ def plan_acceptance(topic_schema: pa.Schema, table: Table) -> Evolution:
     if hopeless:
         raise SchemaEvolution(
             f"Table {named(table)} cannot be made to fit: {'; '.join(hopeless)}. Name another table in "
-            f"`topics.TOPIC.table.name`, or drop this one and recreate it."
+            f"`topics.{topic_of(table)}.table.name`, or drop this one and recreate it."
         )
     relaxed = replaced | {each.column for each in problems if each.remedy is Remedy.RELAX}
     before: list[NestedField] = []

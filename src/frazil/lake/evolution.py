@@ -33,7 +33,8 @@ from frazil.lake.catalog import Lake, calling
 from frazil.lake.layers import layered
 from frazil.lake.mapping import OnMismatch
 from frazil.lake.merging import Merge, Problem, Remedy
-from frazil.lake.offsets import TOPIC, named
+from frazil.lake.offsets import named, topic_of
+from frazil.lake.remedies import resume_command
 from frazil.lake.schema import dead_letter_schema, origin_fields, topic_fields
 
 ON_MISMATCH = "frazil.on-mismatch"
@@ -58,7 +59,7 @@ def plan_evolution(table: Table, *schemas: pa.Schema) -> Evolution:
     """What the table needs for rows of these schemas. `SchemaEvolution` lists every problem when it cannot follow."""
     evolution, problems = plan_columns(table.metadata, schemas)
     if problems:
-        topic = table.metadata.properties.get(TOPIC, "TOPIC")
+        topic = topic_of(table)
         raise SchemaEvolution(
             f"Table {named(table)} cannot follow topic {topic!r}: {'; '.join(each.text for each in problems)}. "
             f"`frazil topics resume {topic} --accept-schema` puts such columns aside and goes on with ones that fit; "
@@ -103,7 +104,8 @@ def _plan_letters(table: Table) -> Evolution:
     if problems:
         raise SchemaEvolution(
             f"Table {named(table)} cannot take dead letters any more: {'; '.join(each.text for each in problems)}. "
-            f"`frazil topics resume TOPIC --recreate --table {named(table)}` puts it aside and makes another."
+            f"{resume_command(topic_of(table), 'recreate', 'dead-letter', named(table))} puts it aside and makes "
+            f"another."
         )
     return evolution
 

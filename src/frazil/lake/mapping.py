@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from frazil.errors import TableSchemaMismatch
+from frazil.formats.memo import BySchema
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION
 from frazil.lake.conversions import Conversion, Conversions, floor_microseconds, required, rest_of_microseconds
@@ -45,8 +46,8 @@ class Mapper:
     def __init__(self, topic_schema: pa.Schema, table_schema: Schema, on_mismatch: OnMismatch = "stop") -> None:
         self.schema = arrow_schema(table_schema)
         self._on_mismatch = on_mismatch
-        self._plans: dict[pa.Schema, _Plan] = {}
-        self._plan(topic_schema)
+        self._plans = BySchema(self._plan)
+        self._plans[topic_schema]
 
     def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> Mapped:
         """`offset` is that of the first row."""
@@ -56,7 +57,7 @@ class Mapper:
 
     def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> Fitted:
         """`offsets` are those of the rows (int64), in order."""
-        plan = self._plan(batch.schema)
+        plan = self._plans[batch.schema]
         try:
             return Fitted(plan.apply(batch, partition, offsets), {})
         except FAILURES as error:
@@ -70,15 +71,13 @@ class Mapper:
         return Fitted(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
 
     def _plan(self, schema: pa.Schema) -> _Plan:
-        if schema not in self._plans:
-            plan = _Plan(schema, self.schema)
-            if plan.problems and self._on_mismatch == "stop":
-                raise TableSchemaMismatch(
-                    f"The topic does not fit its table: {'; '.join(plan.problems)}. Change the table, or let rows "
-                    f"that do not fit go to the dead-letter table: frazil topics resume TOPIC --dead-letter."
-                )
-            self._plans[schema] = plan
-        return self._plans[schema]
+        plan = _Plan(schema, self.schema)
+        if plan.problems and self._on_mismatch == "stop":
+            raise TableSchemaMismatch(
+                f"The topic does not fit its table: {'; '.join(plan.problems)}. Change the table, or resume the "
+                f"topic with --dead-letter: rows that do not fit then go to the dead-letter table."
+            )
+        return plan
 
 
 class _Step(NamedTuple):
@@ -92,6 +91,7 @@ class _Plan:
 
     def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
         self._target = target
+        self._columns = [(field.name, field.type) for field in target]
         conversions = Conversions()
         self._steps: dict[str, _Step] = {}
         companions = {
@@ -126,14 +126,14 @@ class _Plan:
 
     def apply(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> pa.RecordBatch:
         columns = []
-        for field in self._target:
-            if field.name not in self._added:
-                step = self._steps[field.name]
+        for name, kind in self._columns:
+            if name not in self._added:
+                step = self._steps[name]
                 columns.append(step.change(_column(batch, step)))
-            elif field.name == OFFSET:
-                columns.append(offsets.cast(field.type))
+            elif name == OFFSET:
+                columns.append(offsets.cast(kind))
             else:
-                columns.append(pa.repeat(pa.scalar(partition, field.type), len(batch)))
+                columns.append(pa.repeat(pa.scalar(partition, kind), len(batch)))
         for step in self._refused:
             step.change(_column(batch, step))
         return pa.RecordBatch.from_arrays(columns, schema=self._target)

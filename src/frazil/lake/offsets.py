@@ -69,6 +69,11 @@ class TableState:
         return self.offsets.get(partition)
 
 
+def topic_of(table: Table) -> str:
+    """The topic whose table it is, for words to people."""
+    return table.metadata.properties.get(TOPIC, "TOPIC")
+
+
 def named(table: Table) -> str:
     """The table's name as people write it."""
     return ".".join(table.name())
@@ -138,8 +143,7 @@ def check_history(table: Table) -> None:
 
 
 def _rollback_remedies(table: Table) -> str:
-    properties = table.metadata.properties
-    topic, role = properties.get(TOPIC, "TOPIC"), properties.get(ROLE, "base")
+    topic, role = topic_of(table), table.metadata.properties.get(ROLE, "base")
     accept = resume_command(topic, "accept", role, named(table))
     if role == "dead-letter":
         return f"{accept} (letters that are missing stay so; the base table is past them)"

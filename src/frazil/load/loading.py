@@ -14,6 +14,7 @@ import pyarrow as pa
 from frazil.config.model import MIB
 from frazil.errors import FrazilError, LogFull, SchemaMismatch, SerializationError
 from frazil.formats.json.kinds import known_part
+from frazil.formats.kafka import is_kafka
 from frazil.load import once
 from frazil.load.columnar import open_columnar
 from frazil.load.columnar import pieces as columnar_pieces
@@ -110,6 +111,10 @@ class Loader:
     def _schema(self) -> pa.Schema:
         """The schema of all inputs together, checked against the topic before anything is appended."""
         latest = self._log.schemas(self._topic).latest()
+        if latest and is_kafka(latest.schema):
+            raise SchemaMismatch(
+                f"Topic {self._topic!r} comes from Kafka: produce records to it there, or load into another topic."
+            )
         schema = latest.schema if latest else pa.schema([])
         if self._given is not None:
             return evolve(schema, self._given, self._topic) if latest else self._given

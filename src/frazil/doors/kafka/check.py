@@ -175,7 +175,7 @@ def _topic(config: Config, cluster: Cluster, name: str) -> Finding:
 def _extent(cluster: Cluster, name: str, life: Life) -> str:
     bounds = cluster.bounds([(name, partition) for partition in range(life.partitions)]).values()
     offsets = sum(high - low for low, high in bounds)
-    return f"{life.partitions} partition{'s' if life.partitions != 1 else ''}, {offsets:,} offsets to read"
+    return f"{life.partitions} partition{'s' if life.partitions != 1 else ''}, {offsets:,} offsets there"
 
 
 def _group(config: Config) -> Finding:

@@ -29,6 +29,13 @@ class KafkaMetrics:
         for kind in ("assigned", "revoked", "lost"):
             self.rebalances.labels(kind)
 
+    def assigned(self, topics: Iterable[str]) -> None:
+        """Partitions of these topics were assigned: their counts are zero, rather than unknown."""
+        self.rebalances.labels("assigned").inc()
+        for topic in topics:
+            for each in (self.messages, self.bytes, self.backpressure, self.fenced):
+                each.labels(topic)
+
 
 class FeedCollector(Collector):
     """Reads the partitions' own numbers when metrics are asked for."""

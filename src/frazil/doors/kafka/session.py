@@ -96,7 +96,7 @@ class Session:
 
     def _assigned(self, keys: list[PartitionKey]) -> None:
         logger.info("partitions assigned", extra=_counted(keys))
-        self._metrics.rebalances.labels("assigned").inc()
+        self._metrics.assigned({topic for topic, _ in keys})
         self._refused = None
         self._assignment.add(keys)
         failpoint("kafka.assigned")

@@ -34,10 +34,10 @@ class JsonSchemaDecoder:
     records = True
 
     def kinds(self) -> Iterable[pa.DataType]:
-        newest = self.registry.newest(self.subject)
         try:
+            newest = self.registry.newest(self.subject)
             kind = None if newest is None else type_of(newest)
-        except SchemaUnsupported:
+        except (SchemaNotRegistered, SchemaUnsupported):
             return ()
         return () if kind is None else (kind,)
 

@@ -45,13 +45,13 @@ class ProtobufDecoder:
     records = True
 
     def kinds(self) -> Iterable[pa.DataType]:
-        newest = self.registry.newest(self.subject)
         try:
+            newest = self.registry.newest(self.subject)
             # Of several messages in a file, any may be what records are.
             if newest is None or len(compile_files(newest).main.message_type) != 1:
                 return ()
             return (message_of(newest, FIRST).kind,)
-        except SchemaUnsupported:
+        except (SchemaNotRegistered, SchemaUnsupported):
             return ()
 
     def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:

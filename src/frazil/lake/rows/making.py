@@ -16,6 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 
 from frazil.formats.decoding import Decoder, Piece
+from frazil.formats.memo import BySchema
 from frazil.lake.arrow import arrow_schema, plain_schema
 from frazil.lake.asides import asides_of, route
 from frazil.lake.columns import OFFSET, PARTITION
@@ -61,8 +62,7 @@ class RowMaker:
         self._lacks = lacks
         self._known = rules.known() if rules.decoder else None
         self._schema = arrow_schema(rules.schema)
-        self._ways: dict[pa.Schema, pa.Schema | None] = {}
-        """The schema by which rows are mapped; None where they cannot be yet."""
+        self._ways = BySchema(self._way)
         self._mapper: Mapper | None = None
 
     def make(self, batch: pa.RecordBatch, partition: int, offset: int) -> Made:
@@ -91,12 +91,15 @@ class RowMaker:
 
     def _routed(self, piece: Piece) -> pa.RecordBatch | None:
         """The rows with the names under which the table has their columns; None if it lacks some."""
-        schema = piece.rows.schema
-        if schema not in self._ways:
-            lacking = self._lacks is not None and self._lacks(schema)
-            self._ways[schema] = None if lacking else route(schema, self._rules.schema, self._rules.asides)
-        way = self._ways[schema]
-        return None if way is None else piece.rows.rename_columns(way.names)
+        way = self._ways[piece.rows.schema]
+        return None if way is None else piece.rows.rename_columns(way)
+
+    def _way(self, schema: pa.Schema) -> list[str] | None:
+        """The names that the table has for columns; None if it lacks some."""
+        if self._lacks is not None and self._lacks(schema):
+            return None
+        names: list[str] = route(schema, self._rules.schema, self._rules.asides).names
+        return names
 
     def _map(self, rows: pa.RecordBatch) -> Mapper:
         if self._mapper is None:
