@@ -399,7 +399,7 @@ class KafkaConfig(Section):
     consumer_group: str = Field("frazil", description="Consumer group; its members share the partitions.")
     batch_size: Positive = Field(10_000, description="Most messages that are taken from the client at once.")
     batch_timeout_ms: Positive = Field(
-        50, description="How long messages are gathered before they are appended, and can be seen."
+        10, description="How long messages are gathered before they are appended, and can be seen."
     )
     settings: dict[str, FreeText] = Field(
         default_factory=dict,

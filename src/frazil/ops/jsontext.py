@@ -22,7 +22,7 @@ import pyarrow.types as types
 _ROWS = 8192
 """Rows that are turned into text at a time: together they must stay below 2 GiB."""
 _FEW = 100
-"""Below this a kernel of Polars takes longer to get going than Python takes for all values."""
+"""Below this the kernels take longer to get going than Python takes for all values."""
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _OTHER_CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 _NOT_FINITE = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
@@ -90,7 +90,12 @@ def _quoted_casts(array: pa.Array) -> pa.Array:
 
 
 def _others(array: pa.Array) -> pa.Array:
-    return _quoted(pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string()))
+    return _quoted(_each(array, str))
+
+
+def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+    """Value by value."""
+    return pa.array([None if value is None else write(value) for value in array.to_pylist()], pa.string())
 
 
 def _extensions(array: pa.Array) -> pa.Array:
@@ -107,6 +112,8 @@ def _floats(array: pa.Array) -> pa.Array:
 
 
 def _strings(array: pa.Array) -> pa.Array:
+    if len(array) < _FEW:
+        return _each(array, lambda value: json.dumps(value, ensure_ascii=False))
     array = text = array.cast(pa.string())
     for character, escaped in _ESCAPES:
         text = pc.replace_substring(text, character, escaped)
@@ -120,8 +127,7 @@ def _strings(array: pa.Array) -> pa.Array:
 
 def _base64(array: pa.Array) -> pa.Array:
     if len(array) < _FEW:
-        values = array.to_pylist()
-        return pa.array([v if v is None else f'"{base64.b64encode(v).decode()}"' for v in values], pa.string())
+        return _each(array, lambda value: f'"{base64.b64encode(value).decode()}"')
     return _quoted(_encoded(array, "base64"))
 
 

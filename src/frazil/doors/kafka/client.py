@@ -64,10 +64,16 @@ class Client:
         self._taken -= taken
         self._consumer.incremental_unassign([TopicPartition(*key) for key in taken])
 
-    def consume(self) -> list[Message]:
-        """The next messages, and errors in their places; few or none when the time for a batch is over."""
+    def consume(self, idle_seconds: float) -> list[Message]:
+        """The next messages, and errors in their places; none when none came for so long.
+
+        The time for a batch begins with its first message, so that one that comes alone does not wait for nothing.
+        """
         try:
-            return self._consumer.consume(self._kafka.batch_size, self._kafka.batch_timeout_ms / 1000)
+            messages = self._consumer.consume(1, idle_seconds)
+            if messages and self._kafka.batch_size > 1:
+                messages += self._consumer.consume(self._kafka.batch_size - 1, self._kafka.batch_timeout_ms / 1000)
+            return messages
         except KafkaException as error:
             raise translated(error, "Consuming") from error
 

@@ -80,7 +80,7 @@ class Session:
             self._client.subscribe(self._assigned, self._revoked, self._lost)
             self._watch.start()
             while not stopping.is_set():
-                if messages := self._client.consume():
+                if messages := self._client.consume(TEND_SECONDS):
                     self._take(messages)
                 if self._fatal:
                     raise self._fatal
