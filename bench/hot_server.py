@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry
 from bench.figures import Latencies
 from bench.log import TOPIC
 from bench.machine import resident_mib
-from frazil.config.model import MIB, BufferConfig, Config, LogConfig, ServerConfig, TopicConfig
+from frazil.config.model import MIB, BufferConfig, Config, LogConfig, OtlpConfig, ServerConfig, TopicConfig
 from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
 from frazil.hot_part import HotPart
@@ -160,6 +160,7 @@ def settings(folder: Path) -> Config:
         buffer=BufferConfig(max_size_mb=100_000, ttl_seconds=86_400),
         topics={TOPIC: TopicConfig(ack="object")},
         server=ServerConfig(port=0),
+        otlp=OtlpConfig(enabled=False),
     )
 
 

@@ -20,7 +20,7 @@ from bench.bare_kafka import Taken, count_messages
 from bench.children import Frazil, committed
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
 from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
-from frazil.config.model import Config, KafkaConfig, ServerConfig
+from frazil.config.model import Config, KafkaConfig, OtlpConfig, ServerConfig
 from frazil.doors.kafka.settings import consumer_settings
 from frazil.log.index import SegmentIndex
 from frazil.log.store import open_store
@@ -42,6 +42,7 @@ def settings(server: KafkaServer, data: Path, topic: str) -> Config:
         data_dir=data,
         kafka=KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]),
         server=ServerConfig(port=0),
+        otlp=OtlpConfig(enabled=False),
     )
 
 

@@ -19,7 +19,7 @@ from bench.children import Frazil, committed, wait
 from bench.figures import Below, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
 from bench.pipeline import QUIET
-from frazil.config.model import Config, LogConfig, PipelineConfig, ServerConfig
+from frazil.config.model import Config, LogConfig, OtlpConfig, PipelineConfig, ServerConfig
 from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.catalog import Lake
 from frazil.lake.commit import commit_add_files
@@ -51,7 +51,12 @@ def idle_serve(bench: Bench) -> Iterator[Figure]:
     with Log(Config(data_dir=data, log=LogConfig(seal=NEVER))) as log:
         for number in range(IDLE_TOPICS):
             log.writer(f"topic{number}", batch.schema).append(batch)
-    config = Config(data_dir=data, pipeline=PipelineConfig(flush_interval_seconds=0.1), server=ServerConfig(port=0))
+    config = Config(
+        data_dir=data,
+        pipeline=PipelineConfig(flush_interval_seconds=0.1),
+        server=ServerConfig(port=0),
+        otlp=OtlpConfig(enabled=False),
+    )
     with Frazil("serve", config, bench.folder) as frazil:
         bench.say("serve: until the tables have all records")
         frazil.wait(lambda: all(committed(config, f"topic{number}") == 1000 for number in range(IDLE_TOPICS)))

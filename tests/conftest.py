@@ -46,6 +46,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(r"ignore:unclosed <socket.*127\.0\.0\.1:ResourceWarning"))
 
 
+# Its ports are the same for all: only the tests that are about it open the door, on free ones.
+os.environ.setdefault("FRAZIL__OTLP__ENABLED", "false")
+
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("frazil", deadline=None)
 settings.load_profile("frazil")

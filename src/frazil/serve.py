@@ -19,6 +19,7 @@ from frazil.ops.metrics import create_registry
 from frazil.ops.server import HttpServer
 from frazil.ops.service import Part, Service
 from frazil.ops.status import status_endpoint
+from frazil.otlp_part import OtlpPart
 from frazil.pipeline_part import PipelinePart
 from frazil.query.lookup import ColdLookup
 from frazil.query_part import QueryPart
@@ -54,12 +55,15 @@ def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
     hot = HotPart(config, log, metrics, ColdLookup(config))
     doors = _doors(config, metrics, log)
     if not doors:
-        raise ConfigError("there is nothing to take records from; set kafka.bootstrap_servers and kafka.topics")
+        raise ConfigError(
+            "there is nothing to take records from; set kafka.bootstrap_servers and kafka.topics, or otlp.enabled"
+        )
     return Assembly((log, hot, *doors), hot.endpoints)
 
 
 def _doors(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[Part]:
-    return [KafkaPart(config, metrics, lambda: log.log)] if config.kafka.bootstrap_servers else []
+    kafka = [KafkaPart(config, metrics, lambda: log.log)] if config.kafka.bootstrap_servers else []
+    return [*kafka, *([OtlpPart(config, metrics, lambda: log.log)] if config.otlp.enabled else [])]
 
 
 def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:

@@ -488,6 +488,81 @@ class TopicConfig(Section):
 _DEFAULTS = TopicConfig()
 
 
+def _telemetry(*sort_by: str) -> TopicConfig:
+    layout = TableConfig(partition_by=["tenant_id", "day(timestamp)"], sort_by=list(sort_by))
+    return TopicConfig(tenant_column="tenant_id", table=layout)
+
+
+TELEMETRY = {
+    "logs": _telemetry("service_name", "timestamp"),
+    "spans": _telemetry("trace_id", "timestamp"),
+    "metrics": _telemetry("prometheus_name", "series_id", "timestamp"),
+}
+"""The topics of the OTLP door: what holds for them unless their settings say otherwise."""
+
+
+def _over(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:
+    """What is given over what is not. Whose a row is can be told by one column only."""
+    kept = {name: getattr(given.table, name) for name in given.table.model_fields_set}
+    table = defaults.table.model_copy(update=kept)
+    return given.model_copy(update={"table": table, "tenant_column": defaults.tenant_column})
+
+
+class TlsConfig(Section):
+    """Certificate and key, as PEM files; without them connections are not encrypted."""
+
+    cert: Path | None = Field(None, description="File with the certificate, and those that it was signed with.")
+    key: Path | None = Field(None, description="File with its key.")
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Self:
+        if (self.cert is None) != (self.key is None):
+            present, absent = ("cert", "key") if self.key is None else ("key", "cert")
+            raise problem(f"needs {absent} too", present)
+        return self
+
+
+class OtlpEndpointConfig(Section):
+    """Where one protocol is served."""
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(0, description="Port; 0 takes a free one.")
+
+
+class OtlpLimitsConfig(Section):
+    """What one tenant may send."""
+
+    max_record_kb: Positive = Field(
+        1024, description="Largest record, in KiB, as the log holds it. Larger ones are rejected."
+    )
+    max_attributes: Positive = Field(256, description="Most attributes of a record. One with more is rejected.")
+    rate_mb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="Most MiB a second, after decompression; more is told to come later. No bound by default."
+    )
+    burst_mb: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="What may come at once beyond that; by default the MiB of one second."
+    )
+
+
+class OtlpConfig(Section):
+    """The OTLP door: logs, traces and metrics of OpenTelemetry."""
+
+    enabled: bool = Field(True, description="Whether to open it.")
+    http: OtlpEndpointConfig = Field(OtlpEndpointConfig(port=4318), description="OTLP over HTTP.")
+    grpc: OtlpEndpointConfig = Field(OtlpEndpointConfig(port=4317), description="OTLP over gRPC.")
+    tls: TlsConfig = Field(TlsConfig(), description="TLS of both.")
+    max_body_mb: Positive = Field(64, description="Largest request, in MiB, after decompression.")
+    max_in_flight_mb: Positive = Field(
+        256, description="Most MiB of requests that are worked on at once; others are told to come later."
+    )
+    deduplicate: Literal["timed", "always", "never"] = Field(
+        "timed",
+        description="Whether a request that comes again, byte for byte, is stored once: `timed` if all its records "
+        "have a time of their own. Remembered for `log.sources.request_ttl_seconds`.",
+    )
+    limits: OtlpLimitsConfig = Field(OtlpLimitsConfig(), description="Of every tenant.")
+
+
 class ServerConfig(Section):
     """The operations endpoint: health, readiness, metrics."""
 
@@ -519,6 +594,7 @@ class Config(Section):
     lake: LakeConfig = Field(LakeConfig(), description="Catalog and warehouse.")
     pipeline: PipelineConfig = Field(PipelineConfig(), description="The Spark pipeline.")
     kafka: KafkaConfig = Field(KafkaConfig(), description="The Kafka door.")
+    otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
@@ -530,7 +606,8 @@ class Config(Section):
     logging: LoggingConfig = Field(LoggingConfig(), description="Log output.")
 
     def topic(self, name: str) -> TopicConfig:
-        return self.topics.get(name, _DEFAULTS)
+        given = self.topics.get(name, _DEFAULTS)
+        return _over(TELEMETRY[name], given) if self.otlp.enabled and name in TELEMETRY else given
 
     def base_table(self, topic: str) -> str:
         """The name of its base table, with the namespace. Dots in a topic would be namespaces in a table's name."""

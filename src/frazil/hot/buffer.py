@@ -117,8 +117,7 @@ class Buffer:
         return key_column(schema, self._key_setting(topic))
 
     def _key_setting(self, topic: str) -> str | None:
-        settings = self._config.topics.get(topic)
-        return settings.key_column if settings else None
+        return self._config.topic(topic).key_column
 
     # --- changing it ---------------------------------------------------------------------------------------
 

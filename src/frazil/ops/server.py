@@ -14,12 +14,13 @@ import socket
 from typing import Any
 
 from granian._granian import SocketHolder
-from granian.constants import Interfaces
+from granian.constants import Interfaces, SSLProtocols
 from granian.log import LogLevels
 from granian.server.embed import Server as Embedded
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from frazil.config.keys import variable
+from frazil.config.model import TlsConfig
 from frazil.errors import ConfigError
 
 _BACKLOG = 1024
@@ -31,11 +32,14 @@ _QUIET: dict[str, Any] = {"incremental": True, "formatters": {}, "handlers": {},
 class HttpServer:
     """One application on one port. `section` names the settings to blame when it cannot listen."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, section: str = "server") -> None:
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, section: str = "server", tls: TlsConfig | None = None
+    ) -> None:
         self._requests = _Requests(app)
+        self._tls = tls is not None and tls.cert is not None
         self._socket = _listen(host, port, section)
         self.host, self.port = self._socket.getsockname()[:2]
-        self._server = _Granian(self._requests, self._socket)
+        self._server = _Granian(self._requests, self._socket, tls or TlsConfig())
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -44,7 +48,8 @@ class HttpServer:
         address = ipaddress.ip_address(self.host)
         if address.is_unspecified:
             address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
-        return f"http://[{address}]:{self.port}" if address.version == 6 else f"http://{address}:{self.port}"
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://[{address}]:{self.port}" if address.version == 6 else f"{scheme}://{address}:{self.port}"
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self._server.serve(), name=f"http {self.port}")
@@ -89,8 +94,9 @@ def _listen(host: str, port: int, section: str) -> socket.socket:
 
 
 def _advice(code: int, section: str) -> str:
-    other_host = f"choose another address with {section}.host or {variable((section, 'host'))}"
-    other_port = f"choose another port with {section}.port or {variable((section, 'port'))} (0 takes a free one)"
+    path = tuple(section.split("."))
+    other_host = f"choose another address with {section}.host or {variable((*path, 'host'))}"
+    other_port = f"choose another port with {section}.port or {variable((*path, 'port'))} (0 takes a free one)"
     match code:
         case errno.EADDRINUSE:
             return f"the port is in use, perhaps by another Frazil; stop that, or {other_port}"
@@ -102,9 +108,16 @@ def _advice(code: int, section: str) -> str:
 
 
 class _Granian(Embedded):
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+    def __init__(self, app: ASGIApp, listener: socket.socket, tls: TlsConfig) -> None:
         super().__init__(
-            app, interface=Interfaces.ASGINL, backlog=_BACKLOG, log_level=LogLevels.error, log_dictconfig=_QUIET
+            app,
+            interface=Interfaces.ASGINL,
+            backlog=_BACKLOG,
+            log_level=LogLevels.error,
+            log_dictconfig=_QUIET,
+            ssl_cert=tls.cert,
+            ssl_key=tls.key,
+            ssl_protocol_min=SSLProtocols.tls12,
         )
         self._listener = listener
 

@@ -37,5 +37,5 @@ def tenant_name(headers: Mapping[str, str]) -> str:
 def tenant_of(config: Config, topic: str, headers: Mapping[str, str]) -> Tenant | None:
     """Whose rows of a topic the request sees; None for all of them. A bad name is refused in any case."""
     name = tenant_name(headers)
-    settings = config.topics.get(topic)
-    return Tenant(settings.tenant_column, name) if settings and settings.tenant_column else None
+    column = config.topic(topic).tenant_column
+    return Tenant(column, name) if column else None

@@ -8,9 +8,10 @@ from frazil.doors.kafka.cluster import PartitionKey
 from frazil.doors.kafka.identity import Proof
 from frazil.doors.kafka.opening import Opened
 from frazil.doors.kafka.positions import Place, source
-from frazil.doors.kafka.records import Run, pieces, to_batch
+from frazil.doors.kafka.records import Run, to_batch
 from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
+from frazil.log.pieces import pieces
 from frazil.log.positions import Origin
 from frazil.log.writer import PartitionWriter, Pending
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, groupby
 
 import numpy as np
@@ -57,13 +57,3 @@ def _timestamps(run: Run) -> dict[str, pa.Array]:
         # The client counts from "not available", Kafka from the time of creation.
         kafka.TIMESTAMP_TYPE: pa.array((kinds - 1).astype(np.int8), mask=mask),
     }
-
-
-def pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces of at most so many bytes; a single larger record is a piece of its own."""
-    if batch.num_rows == 1 or batch.nbytes <= most_bytes:
-        yield batch
-        return
-    half = batch.num_rows // 2
-    yield from pieces(batch.slice(0, half), most_bytes)
-    yield from pieces(batch.slice(half), most_bytes)

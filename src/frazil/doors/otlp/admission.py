@@ -1,0 +1,51 @@
+"""How much may be worked on at once: what comes beyond that is refused before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import Gauge
+
+from frazil.doors.otlp.limits import TooMuch
+
+
+class Admission:
+    """Belongs to the event loop."""
+
+    def __init__(self, most_bytes: int, gauge: Gauge) -> None:
+        self._most = most_bytes
+        self._gauge = gauge
+        self._used = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[Ticket]:
+        """For one request, from its first byte to its answer."""
+        ticket = Ticket(self)
+        try:
+            yield ticket
+        finally:
+            self.change(-ticket.nbytes)
+
+    def check(self, nbytes: int) -> None:
+        # A single request is always let in: its size has a limit of its own.
+        if self._used and self._used + nbytes > self._most:
+            raise TooMuch(
+                f"More than {self._most:,} bytes of requests are being worked on (`otlp.max_in_flight_mb`)."
+            )
+
+    def change(self, nbytes: int) -> None:
+        self._used += nbytes
+        self._gauge.set(self._used)
+
+
+class Ticket:
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self.nbytes = 0
+
+    def add(self, nbytes: int) -> None:
+        """Count what has come, or is about to; `TooMuch` if there is no room for it."""
+        self._admission.check(nbytes)
+        self.nbytes += nbytes
+        self._admission.change(nbytes)

@@ -1,0 +1,116 @@
+"""The bodies of requests, decompressed as far as they may grow."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import zstandard
+
+from frazil.errors import RequestError
+
+_ZSTD_BYTES = 1024
+"""Taken at a time: each may become up to 32 MiB, and only then its size is known."""
+
+
+class BodyTooLarge(RequestError):
+    """Raised when a body is over the limit, compressed or not."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"The body is over the limit of {most:,} bytes (`otlp.max_body_mb`), counted after decompression. "
+            f"Send smaller batches."
+        )
+
+
+class UnknownEncoding(RequestError):
+    """Raised when a body is compressed in a way that is not known here."""
+
+
+def expand(body: bytes, encoding: str, most: int) -> bytes:
+    """The body without its compression. What would be larger than `most` is refused before it is."""
+    if encoding not in _CODECS:
+        raise UnknownEncoding(f"{encoding[:40]!r} is none of the encodings {', '.join(filter(None, _CODECS))}.")
+    if len(body) > most:
+        raise BodyTooLarge(most)
+    try:
+        return _CODECS[encoding](body, most)
+    except (zlib.error, zstandard.ZstdError, pa.ArrowException, EOFError) as error:
+        raise RequestError(f"The body is not {encoding}: {error}.") from error
+
+
+def _plain(body: bytes, _: int) -> bytes:
+    return body
+
+
+def _zlib(window: int) -> Callable[[bytes, int], bytes]:
+    def inflate(body: bytes, most: int) -> bytes:
+        parts: list[bytes] = []
+        room = most
+        while body:
+            # A body may be several streams, one after the other.
+            stream = zlib.decompressobj(window)
+            parts.append(stream.decompress(body, room + 1))
+            room -= len(parts[-1])
+            if room < 0:
+                raise BodyTooLarge(most)
+            if not stream.eof:
+                raise EOFError("it ends too early")
+            body = stream.unused_data
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    return inflate
+
+
+def _zstd(body: bytes, most: int) -> bytes:
+    parts: list[bytes] = []
+    room, at = most, 0
+    frame = None
+    while at < len(body):
+        frame = frame or zstandard.ZstdDecompressor().decompressobj()
+        parts.append(frame.decompress(body[at : at + _ZSTD_BYTES]))
+        at += _ZSTD_BYTES
+        room -= len(parts[-1])
+        if room < 0:
+            raise BodyTooLarge(most)
+        if frame.eof:
+            at = min(at, len(body)) - len(frame.unused_data)
+            frame = None
+    if frame is not None:
+        raise EOFError("it ends too early")
+    return b"".join(parts)
+
+
+def _deflate(body: bytes, most: int) -> bytes:
+    """With the header that it should have, or without it, as some send it."""
+    try:
+        return _zlib(zlib.MAX_WBITS)(body, most)
+    except zlib.error:
+        return _zlib(-zlib.MAX_WBITS)(body, most)
+
+
+def _snappy(body: bytes, most: int) -> bytes:
+    """One block, which begins with the size that it has without compression."""
+    size = shift = 0
+    for place in range(min(len(body), 5)):
+        size |= (body[place] & 0x7F) << shift
+        shift += 7
+        if body[place] < 0x80:
+            break
+    else:
+        raise EOFError("it does not say how long it is")
+    if size > most:
+        raise BodyTooLarge(most)
+    found: bytes = pa.decompress(body, size, "snappy", asbytes=True)
+    return found
+
+
+_CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "": _plain,
+    "identity": _plain,
+    "gzip": _zlib(16 + zlib.MAX_WBITS),
+    "deflate": _deflate,
+    "zstd": _zstd,
+    "snappy": _snappy,
+}

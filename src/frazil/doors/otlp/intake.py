@@ -1,0 +1,201 @@
+"""Requests of one signal on their way into the log.
+
+Those that wait are decoded together, so that small requests cost little, and appended each by itself, so that each is
+stored once and answered for itself. Whoever sends again what was stored is told that it is, and nothing more happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.config.model import MIB, OtlpConfig
+from frazil.doors.otlp.bodies import expand
+from frazil.doors.otlp.jsonbody import to_protobuf
+from frazil.doors.otlp.limits import Limits
+from frazil.doors.otlp.metrics import OtlpMetrics
+from frazil.doors.otlp.signals import Signal
+from frazil.errors import FrazilError
+from frazil.log.pieces import pieces
+from frazil.log.positions import Origin
+from frazil.log.world import Clock
+from frazil.log.writer import PartitionWriter
+from frazil.telemetry.messages import check, decode
+from frazil.telemetry.rows import Arrival, Rejected
+
+logger = logging.getLogger(__name__)
+
+GROUP_BYTES = 16 * MIB
+"""Decoded at a time, once they are without compression."""
+WORKERS = 2
+"""Groups that are decoded at once: one thread may wait for Python while another is in a library."""
+
+HASH_BYTES = 16
+
+
+class Request(NamedTuple):
+    tenant: str
+    body: bytes
+    encoding: str = ""
+    json: bool = False
+
+
+class Accepted(NamedTuple):
+    rejected: int = 0
+    """Records that will never be accepted."""
+    reason: str = ""
+
+
+@dataclass
+class _Waiting:
+    request: Request
+    answer: asyncio.Future[Accepted]
+    problem: FrazilError | None = None
+    rejected: Rejected | None = None
+    pieces: Sequence[tuple[pa.RecordBatch, Origin | None]] = ()
+
+    def fail(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+    def succeed(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result(Accepted(*self.rejected) if self.rejected else Accepted())
+
+
+class Intake:
+    """Belongs to the event loop. `writer` gives the writer of the topic, or raises while there is none."""
+
+    def __init__(
+        self,
+        signal: Signal,
+        writer: Callable[[], PartitionWriter],
+        config: OtlpConfig,
+        limits: Limits,
+        metrics: OtlpMetrics,
+        clock: Clock,
+        most_append: int,
+    ) -> None:
+        self.signal = signal
+        self._writer = writer
+        self._config = config
+        self._limits = limits
+        self._metrics = metrics
+        self._clock = clock
+        self._most = config.max_body_mb * MIB
+        self._most_append = most_append
+        self._waiting: deque[_Waiting] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._appending: set[asyncio.Task[None]] = set()
+
+    async def take(self, request: Request) -> Accepted:
+        """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
+        `FrazilError` when it is to come again."""
+        self._writer()
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        if len(self._workers) < WORKERS:
+            task = asyncio.create_task(self._work())
+            self._workers.add(task)
+            task.add_done_callback(self._workers.discard)
+        return await waiting.answer
+
+    async def _work(self) -> None:
+        while self._waiting:
+            group = list(self._next_group())
+            try:
+                taken = await asyncio.to_thread(self._prepare, group)
+            except Exception as error:
+                logger.exception("requests could not be decoded")
+                for each in group:
+                    each.fail(FrazilError(f"decoding failed: {type(error).__name__}: {error}"))
+                continue
+            self._waiting.extendleft(reversed(group[taken:]))
+            for each in group[:taken]:
+                if each.problem:
+                    each.fail(each.problem)
+                else:
+                    task = asyncio.create_task(self._append(each))
+                    self._appending.add(task)
+                    task.add_done_callback(self._appending.discard)
+
+    def _next_group(self) -> Iterator[_Waiting]:
+        size = 0
+        while self._waiting and size < GROUP_BYTES:
+            waiting = self._waiting.popleft()
+            if not waiting.answer.done():
+                size += len(waiting.request.body)
+                yield waiting
+
+    async def _append(self, waiting: _Waiting) -> None:
+        try:
+            writer = self._writer()
+            for batch, origin in waiting.pieces:
+                ack = await writer.append_async(batch, origin)
+                self._metrics.stored(self.signal.topic, waiting.request.tenant, batch, ack)
+        except BaseException as error:  # noqa: BLE001 - whoever waits must be told
+            waiting.fail(error)
+        else:
+            waiting.succeed()
+
+    # --- in a thread ---------------------------------------------------------------------------------------
+
+    def _prepare(self, group: list[_Waiting]) -> int:
+        """Give requests their pieces, or their problem; to how many of them, in the order of the group."""
+        good: list[_Waiting] = []
+        bodies: list[bytes] = []
+        taken = size = 0
+        while taken < len(group) and size < GROUP_BYTES:
+            waiting = group[taken]
+            taken += 1
+            try:
+                bodies.append(self._read(waiting.request))
+            except FrazilError as error:
+                waiting.problem = error
+                continue
+            good.append(waiting)
+            size += len(bodies[-1])
+        if good:
+            self._convert(good, bodies)
+        return taken
+
+    def _read(self, request: Request) -> bytes:
+        body = expand(request.body, request.encoding, self._most)
+        self._limits.spend(request.tenant, len(body))
+        if request.json:
+            return to_protobuf(self.signal.request, body)
+        check(self.signal.request, body)
+        return body
+
+    def _convert(self, group: list[_Waiting], bodies: list[bytes]) -> None:
+        arrival = Arrival(pa.array([each.request.tenant for each in group]), self._clock.now_ms() * 10**6)
+        rows = self.signal.to_rows(decode(self.signal.request, bodies), arrival)
+        self._metrics.invalid_ids.labels(self.signal.topic).inc(rows.invalid_ids)
+        rows = self._limits.without_excess(rows)
+        borders = np.searchsorted(rows.requests.to_numpy(), np.arange(len(group) + 1)).tolist()
+        for number, (waiting, body) in enumerate(zip(group, bodies, strict=True)):
+            start, end = borders[number : number + 2]
+            waiting.rejected = rows.rejected.get(number)
+            if start < end:
+                batches = list(pieces(rows.batch.slice(start, end - start), self._most_append))
+                origins = self._origins(waiting.request.tenant, body, len(batches), number in rows.timeless)
+                waiting.pieces = list(zip(batches, origins, strict=True))
+
+    def _origins(self, tenant: str, body: bytes, count: int, timeless: bool) -> list[Origin | None]:
+        """By which the pieces are recognised when they come again."""
+        if self._config.deduplicate == "never":
+            return [None] * count
+        # What was stored of a request in part must not be stored again, whatever it has in it.
+        if self._config.deduplicate == "timed" and timeless and count == 1:
+            return [None]
+        digest = hashlib.blake2b(f"{tenant}\0".encode(), digest_size=HASH_BYTES)
+        digest.update(body)
+        return [Origin(request=digest.digest() + number.to_bytes(2)) for number in range(count)]

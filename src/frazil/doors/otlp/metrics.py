@@ -1,0 +1,38 @@
+"""What the OTLP door counts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from frazil.log.group import Ack
+from frazil.ops.metrics import ErrorCounter
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class OtlpMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"frazil_otlp_{name}", text, labels, registry=registry)
+
+        self.errors = ErrorCounter(registry)
+        self.requests = counter("requests", "Requests by how they were answered.", "signal", "protocol", "status")
+        self.records = counter("records", "Records stored.", "signal", "tenant")
+        self.bytes = counter("bytes", "Bytes of the records stored, as Arrow holds them.", "signal", "tenant")
+        self.duplicates = counter("duplicates", "Requests that were stored already.", "signal")
+        self.rejected = counter("rejected", "Records that were refused for good.", "signal", "tenant")
+        self.invalid_ids = counter("invalid_ids", "Ids of traces and spans that are none; they are null.", "signal")
+        self.seconds = Histogram(
+            "frazil_otlp_seconds", "Time until the answer.", ("signal",), buckets=_BUCKETS, registry=registry
+        )
+        self.in_flight = Gauge(
+            "frazil_otlp_in_flight_bytes", "Bytes of requests that are worked on.", registry=registry
+        )
+
+    def stored(self, signal: str, tenant: str, batch: pa.RecordBatch, ack: Ack) -> None:
+        if ack.duplicate:
+            self.duplicates.labels(signal).inc()
+            return
+        self.records.labels(signal, tenant).inc(batch.num_rows)
+        self.bytes.labels(signal, tenant).inc(batch.nbytes)

@@ -1,0 +1,118 @@
+"""OTLP over gRPC: the three Export services, with health and reflection."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from frazil.config.model import OtlpConfig
+from frazil.doors.otlp.admission import Admission
+from frazil.doors.otlp.answers import encoded, refusal, response
+from frazil.doors.otlp.intake import Intake, Request
+from frazil.doors.otlp.metrics import OtlpMetrics
+from frazil.errors import ConfigError, FrazilError
+from frazil.ops.tenants import tenant_name
+
+logger = logging.getLogger(__name__)
+
+STATUS = "grpc-status-details-bin"
+
+Context = Any
+Export = Callable[[bytes, Context], Awaitable[bytes]]
+
+
+class OtlpGrpc:
+    def __init__(
+        self, config: OtlpConfig, intakes: Sequence[Intake], admission: Admission, metrics: OtlpMetrics, most: int
+    ) -> None:
+        """`most` is the largest message, in bytes."""
+        self._admission = admission
+        self._metrics = metrics
+        self._health = health.aio.HealthServicer()
+        self._services = [each.signal.service for each in intakes]
+        self._server = grpc.aio.server(
+            options=[("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)],
+            compression=grpc.Compression.NoCompression,
+        )
+        self._server.add_generic_rpc_handlers([self._handler(each) for each in intakes])
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            [*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
+        )
+        self.port = self._listen(config)
+
+    async def start(self) -> None:
+        await self._server.start()
+        for service in ("", *self._services):
+            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, timeout: float) -> None:
+        """Accept nothing more, and let running calls end."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(timeout)
+
+    def _listen(self, config: OtlpConfig) -> int:
+        address = f"{config.grpc.host}:{config.grpc.port}"
+        try:
+            if config.tls.cert is None or config.tls.key is None:
+                port: int = self._server.add_insecure_port(address)
+            else:
+                pair = (config.tls.key.read_bytes(), config.tls.cert.read_bytes())
+                port = self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        except OSError as error:
+            raise ConfigError(f"otlp.tls: {error}.") from error
+        except RuntimeError as error:
+            raise ConfigError(
+                f"cannot listen on {address}: the port is in use, perhaps by another Frazil or by a collector; stop "
+                f"that, choose another with otlp.grpc.port (0 takes a free one), or set otlp.enabled to false"
+            ) from error
+        return port
+
+    def _handler(self, intake: Intake) -> grpc.GenericRpcHandler:
+        method = grpc.unary_unary_rpc_method_handler(self._export(intake))
+        return grpc.method_handlers_generic_handler(intake.signal.service, {"Export": method})
+
+    def _export(self, intake: Intake) -> Export:
+        topic = intake.signal.topic
+        seconds = self._metrics.seconds.labels(topic)
+
+        async def export(body: bytes, context: Context) -> bytes:
+            started = time.monotonic()
+            code = grpc.StatusCode.OK
+            try:
+                with self._admission() as ticket:
+                    ticket.add(len(body))
+                    tenant = tenant_name(_metadata(context))
+                    accepted = await intake.take(Request(tenant, body))
+                return encoded(response(intake.signal, accepted), as_json=False)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+                code = await self._refuse(error, context)
+            finally:
+                self._metrics.requests.labels(topic, "grpc", code.name).inc()
+                seconds.observe(time.monotonic() - started)
+            return b""
+
+        return export
+
+    async def _refuse(self, error: Exception, context: Context) -> grpc.StatusCode:
+        found = refusal(error)
+        if not isinstance(error, FrazilError):
+            logger.error("a request failed", exc_info=error)
+        if found.grpc is grpc.StatusCode.UNAVAILABLE:
+            self._metrics.errors.count(error)
+        context.set_trailing_metadata([(STATUS, encoded(found.status(), as_json=False))])
+        context.set_code(found.grpc)
+        context.set_details(found.reason)
+        return found.grpc
+
+
+def _metadata(context: Context) -> dict[str, str]:
+    given: Iterable[tuple[str, str | bytes]] = context.invocation_metadata() or ()
+    return {name: value for name, value in given if isinstance(value, str)}

@@ -1,0 +1,42 @@
+"""The signals of OpenTelemetry, in all that the door needs to know of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from google.protobuf.message import Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+
+from frazil.telemetry import logs
+from frazil.telemetry.rows import Arrival, Rows
+
+
+@dataclass(frozen=True)
+class Signal:
+    topic: str
+    schema: pa.Schema
+    request: type[Message]
+    response: type[Message]
+    rejected_field: str
+    """Of a partial success: how many records will never be accepted."""
+    service: str
+    """Of gRPC; its only method is `Export`."""
+    path: str
+    """Of HTTP."""
+    to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
+
+
+LOGS = Signal(
+    topic=logs.TOPIC,
+    schema=logs.SCHEMA,
+    request=logs.REQUEST,
+    response=ExportLogsServiceResponse,
+    rejected_field="rejected_log_records",
+    service="opentelemetry.proto.collector.logs.v1.LogsService",
+    path="/v1/logs",
+    to_rows=logs.to_rows,
+)
+
+SIGNALS = (LOGS,)

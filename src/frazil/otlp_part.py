@@ -1,0 +1,80 @@
+"""The OTLP door as a part of a running Frazil."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from frazil.config.model import MIB, Config
+from frazil.doors.otlp.admission import Admission
+from frazil.doors.otlp.http import OtlpHttp
+from frazil.doors.otlp.intake import Intake
+from frazil.doors.otlp.limits import Limits
+from frazil.doors.otlp.metrics import OtlpMetrics
+from frazil.doors.otlp.rpc import OtlpGrpc
+from frazil.doors.otlp.signals import SIGNALS, Signal
+from frazil.doors.otlp.writers import Writers
+from frazil.log.log import Log
+from frazil.ops.health import Health
+from frazil.ops.server import HttpServer
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+
+
+class OtlpPart:
+    name = "otlp"
+
+    def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
+        """`log` gives the log of this process, which is started before this part."""
+        self._config = config
+        self._metrics = OtlpMetrics(metrics)
+        self._log = log
+        self._writers: Writers | None = None
+        self._http: HttpServer | None = None
+        self._grpc: OtlpGrpc | None = None
+
+    async def start(self) -> None:
+        config = self._config.otlp
+        log = self._log()
+        clock = log.world.clock
+        writers = self._writers = Writers(log, SIGNALS)
+        limits = Limits(config.limits, clock.monotonic)
+        admission = Admission(config.max_in_flight_mb * MIB, self._metrics.in_flight)
+        most, most_append = config.max_body_mb * MIB, self._config.log.max_append_mb * MIB
+
+        def intake(signal: Signal) -> Intake:
+            return Intake(signal, lambda: writers.of(signal), config, limits, self._metrics, clock, most_append)
+
+        intakes = [intake(signal) for signal in SIGNALS]
+        http = OtlpHttp(intakes, admission, self._metrics, most)
+        self._http = HttpServer(http.app, config.http.host, config.http.port, "otlp.http", config.tls)
+        self._grpc = OtlpGrpc(config, intakes, admission, self._metrics, most)
+        await writers.start()
+        await self._http.start()
+        await self._grpc.start()
+
+    @property
+    def http_url(self) -> str:
+        assert self._http is not None
+        return self._http.url
+
+    @property
+    def grpc_port(self) -> int:
+        assert self._grpc is not None
+        return self._grpc.port
+
+    async def stop(self) -> None:
+        assert self._http is not None
+        assert self._grpc is not None
+        assert self._writers is not None
+        await asyncio.gather(self._http.stop(STOP_SECONDS), self._grpc.stop(STOP_SECONDS))
+        await self._writers.stop()
+
+    def health(self) -> Health:
+        assert self._writers is not None
+        return Health.of(self._writers.problems())

@@ -1,0 +1,83 @@
+"""Log records as rows of the table `logs`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+
+from frazil.telemetry import attributes
+from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zero, times
+from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, named, records_of
+from frazil.telemetry.messaging import Row, any_value, pairs
+from frazil.telemetry.rows import Arrival, Rows, requests_with, types_of_values
+from frazil.telemetry.values import to_text
+
+TOPIC = "logs"
+REQUEST = ExportLogsServiceRequest
+
+SCHEMA = pa.schema(
+    [
+        *WHOSE,
+        pa.field("timestamp", TIME, nullable=False),
+        pa.field("observed_timestamp", TIME),
+        pa.field("ingested_timestamp", TIME, nullable=False),
+        pa.field("trace_id", TRACE_ID),
+        pa.field("span_id", SPAN_ID),
+        pa.field("severity_number", pa.int32()),
+        pa.field("severity_text", pa.string()),
+        pa.field("body", pa.string()),
+        pa.field("body_type", pa.string()),
+        pa.field("event_name", pa.string()),
+        pa.field("flags", pa.int64()),
+        *attributes.fields("attributes"),
+        pa.field("dropped_attributes_count", pa.int64()),
+        *ORIGIN,
+    ]
+)
+
+
+def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+    """The records of decoded requests."""
+    records, of_request, common = records_of(requests, "resource_logs", "scope_logs", "log_records")
+    trace_ids, span_ids = ids(records.field("trace_id"), TRACE_ID), ids(records.field("span_id"), SPAN_ID)
+    body, body_codes = to_text(records.field("body"))
+    columns = {
+        **common,
+        TENANT: arrival.tenants.take(of_request),
+        "timestamp": times(records.field("time_unix_nano"), arrival.time_ns),
+        "observed_timestamp": times(records.field("observed_time_unix_nano"), None),
+        "ingested_timestamp": pa.repeat(pa.scalar(arrival.time_ns, TIME), len(records)),
+        "trace_id": trace_ids.column,
+        "span_id": span_ids.column,
+        "severity_number": records.field("severity_number"),
+        "severity_text": records.field("severity_text"),
+        "body": body,
+        "body_type": types_of_values(body_codes),
+        "event_name": records.field("event_name"),
+        "flags": counts(records.field("flags")),
+        **named("attributes", attributes.of_lists(records.field("attributes"))),
+        "dropped_attributes_count": counts(records.field("dropped_attributes_count")),
+    }
+    batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+    untimed = pc.and_(is_zero(records.field("time_unix_nano")), is_zero(records.field("observed_time_unix_nano")))
+    invalid = trace_ids.invalid + span_ids.invalid
+    return Rows(batch, of_request, invalid, requests_with(untimed, of_request))
+
+
+def to_message(row: Row) -> LogRecord:
+    """The record again; one that came without a time has that of its arrival."""
+    return LogRecord(
+        time_unix_nano=row["timestamp"],
+        observed_time_unix_nano=row["observed_timestamp"] or 0,
+        severity_number=row["severity_number"],
+        severity_text=row["severity_text"],
+        body=any_value(row, "body"),
+        attributes=pairs(row, "attributes"),
+        dropped_attributes_count=row["dropped_attributes_count"],
+        flags=row["flags"],
+        trace_id=row["trace_id"] or b"",
+        span_id=row["span_id"] or b"",
+        event_name=row["event_name"],
+    )

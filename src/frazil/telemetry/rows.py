@@ -1,0 +1,56 @@
+"""What becomes of requests: rows, and what is to be told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.telemetry.values import ABSENT, TEXT, Codes
+
+
+class Arrival(NamedTuple):
+    """What is known of requests beside what is in them."""
+
+    tenants: pa.Array
+    """Of each request."""
+    time_ns: int
+
+
+class Rejected(NamedTuple):
+    """Records of one request that can never be stored."""
+
+    records: int
+    reason: str
+
+
+_NOBODY: Mapping[int, Rejected] = {}
+
+
+class Rows(NamedTuple):
+    batch: pa.RecordBatch
+    requests: pa.Array
+    """Which request each row is of; they ascend."""
+    invalid_ids: int = 0
+    """Ids that are none, which are null in the rows."""
+    timeless: frozenset[int] = frozenset()
+    """Requests with records that have no time of their own: the same bytes again may be other records."""
+    rejected: Mapping[int, Rejected] = _NOBODY
+    """By request."""
+
+
+def requests_with(chosen: pa.Array, requests: pa.Array) -> frozenset[int]:
+    """The requests of rows for which it is true."""
+    return frozenset(requests.filter(chosen).unique().to_pylist()) if chosen.true_count else frozenset()
+
+
+def types_of_values(codes: Codes) -> pa.Array:
+    """The letter of each value; null for text, and where there is no value at all."""
+    told = (codes != ord(TEXT)) & (codes != ord(ABSENT))
+    if not told.any():
+        return pa.nulls(len(codes), pa.string())
+    borders = np.arange(len(codes) + 1, dtype=np.int32)
+    letters = pa.Array.from_buffers(pa.string(), len(codes), [None, pa.py_buffer(borders), pa.py_buffer(codes)])
+    return pa.compute.if_else(pa.array(told), letters, pa.scalar(None, pa.string()))

@@ -1,0 +1,177 @@
+"""Values of any type as text, each with a letter that says which type it was.
+
+Text is kept as it is; numbers, truth values and bytes (base64) are written in one way only. Lists and maps are plain
+JSON where that says all: whole numbers without a point, others with one. Where it does not (bytes, NaN, a value that
+is none, a key that comes twice) they are the JSON that OTLP has for them, under a capital letter.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf import json_format
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValueList
+
+TEXT, INT, DOUBLE, BOOL, BYTES, ARRAY, MAP = "s", "i", "d", "b", "x", "a", "k"
+ODD_ARRAY, ODD_MAP = "A", "K"
+NOTHING = "n"
+"""A value of no type."""
+ABSENT = "z"
+"""No value at all, not even one of no type."""
+
+Codes = npt.NDArray[np.uint8]
+
+
+def to_text(values: pa.StructArray) -> tuple[pa.Array, Codes]:
+    """Decoded `AnyValue`s as text, null where there is nothing, and the letter of each as a number."""
+    codes = np.full(len(values), ord(NOTHING), np.uint8)
+    if values.null_count:
+        codes[np.asarray(values.is_null())] = ord(ABSENT)
+    texts: list[pa.Array] = []
+    for name, column in zip((field.name for field in values.type), values.flatten(), strict=True):
+        if name not in _WRITERS or column.null_count == len(column):
+            continue
+        letter, write = _WRITERS[name]
+        present = np.asarray(column.is_valid())
+        codes[present] = ord(letter)
+        texts.append(write(column, codes))
+        if present.all():
+            break
+    if not texts:
+        return pa.nulls(len(values), pa.string()), codes
+    return texts[0] if len(texts) == 1 else pc.coalesce(*texts), codes
+
+
+def from_text(text: str | None, letter: str) -> AnyValue:
+    """The value again."""
+    value = AnyValue()
+    if text is not None:
+        _READERS[letter](value, text)
+    return value
+
+
+# --- to text ---------------------------------------------------------------------------------------------------
+
+
+def _cast(column: pa.Array, _: Codes) -> pa.Array:
+    return column.cast(pa.string())
+
+
+def _base64(column: pa.Array, _: Codes) -> pa.Array:
+    return pl.Series(column).bin.encode("base64").to_arrow().cast(pa.string())
+
+
+def _json(message: type[ArrayValue] | type[KeyValueList], odd: str) -> Callable[[pa.Array, Codes], pa.Array]:
+    def write(column: pa.Array, codes: Codes) -> pa.Array:
+        texts: list[str | None] = []
+        for place, data in enumerate(column.to_pylist()):
+            if data is None:
+                texts.append(None)
+                continue
+            parsed = message.FromString(data)
+            try:
+                texts.append(json.dumps(_plain_of(parsed), ensure_ascii=False, separators=(",", ":")))
+            except _NotPlain:
+                codes[place] = ord(odd)
+                texts.append(json_format.MessageToJson(parsed, indent=None, ensure_ascii=False))
+        return pa.array(texts, pa.string())
+
+    return write
+
+
+class _NotPlain(Exception):
+    """Plain JSON would not say all."""
+
+
+def _plain(value: AnyValue) -> Any:
+    kind = value.WhichOneof("value")
+    match kind:
+        case None:
+            return None
+        case "array_value" | "kvlist_value":
+            return _plain_of(getattr(value, kind))
+        case "double_value":
+            if not math.isfinite(value.double_value):
+                raise _NotPlain
+            return value.double_value
+        case "string_value" | "bool_value" | "int_value":
+            return getattr(value, kind)
+    raise _NotPlain
+
+
+def _plain_of(message: ArrayValue | KeyValueList) -> Any:
+    if isinstance(message, ArrayValue):
+        return [_plain(value) for value in message.values]
+    found: dict[str, Any] = {}
+    for pair in message.values:
+        if pair.key in found or pair.key_strindex or not pair.HasField("value"):
+            raise _NotPlain
+        found[pair.key] = _plain(pair.value)
+    return found
+
+
+_WRITERS: dict[str, tuple[str, Callable[[pa.Array, Codes], pa.Array]]] = {
+    "string_value": (TEXT, lambda column, _: column),
+    "bool_value": (BOOL, _cast),
+    "int_value": (INT, _cast),
+    "double_value": (DOUBLE, _cast),
+    "bytes_value": (BYTES, _base64),
+    "array_value": (ARRAY, _json(ArrayValue, ODD_ARRAY)),
+    "kvlist_value": (MAP, _json(KeyValueList, ODD_MAP)),
+}
+"""By the field of `AnyValue`. A reference to a table of strings means nothing but in profiles: it is no value."""
+
+
+# --- from text -------------------------------------------------------------------------------------------------
+
+
+def _read_bool(value: AnyValue, text: str) -> None:
+    value.bool_value = text == "true"
+
+
+def _read_plain(value: AnyValue, text: str) -> None:
+    _fill(value, json.loads(text))
+
+
+def _fill(value: AnyValue, plain: Any) -> None:
+    match plain:
+        case bool():
+            value.bool_value = plain
+        case int():
+            value.int_value = plain
+        case float():
+            value.double_value = plain
+        case str():
+            value.string_value = plain
+        case list():
+            value.array_value.SetInParent()
+            for item in plain:
+                _fill(value.array_value.values.add(), item)
+        case dict():
+            value.kvlist_value.SetInParent()
+            for key, item in plain.items():
+                pair = value.kvlist_value.values.add(key=key)
+                pair.value.SetInParent()
+                _fill(pair.value, item)
+
+
+_READERS: dict[str, Callable[[AnyValue, str], None]] = {
+    TEXT: lambda value, text: setattr(value, "string_value", text),
+    INT: lambda value, text: setattr(value, "int_value", int(text)),
+    DOUBLE: lambda value, text: setattr(value, "double_value", float(text)),
+    BOOL: _read_bool,
+    BYTES: lambda value, text: setattr(value, "bytes_value", base64.b64decode(text)),
+    ARRAY: _read_plain,
+    MAP: _read_plain,
+    ODD_ARRAY: lambda value, text: json_format.Parse(text, value.array_value),
+    ODD_MAP: lambda value, text: json_format.Parse(text, value.kvlist_value),
+}

@@ -1,0 +1,91 @@
+"""A running OTLP door, and requests for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+from frazil.config.model import Config
+from frazil.log.log import Log
+from frazil.log_part import LogPart
+from frazil.ops.metrics import create_registry
+from frazil.otlp_part import OtlpPart
+from frazil.query.reading import read
+
+TIME = 1_700_000_000_000_000_000
+PROTOBUF = {"content-type": "application/x-protobuf"}
+JSON = {"content-type": "application/json"}
+
+
+def settings(folder: Path, **more: Any) -> Config:
+    """A door on free ports."""
+    otlp = {"http": {"port": 0}, "grpc": {"port": 0}, **more.pop("otlp", {})}
+    return Config.model_validate({"data_dir": folder, "otlp": otlp, **more})
+
+
+class Served:
+    """A door that runs, with a client."""
+
+    def __init__(self, config: Config, log: LogPart, door: OtlpPart, client: httpx.AsyncClient) -> None:
+        self.config = config
+        self.log_part = log
+        self.door = door
+        self.client = client
+
+    @property
+    def log(self) -> Log:
+        return self.log_part.log
+
+    async def post(self, path: str, body: bytes, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.post(self.door.http_url + path, content=body, headers={**PROTOBUF, **named})
+
+    def stored(self, topic: str = "logs") -> int:
+        """Records that the log has."""
+        return sum(writer.next_offset for writer in self.log.writers if writer.topic == topic)
+
+
+@asynccontextmanager
+async def serving(config: Config) -> AsyncIterator[Served]:
+    metrics = create_registry()
+    log = LogPart(config, metrics)
+    door = OtlpPart(config, metrics, lambda: log.log)
+    await log.start()
+    await door.start()
+    try:
+        async with httpx.AsyncClient(timeout=60) as client:
+            yield Served(config, log, door, client)
+    finally:
+        await door.stop()
+        await log.stop()
+
+
+def run(config: Config, scenario: Callable[[Served], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(120), serving(config) as served:
+            await scenario(served)
+
+    asyncio.run(bounded())
+
+
+def logs_request(*bodies: str, time: int = TIME, service: str = "shop") -> ExportLogsServiceRequest:
+    """A request with a record for each text, a nanosecond apart."""
+    request = ExportLogsServiceRequest()
+    level = request.resource_logs.add()
+    level.resource.attributes.add(key="service.name").value.string_value = service
+    records = level.scope_logs.add().log_records
+    for number, text in enumerate(bodies):
+        records.add(time_unix_nano=time + number if time else 0).body.string_value = text
+    return request
+
+
+def rows(config: Config, topic: str = "logs", tenant: str = "default") -> pa.Table:
+    """What a tenant can read."""
+    return read(topic, config=config, tenant=tenant).table()

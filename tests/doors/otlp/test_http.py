@@ -1,0 +1,225 @@
+"""OTLP over HTTP: what is answered, and what is stored then."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from google.protobuf.message import Message
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+
+from tests.doors.otlp.support import JSON, Served, logs_request, rows, run, settings
+
+
+def test_what_is_acknowledged_can_be_read_at_once(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+
+    async def scenario(served: Served) -> None:
+        answer = await served.post("/v1/logs", logs_request("a", "b").SerializeToString())
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"] == "application/x-protobuf"
+        found = await asyncio.to_thread(rows, config)
+        assert found["body"].to_pylist() == ["a", "b"]
+        assert found["service_name"].to_pylist() == ["shop", "shop"]
+
+    run(config, scenario)
+
+
+def test_an_empty_request_is_fine_and_nothing_is_stored(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        assert (await served.post("/v1/logs", b"")).status_code == 200
+        assert (await served.post("/v1/logs", logs_request().SerializeToString())).status_code == 200
+        assert served.stored() == 0
+
+    run(settings(tmp_path), scenario)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compress"),
+    [
+        ("gzip", gzip.compress),
+        ("GZIP", gzip.compress),
+        ("gzip", lambda body: gzip.compress(body[:10]) + gzip.compress(body[10:])),
+        ("zstd", zstandard.ZstdCompressor().compress),
+        ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda body: (made := zlib.compressobj(wbits=-15)).compress(body) + made.flush()),
+        ("identity", lambda body: body),
+    ],
+)
+def test_compressed_bodies(encoding: str, compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        body = compress(logs_request("a" * 5000, "b").SerializeToString())
+        answer = await served.post("/v1/logs", body, content_encoding=encoding)
+        assert answer.status_code == 200, answer.content
+        assert served.stored() == 2
+
+    run(settings(tmp_path), scenario)
+
+
+def _status(content: bytes) -> Status:
+    return Status.FromString(content)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "code", "reason"),
+    [
+        (b"\xff\xff", {}, 400, "The body is no ExportLogsServiceRequest"),
+        (b"{", JSON, 400, "The body is no ExportLogsServiceRequest in JSON"),
+        (b'{"resourceLogs": 5}', JSON, 400, "resourceLogs"),
+        (b"[" * 100_000, JSON, 400, "The body is no ExportLogsServiceRequest in JSON"),
+        (b"x", {"content-type": "text/plain"}, 415, "'text/plain' is neither application/x-protobuf nor"),
+        (b"x", {"content-encoding": "br"}, 415, "'br' is none of the encodings"),
+        (b"x", {"content-encoding": "gzip"}, 400, "The body is not gzip"),
+        (gzip.compress(b"x" * 99, mtime=0)[:-9], {"content-encoding": "gzip"}, 400, "The body is not gzip: it ends too early"),
+        (b"x", {"content-encoding": "zstd"}, 400, "The body is not zstd"),
+        (zstandard.compress(b"x" * 99)[:-3], {"content-encoding": "zstd"}, 400, "not zstd: it ends too early"),
+        (b"", {"x-scope-orgid": "no/slash"}, 400, "cannot be a tenant"),
+    ],
+)
+def test_wrong_requests_are_explained(
+    body: bytes, headers: dict[str, str], code: int, reason: str, tmp_path: Path
+) -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.post("/v1/logs", body, **headers)
+        assert answer.status_code == code
+        as_json = headers.get("content-type") == "application/json"
+        message = json.loads(answer.content)["message"] if as_json else _status(answer.content).message
+        assert reason in message
+        assert answer.headers["content-type"] == ("application/json" if as_json else "application/x-protobuf")
+        assert "retry-after" not in answer.headers
+        assert served.stored() == 0
+
+    run(settings(tmp_path), scenario)
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (b"x" * (1 << 20) + b"x", ""),
+        (gzip.compress(bytes(1 << 30)), "gzip"),
+        (zstandard.compress(bytes(1 << 30)), "zstd"),
+        (zlib.compress(bytes(1 << 28)), "deflate"),
+    ],
+    ids=["plain", "gzip", "zstd", "deflate"],
+)
+def test_bodies_over_the_limit(body: bytes, encoding: str, tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.post("/v1/logs", body, content_encoding=encoding)
+        assert answer.status_code == 413
+        assert "`otlp.max_body_mb`" in _status(answer.content).message
+
+    run(settings(tmp_path, otlp={"max_body_mb": 1}), scenario)
+
+
+def test_json(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    record = {
+        "timeUnixNano": "1700000000000000001",
+        "severityNumber": "SEVERITY_NUMBER_WARN",
+        "traceId": "5B8EFFF798038103D269B633813FC60C",
+        "spanId": "eee19b7ec3c1b174",
+        "body": {"kvlistValue": {"values": [{"key": "n", "value": {"intValue": "5"}}]}},
+        "unheardOf": [1, 2],
+    }
+    body = json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": [record, {"severityNumber": 9}]}]}]}).encode()
+
+    async def scenario(served: Served) -> None:
+        answer = await served.post("/v1/logs", body, **JSON)
+        assert (answer.status_code, answer.json()) == (200, {})
+        first, second = (await asyncio.to_thread(rows, config)).to_pylist()
+        assert first["trace_id"].hex() == "5b8efff798038103d269b633813fc60c"
+        assert first["span_id"].hex() == "eee19b7ec3c1b174"
+        assert (first["body"], first["body_type"]) == ('{"n":5}', "k")
+        assert [first["severity_number"], second["severity_number"]] == [13, 9]
+        assert first["timestamp_ns"] == 1
+
+    run(config, scenario)
+
+
+def test_the_same_bytes_again_are_stored_once(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    timed, untimed = logs_request("a", "b"), logs_request("c", time=0)
+
+    async def scenario(served: Served) -> None:
+        async def send(request: Message, tenant: str = "default") -> int:
+            before = served.stored()
+            answer = await served.post("/v1/logs", request.SerializeToString(), x_scope_orgid=tenant)
+            assert answer.status_code == 200
+            return served.stored() - before
+
+        assert [await send(timed) for _ in range(3)] == [2, 0, 0]
+        assert await send(timed, "other") == 2
+        assert await send(logs_request("a", "b", time=5)) == 2
+        assert [await send(untimed), await send(untimed)] == [1, 1]
+        assert len(await asyncio.to_thread(rows, config, tenant="other")) == 2
+
+    run(config, scenario)
+
+    async def after_a_restart(served: Served) -> None:
+        before = served.stored()
+        assert (await served.post("/v1/logs", timed.SerializeToString())).status_code == 200
+        assert served.stored() == before
+
+    run(config, after_a_restart)
+
+
+def test_records_over_a_limit_are_rejected_and_the_others_stored(tmp_path: Path) -> None:
+    config = settings(tmp_path, otlp={"limits": {"max_record_kb": 4, "max_attributes": 3}})
+    request = logs_request("small", "x" * 5000, "many", "y" * 6000)
+    for number in range(4):
+        request.resource_logs[0].scope_logs[0].log_records[2].attributes.add(key=f"a{number}")
+
+    async def scenario(served: Served) -> None:
+        answer = await served.post("/v1/logs", request.SerializeToString())
+        partial = ExportLogsServiceResponse.FromString(answer.content).partial_success
+        assert (answer.status_code, partial.rejected_log_records) == (200, 3)
+        assert "`otlp.limits.max_record_kb`" in partial.error_message
+        assert "`otlp.limits.max_attributes`" in partial.error_message
+        assert (await asyncio.to_thread(rows, config))["body"].to_pylist() == ["small"]
+
+    run(config, scenario)
+
+
+def test_tenants_have_a_rate(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        body = logs_request("x" * 700_000).SerializeToString()
+        assert (await served.post("/v1/logs", body, x_scope_orgid="one")).status_code == 200
+        answer = await served.post("/v1/logs", body, x_scope_orgid="one")
+        assert answer.status_code == 429
+        assert int(answer.headers["retry-after"]) >= 1
+        assert "`otlp.limits.rate_mb`" in _status(answer.content).message
+        assert (await served.post("/v1/logs", body, x_scope_orgid="two")).status_code == 200
+
+    run(settings(tmp_path, otlp={"limits": {"rate_mb": 0.01, "burst_mb": 1}}), scenario)
+
+
+def test_many_small_requests_at_once_and_a_bad_one_among_them(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+
+    async def scenario(served: Served) -> None:
+        bodies = [logs_request(f"record {number}").SerializeToString() for number in range(100)]
+        bodies[17] = b"\xff" * 20
+        bodies[60] = b"\x0a\x05\x12\x03\x12\x01\xff"
+        answers = await asyncio.gather(*(served.post("/v1/logs", body) for body in bodies))
+        assert {number for number, answer in enumerate(answers) if answer.status_code != 200} == {17, 60}
+        found = await asyncio.to_thread(rows, config)
+        assert sorted(found["body"].to_pylist()) == sorted(f"record {n}" for n in range(100) if n not in (17, 60))
+
+    run(config, scenario)
+
+
+def test_other_methods_and_paths(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        assert (await served.client.get(served.door.http_url + "/v1/logs")).status_code == 405
+        assert (await served.post("/v1/nothing", b"")).status_code == 404
+        assert (await served.client.get(served.door.http_url + "/health")).text == "ok\n"
+
+    run(settings(tmp_path), scenario)
