@@ -21,13 +21,16 @@ from frazil.errors import (
     SchemaMismatch,
     SequenceTooOld,
     ShutdownError,
+    WriteFailed,
 )
 from frazil.log import layout
+from frazil.log.commit import Committer
 from frazil.log.group import Group
 from frazil.log.positions import Origin, Positions, Sequence, Source
 from frazil.log.segments import read_footer
 from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
+from frazil.log.wal.entries import Entry
 from frazil.log.wal.recovery import wal_files
 from frazil.log.writer import PartitionWriter
 from tests.log.support import TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
@@ -585,3 +588,25 @@ def test_a_closed_writer_refuses(local_store: LocalStore, tmp_path: Path) -> Non
     again = writer(local_store, tmp_path)
     assert again.next_offset == 1
     again.close()
+
+
+def test_nothing_of_a_source_is_taken_after_an_append_that_failed(
+    local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its position would be past what is missing, and nobody would send that again."""
+    w = writer(local_store, tmp_path, ack="object")
+    w.submit(rows(0, 1), Origin(Source("orders", "0", 1)))
+
+    def fail(*_: object) -> Entry:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Committer, "_entry", fail)
+        lost = w.submit(rows(1, 1), Origin(Source("orders", "0", 2)))
+    with pytest.raises(WriteFailed, match="no room"):
+        lost.result(1)
+    with pytest.raises(WriteFailed, match="none is taken after it: no room"):
+        w.submit(rows(2, 1), Origin(Source("orders", "0", 3)))
+    w.seal_all()
+    assert (w.sealed_end, w.positions.sources) == (1, [Source("orders", "0", 1)])
+    crash(w)

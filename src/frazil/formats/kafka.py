@@ -16,6 +16,9 @@ OFFSET = "_kafka_offset"
 TOMBSTONE = "_kafka_tombstone"
 """In rows whose value is a record: whether there was no value at all."""
 
+UNREADABLE = "frazil.unreadable-headers"
+"""The only header, without a value, of a record whose own headers have names that are no UTF-8."""
+
 PREFIX = "_kafka_"
 """What the names of all these columns begin with; fields of values cannot."""
 

@@ -10,7 +10,7 @@ from itertools import accumulate, repeat
 
 import pyarrow as pa
 
-from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, SequenceTooOld
+from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, SequenceTooOld, WriteFailed
 from frazil.log.group import Ack, Group
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Place, Positions, Sequence, Stored
@@ -77,16 +77,30 @@ class Committer:
                 raise self.stopped.again()
             if group.generation != self.generation:
                 raise PartitionFenced("Another writer came first; what was waiting was dropped. Send it again.")
-            if group.origins:
-                batches, stored, outcomes = self._without_duplicates(group)
-            else:
-                batches, stored, outcomes = group.batches, [], self._acks(group.batches)
-            if batches:
-                self._store(self._entry(group.schema, batches, stored))
+            try:
+                batches, outcomes = self._store_new(group)
+            except BaseException as error:
+                self._stop_sources(group, error)
+                raise
             group.outcomes = outcomes
             group.acked_at = self._next if batches else _last_end(outcomes)
             self._count(group, len(batches))
             stored_then(group)
+
+    def _store_new(self, group: Group) -> tuple[list[pa.RecordBatch], list[Ack | FrazilError]]:
+        """Store what is not stored yet: that, and what each append is going to be answered."""
+        if group.origins:
+            batches, stored, outcomes = self._without_duplicates(group)
+        else:
+            batches, stored, outcomes = group.batches, [], self._acks(group.batches)
+        if batches:
+            self._store(self._entry(group.schema, batches, stored))
+        return batches, outcomes
+
+    def _stop_sources(self, group: Group, error: BaseException) -> None:
+        """What a source sends is a sequence: to store what comes after a gap would be to lose what is in it."""
+        if self.stopped is None and any(origin.source for origin in group.origins.values()):
+            self.stopped = WriteFailed(f"An append failed, and none is taken after it: {error}. Open the log again.")
 
     def _count(self, group: Group, fresh: int) -> None:
         stats = self.stats

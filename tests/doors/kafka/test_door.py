@@ -5,6 +5,10 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
+from frazil.formats.kafka import UNREADABLE
+from tests.doors.kafka import odd_headers
 from tests.doors.kafka.support import numbered, places, rows, running, sealed, settings, until
 from tests.servers.kafka import KafkaServer, Record
 
@@ -68,6 +72,23 @@ def test_all_that_kafka_knows_of_a_record_arrives(kafka: KafkaServer, tmp_path: 
     assert found[0]["_kafka_timestamp"].timestamp() == 1_700_000_000.123
     assert [row["_kafka_timestamp_type"] for row in found] == [0, 0, 0]
     assert [(row["_kafka_partition"], row["_kafka_offset"]) for row in found] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_headers_that_cannot_be_read_stop_nobody(
+    kafka: KafkaServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, other = kafka.create_topic(), kafka.create_topic()
+    kafka.produce(topic, [Record(b"before", headers=[("a", b"1")])])
+    odd_headers.produce(kafka.bootstrap, topic, b"odd", b"\xff\xfe")
+    kafka.produce(topic, [Record(b"after", headers=[("b", b"2")])])
+    kafka.produce(other, [Record(b"other")])
+    with running(settings(kafka, tmp_path, topic, other)) as door:
+        until(lambda: sealed(door.log, topic) == 3 and sealed(door.log, other) == 1)
+        found = rows(door.log, topic).to_pylist()
+    assert [row["_kafka_value"] for row in found] == [b"before", b"odd", b"after"]
+    assert [row["_kafka_headers"][0]["key"] for row in found] == ["a", UNREADABLE, "b"]
+    (warning,) = [record for record in caplog.records if "headers that cannot be read" in record.message]
+    assert (warning.topic, warning.offset) == (topic, 1)  # type: ignore[attr-defined]
 
 
 def test_restarts_lose_and_repeat_nothing(kafka: KafkaServer, tmp_path: Path, seed: int) -> None:

@@ -1,14 +1,12 @@
-"""Messages become columns, and batches pieces; what a broker's messages hold is tested with the door."""
+"""Messages are sorted out; what a broker's messages hold is tested with the door."""
 
 from __future__ import annotations
 
-import pyarrow as pa
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.doors.kafka.records import by_partition, pieces
-from frazil.formats import kafka
+from frazil.doors.kafka.records import by_partition
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), max_size=30))
@@ -20,11 +18,3 @@ def test_messages_are_sorted_out_by_partition_in_their_order(order: list[tuple[s
         offsets = [message.offset() or 0 for message in run]
         assert offsets == sorted(offsets)
         assert {(message.topic(), message.partition()) for message in run} == {key}
-
-
-@given(st.lists(st.integers(0, 3000), min_size=1, max_size=50), st.integers(1, 10_000))
-def test_pieces_are_all_of_it_and_small_enough(sizes: list[int], most: int) -> None:
-    batch = pa.record_batch([pa.array([bytes(size) for size in sizes], pa.binary())], names=[kafka.VALUE])
-    found = list(pieces(batch, most))
-    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([batch]))
-    assert all(piece.nbytes <= most or piece.num_rows == 1 for piece in found)

@@ -78,7 +78,12 @@ def _status(content: bytes) -> Status:
         (b"x", {"content-type": "text/plain"}, 415, "'text/plain' is neither application/x-protobuf nor"),
         (b"x", {"content-encoding": "br"}, 415, "'br' is none of the encodings"),
         (b"x", {"content-encoding": "gzip"}, 400, "The body is not gzip"),
-        (gzip.compress(b"x" * 99, mtime=0)[:-9], {"content-encoding": "gzip"}, 400, "The body is not gzip: it ends too early"),
+        (
+            gzip.compress(b"x" * 99, mtime=0)[:-9],
+            {"content-encoding": "gzip"},
+            400,
+            "The body is not gzip: it ends too early",
+        ),
         (b"x", {"content-encoding": "zstd"}, 400, "The body is not zstd"),
         (zstandard.compress(b"x" * 99)[:-3], {"content-encoding": "zstd"}, 400, "not zstd: it ends too early"),
         (b"", {"x-scope-orgid": "no/slash"}, 400, "cannot be a tenant"),

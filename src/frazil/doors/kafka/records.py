@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from itertools import chain, groupby
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from confluent_kafka._types import HeadersType
 
 from frazil.formats import kafka
+
+logger = logging.getLogger(__name__)
 
 Run = list[Message]
 """Messages of one partition, in order."""
@@ -41,9 +45,22 @@ def to_batch(run: Run) -> pa.RecordBatch:
 
 def _headers(run: Run) -> pa.Array:
     """Null where there are none; their order, repeated names and null values are kept."""
-    headers = list(map(Message.headers, run))
+    headers: list[HeadersType | None] = []
+    messages = iter(run)
+    while len(headers) < len(run):
+        try:
+            headers.extend(map(Message.headers, messages))
+        except (SystemError, UnicodeDecodeError):
+            # The client cannot tell names that are no UTF-8, and must not be asked for these headers again.
+            _warn(run[len(headers)])
+            headers.append([(kafka.UNREADABLE, None)])
     kind = kafka.SCHEMA.field(kafka.HEADERS).type
     return pa.array(headers, kind) if any(headers) else pa.nulls(len(run), kind)
+
+
+def _warn(message: Message) -> None:
+    where = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+    logger.warning("a record has headers that cannot be read, and is stored without them", extra=where)
 
 
 def _timestamps(run: Run) -> dict[str, pa.Array]:

@@ -155,6 +155,12 @@ class Session:
         except FrazilError as error:
             self._trouble(feed, error)
             return False
+        except Exception as error:
+            # Whatever it is, it is about these records: others are to be read on.
+            logger.exception("records could not be appended", extra={"topic": feed.topic})
+            where = f"Records of {feed.topic}/{feed.partition} from offset {run[0].offset()} on"
+            self._trouble(feed, FrazilError(f"{where} could not be appended: {type(error).__name__}: {error}."))
+            return False
         self._metrics.messages.labels(feed.topic).inc(rows)
         self._metrics.bytes.labels(feed.topic).inc(nbytes)
         self._assignment.works(feed.topic)
