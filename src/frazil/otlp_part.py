@@ -15,7 +15,7 @@ from frazil.doors.otlp.intake import Intake
 from frazil.doors.otlp.limits import Limits
 from frazil.doors.otlp.metrics import OtlpMetrics
 from frazil.doors.otlp.rpc import OtlpGrpc
-from frazil.doors.otlp.signals import SIGNALS, Signal
+from frazil.doors.otlp.signals import SIGNALS
 from frazil.doors.otlp.writers import Writers
 from frazil.log.log import Log
 from frazil.ops.health import Health
@@ -42,19 +42,15 @@ class OtlpPart:
         config = self._config.otlp
         log = self._log()
         clock = log.world.clock
-        writers = self._writers = Writers(log, SIGNALS)
+        writers = self._writers = Writers(log)
         limits = Limits(config.limits, clock.monotonic)
         admission = Admission(config.max_in_flight_mb * MIB, self._metrics.in_flight)
         most, most_append = config.max_body_mb * MIB, self._config.log.max_append_mb * MIB
 
-        def intake(signal: Signal) -> Intake:
-            return Intake(signal, lambda: writers.of(signal), config, limits, self._metrics, clock, most_append)
-
-        intakes = [intake(signal) for signal in SIGNALS]
+        intakes = [Intake(signal, writers, config, limits, self._metrics, clock, most_append) for signal in SIGNALS]
         http = OtlpHttp(intakes, admission, self._metrics, most)
         self._http = HttpServer(http.app, config.http.host, config.http.port, "otlp.http", config.tls)
         self._grpc = OtlpGrpc(config, intakes, admission, self._metrics, most)
-        await writers.start()
         await self._http.start()
         await self._grpc.start()
 
@@ -71,9 +67,7 @@ class OtlpPart:
     async def stop(self) -> None:
         assert self._http is not None
         assert self._grpc is not None
-        assert self._writers is not None
         await asyncio.gather(self._http.stop(STOP_SECONDS), self._grpc.stop(STOP_SECONDS))
-        await self._writers.stop()
 
     def health(self) -> Health:
         assert self._writers is not None

@@ -32,18 +32,31 @@ def times(nanoseconds: pa.Array, otherwise: int | None) -> pa.Array:
 def ids(column: pa.Array, kind: pa.DataType) -> Ids:
     """Ids have their length, and are not all zeros; an empty one is none."""
     size = kind.byte_width
-    lengths = pc.binary_length(column)
-    wrong = pc.or_(pc.not_equal(lengths, size), pc.equal(column, bytes(size)))
-    if wrong.true_count == len(column):
-        valid = pa.nulls(len(column), kind)
-    else:
-        valid = pc.if_else(wrong, pa.scalar(None, column.type), column).cast(kind)
-    return Ids(valid, pc.and_(wrong, pc.greater(lengths, 0)).true_count)
+    lengths = pc.binary_length(column).to_numpy()
+    sized = lengths == size
+    wrong = ~sized & (lengths > 0)
+    if wrong.any():
+        column = pc.if_else(pa.array(wrong), pa.scalar(b"", column.type), column)
+    words = np.zeros((len(column), size // 8), np.uint64)
+    words[sized] = np.frombuffer(_data(column), np.uint64).reshape(-1, size // 8)
+    present = words.any(axis=1)
+    wrong |= sized & ~present
+    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
+    return Ids(pa.Array.from_buffers(kind, len(column), [validity, pa.py_buffer(words)]), int(wrong.sum()))
 
 
 def counts(column: pa.Array) -> pa.Array:
     """Numbers of 32 bits without a sign."""
     return column.cast(pa.int64())
+
+
+def _data(column: pa.Array) -> pa.Buffer:
+    """The bytes of all values, one after the other."""
+    _, offsets, data = column.buffers()
+    if data is None or not len(column):
+        return pa.py_buffer(b"")
+    places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    return data.slice(places[0], places[-1] - places[0])
 
 
 def is_zero(column: pa.Array) -> pa.Array:

@@ -18,6 +18,7 @@ from tests.doors.kafka.support import Running, numbered, places, running, sealed
 from tests.faults.faulty_store import FaultyStore
 from tests.log.support import SCHEMA
 from tests.log.support import rows as batch
+from tests.servers.broker import Broker
 from tests.servers.kafka import KafkaServer, Record
 
 
@@ -183,3 +184,34 @@ def test_a_name_that_cannot_be_a_topic_stops_only_that_topic(kafka: KafkaServer,
     with running(settings(kafka, tmp_path, f"^.?[a-z]*{topic}$")) as door:
         until(lambda: "cannot be a topic" in problem_of(door, odd))
         until(lambda: door.reads((topic, 0)))
+
+
+def test_other_brokers_at_the_same_address(own_kafka: Broker, tmp_path: Path) -> None:
+    kafka = KafkaServer.at(own_kafka.endpoint)
+    topic = kafka.create_topic()
+    quick = {"topic.metadata.refresh.interval.ms": 200}
+    config = settings(kafka, tmp_path / "data", f"^{topic}", client=quick)
+    kafka.produce(topic, numbered(10))
+    others = Broker(tmp_path / "others", int(own_kafka.bootstrap.rpartition(":")[2]))
+    try:
+        with running(config) as door:
+            until(lambda: sealed(door.log, topic) == 10)
+            own_kafka.stop()
+            others.start()
+            kafka = KafkaServer.at(others.endpoint)
+            kafka.create_topic(name=topic)
+            later = kafka.create_topic(name=f"{topic}-later")
+            for name in (topic, later):
+                kafka.produce(name, numbered(3))
+            until(stops(door, topic, "up to offset 10", "made anew", "offset 0."))
+            until(lambda: sealed(door.log, later) == 3)
+            positions = KafkaPositions.of(config, door.log.store, topic)
+            assert positions
+            positions.accept()
+            until(lambda: sealed(door.log, topic) == 13)
+        with running(config) as door:
+            until(lambda: door.reads((topic, 0), (later, 0)))
+            assert door.door.health().status == "healthy"
+            assert (sealed(door.log, topic), sealed(door.log, later)) == (13, 3)
+    finally:
+        others.stop()

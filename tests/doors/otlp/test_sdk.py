@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpans
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as HttpLogs
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpans
 from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Status, StatusCode
 
 from tests.doors.otlp.support import Served, rows, run, settings
 
@@ -69,5 +74,43 @@ def test_logs(exporter: Exporter, tmp_path: Path) -> None:
         attributes = dict(zip(dict(row["attributes"]), row["attributes_types"], strict=True))
         assert dict(row["attributes"])["amount"] == "3.5"
         assert (attributes["amount"], attributes["number"], attributes["paid"]) == ("d", "i", "b")
+
+    run(config, scenario)
+
+
+@pytest.mark.parametrize("exporter", [http(HttpSpans), rpc(GrpcSpans)], ids=["http", "grpc"])
+def test_spans(exporter: Exporter, tmp_path: Path) -> None:
+    config = settings(tmp_path)
+
+    def work(served: Served) -> None:
+        provider = TracerProvider(resource=RESOURCE)
+        provider.add_span_processor(BatchSpanProcessor(exporter(served)))
+        tracer = provider.get_tracer("orders", "0.1")
+        for number in range(200):
+            with tracer.start_as_current_span("order", attributes={"number": number}) as parent:
+                with tracer.start_as_current_span("pay", attributes={"parts": [1, 2]}) as span:
+                    span.add_event("retried", {"times": 2})
+                parent.set_status(Status(StatusCode.ERROR, "no money"))
+        assert provider.force_flush(60_000)
+        provider.shutdown()
+
+    async def scenario(served: Served) -> None:
+        await asyncio.to_thread(work, served)
+        found = (await asyncio.to_thread(rows, config, "spans")).to_pylist()
+        assert len(found) == 400
+        parents = {row["span_id"]: row for row in found if row["name"] == "order"}
+        children = [row for row in found if row["name"] == "pay"]
+        assert sorted(dict(row["attributes"])["number"] for row in parents.values()) == sorted(map(str, range(200)))
+        assert {row["parent_span_id"] for row in children} == set(parents)
+        assert all(row["trace_id"] == parents[row["parent_span_id"]]["trace_id"] for row in children)
+        row = children[0]
+        assert (dict(row["attributes"]), row["attributes_types"]) == ({"parts": "[1,2]"}, "a")
+        assert [(event["name"], dict(event["attributes"])) for event in row["events"]] == [
+            ("retried", {"times": "2"})
+        ]
+        assert row["duration_nanos"] > 0
+        parent = parents[row["parent_span_id"]]
+        assert (parent["status_code"], parent["status_message"]) == (2, "no money")
+        assert (parent["scope_name"], parent["scope_version"]) == ("orders", "0.1")
 
     run(config, scenario)

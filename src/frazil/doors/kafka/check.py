@@ -131,7 +131,7 @@ def _store(config: Config) -> str:
 def _kafka(config: Config) -> list[Finding]:
     cluster = Cluster(config.kafka, ANSWER_SECONDS)
     there = cluster.topics()
-    found = [Finding("brokers", f"{', '.join(config.kafka.bootstrap_servers)}: cluster {cluster.id}")]
+    found = [Finding("brokers", f"{', '.join(config.kafka.bootstrap_servers)}: cluster {cluster.id()}")]
     for entry in config.kafka.topics:
         found += _pattern(config, cluster, entry, there) if is_pattern(entry) else [_topic(config, cluster, entry)]
     found.append(_group(config))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition, Uuid
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
@@ -56,20 +55,15 @@ class Cluster:
         settings: dict[str, Any] = {**common_settings(kafka), "error_cb": self._note}
         self._client = create(lambda: AdminClient(settings, logger=client_logger()), kafka)
         self._read_committed = settings["isolation.level"] == "read_committed"
-        self._id: str | None = None
-        self._lock = threading.Lock()
 
     def _note(self, error: ClientError) -> None:
         self._last_error = (time.monotonic(), error)
 
-    @property
     def id(self) -> str:
-        with self._lock:
-            if self._id is None:
-                self._id = self._ask("Asking for the cluster's id", lambda: self._client.cluster_id(self._seconds))
-                if self._id is None:
-                    raise KafkaTimeout(f"{self._servers} did not say which cluster they belong to.")
-            return self._id
+        """Of the cluster that is there now: other brokers may have come to the same address."""
+        doing = "Asking for the cluster's id"
+        asked = self._ask(doing, lambda: self._client.describe_cluster(request_timeout=self._seconds))
+        return str(self._result(doing, asked).cluster_id)
 
     def topics(self) -> dict[str, int]:
         """All topics by name, with the number of their partitions; also those that Kafka keeps for itself."""
@@ -80,7 +74,6 @@ class Cluster:
         """The topics of these names as they are now; where one cannot be had, why."""
         if not topics:
             return {}
-        cluster = self.id
         asked = self._ask(
             "Describing topics",
             lambda: self._client.describe_topics(TopicCollection(list(topics)), request_timeout=self._seconds),
@@ -89,7 +82,7 @@ class Cluster:
         for name, future in asked.items():
             try:
                 told = self._result(f"Describing topic {name!r}", future)
-                found[name] = Life(f"{cluster}/{told.topic_id}", len(told.partitions), told.is_internal)
+                found[name] = Life(self._identity(told.topic_id), len(told.partitions), told.is_internal)
             except KafkaTopicMissing:
                 found[name] = KafkaTopicMissing(
                     f"Kafka at {self._servers} has no topic {name!r}: it was deleted, or the name in `kafka.topics` "
@@ -100,6 +93,11 @@ class Cluster:
                     raise
                 found[name] = error
         return found
+
+    def _identity(self, topic_id: Uuid) -> str:
+        """The topic's id, which no other topic has in any cluster; brokers before Kafka 2.8 give none."""
+        known = topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
+        return str(topic_id) if known else f"cluster {self.id()}"
 
     def life(self, topic: str) -> Life:
         found = self.lives([topic])[topic]

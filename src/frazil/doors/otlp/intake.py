@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,11 +23,11 @@ from frazil.doors.otlp.jsonbody import to_protobuf
 from frazil.doors.otlp.limits import Limits
 from frazil.doors.otlp.metrics import OtlpMetrics
 from frazil.doors.otlp.signals import Signal
+from frazil.doors.otlp.writers import Writers
 from frazil.errors import FrazilError
 from frazil.log.pieces import pieces
 from frazil.log.positions import Origin
 from frazil.log.world import Clock
-from frazil.log.writer import PartitionWriter
 from frazil.telemetry.messages import check, decode
 from frazil.telemetry.rows import Arrival, Rejected
 
@@ -72,12 +72,12 @@ class _Waiting:
 
 
 class Intake:
-    """Belongs to the event loop. `writer` gives the writer of the topic, or raises while there is none."""
+    """Belongs to the event loop."""
 
     def __init__(
         self,
         signal: Signal,
-        writer: Callable[[], PartitionWriter],
+        writers: Writers,
         config: OtlpConfig,
         limits: Limits,
         metrics: OtlpMetrics,
@@ -85,7 +85,7 @@ class Intake:
         most_append: int,
     ) -> None:
         self.signal = signal
-        self._writer = writer
+        self._writers = writers
         self._config = config
         self._limits = limits
         self._metrics = metrics
@@ -99,7 +99,7 @@ class Intake:
     async def take(self, request: Request) -> Accepted:
         """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
         `FrazilError` when it is to come again."""
-        self._writer()
+        await self._writers.of(self.signal)
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         if len(self._workers) < WORKERS:
@@ -137,7 +137,7 @@ class Intake:
 
     async def _append(self, waiting: _Waiting) -> None:
         try:
-            writer = self._writer()
+            writer = await self._writers.of(self.signal)
             for batch, origin in waiting.pieces:
                 ack = await writer.append_async(batch, origin)
                 self._metrics.stored(self.signal.topic, waiting.request.tenant, batch, ack)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from google.protobuf.message import Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from frazil.telemetry import logs
+from frazil.telemetry import logs, spans
 from frazil.telemetry.rows import Arrival, Rows
 
 
@@ -39,4 +40,15 @@ LOGS = Signal(
     to_rows=logs.to_rows,
 )
 
-SIGNALS = (LOGS,)
+SPANS = Signal(
+    topic=spans.TOPIC,
+    schema=spans.SCHEMA,
+    request=spans.REQUEST,
+    response=ExportTraceServiceResponse,
+    rejected_field="rejected_spans",
+    service="opentelemetry.proto.collector.trace.v1.TraceService",
+    path="/v1/traces",
+    to_rows=spans.to_rows,
+)
+
+SIGNALS = (LOGS, SPANS)
