@@ -143,6 +143,9 @@ class Mover:
             .trigger(processingTime=f"{round(self.sink.trigger_seconds * 1000)} milliseconds")
             .start()
         )
+        if self._tools.stopping.is_set():
+            # Whoever stops this mover may have come too early to see the query.
+            _quietly(self._query.stop)
         try:
             # Well again once a batch is moved, or a trigger has passed and there is nothing to move.
             while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):

@@ -146,3 +146,11 @@ def test_messages_larger_than_an_append_are_taken(kafka: KafkaServer, tmp_path: 
         until(lambda: sealed(door.log, topic) == len(large))
         assert places(door.log, topic) == produced
         assert rows(door.log, topic).column("_kafka_value").to_pylist() == [each.value for each in large]
+
+
+def test_a_pattern_that_nothing_matches_yet_is_no_trouble(kafka: KafkaServer, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, numbered(5))
+    with running(settings(kafka, tmp_path, topic, f"^{topic}-none$")) as door:
+        until(lambda: sealed(door.log, topic) == 5)
+        assert door.door.health().status == "healthy"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -16,8 +16,18 @@ from frazil.backoff import Backoff
 from frazil.config.model import Config, KafkaConfig
 from frazil.doors.kafka.cluster import Cluster, Life
 from frazil.doors.kafka.failures import translated
+from frazil.doors.kafka.opening import not_from_kafka
 from frazil.doors.kafka.said import client_logger
-from frazil.doors.kafka.settings import INTERNAL, consumer_settings, create, is_pattern, named_topics, writer_options
+from frazil.doors.kafka.settings import (
+    INTERNAL,
+    check_name,
+    check_pattern,
+    create,
+    is_pattern,
+    member_settings,
+    named_topics,
+    writer_options,
+)
 from frazil.errors import (
     ConfigError,
     FrazilError,
@@ -29,12 +39,15 @@ from frazil.errors import (
     RegistryError,
     StorageError,
 )
+from frazil.formats.kafka import is_kafka
 from frazil.formats.registry import Registry
 from frazil.lake.catalog import Lake
 from frazil.log import layout
 from frazil.log.store import open_store
 from frazil.log.store.probe import check_create_only
+from frazil.log.topics import TopicSchemas
 from frazil.ops.retry import retrying
+from frazil.query.naming import hint
 
 ANSWER_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
@@ -72,12 +85,14 @@ class Finding:
     told: str
     """What was found, or what went wrong."""
     error: FrazilError | None = None
+    hint: str = ""
+    """What may have been meant, as a sentence."""
 
     @property
     def advice(self) -> str:
         if self.error is None:
             return ""
-        return next((text for kind, text in _ADVICE if isinstance(self.error, kind)), "")
+        return next((text for kind, text in _ADVICE if isinstance(self.error, kind)), "") + self.hint
 
 
 def check_all(config: Config) -> list[Finding]:
@@ -130,26 +145,30 @@ def _store(config: Config) -> str:
 
 def _kafka(config: Config) -> list[Finding]:
     cluster = Cluster(config.kafka, ANSWER_SECONDS)
-    there = cluster.topics()
+    there = sorted(name for name in cluster.topics() if name not in INTERNAL)
     found = [Finding("brokers", f"{', '.join(config.kafka.bootstrap_servers)}: cluster {cluster.id()}")]
     for entry in config.kafka.topics:
-        found += _pattern(config, cluster, entry, there) if is_pattern(entry) else [_topic(config, cluster, entry)]
-    found.append(_group(config))
+        check = _pattern if is_pattern(entry) else _named
+        found += check(config, cluster, entry, there)
+    found.append(_group(config, there))
     return found
 
 
-def _pattern(config: Config, cluster: Cluster, pattern: str, there: dict[str, int]) -> Iterator[Finding]:
+def _pattern(config: Config, cluster: Cluster, pattern: str, there: Sequence[str]) -> Iterator[Finding]:
     """The client has a regular expression engine of its own; for what people write, both agree."""
     what = f"topics {pattern}"
     try:
+        check_pattern(pattern)
         matching = re.compile(pattern)
-    except re.error as error:
-        wrong = ConfigError(f"kafka.topics: {pattern!r} is no regular expression: {error}.")
-        yield Finding(what, str(wrong), wrong)
+    except ConfigError as error:
+        yield Finding(what, str(error), error)
         return
-    names = sorted(name for name in there if matching.search(name) and name not in INTERNAL)
+    except re.error:
+        yield Finding(what, "only the client understands it: what matches is seen when it runs")
+        return
+    names = [name for name in there if matching.search(name)]
     if not names:
-        yield Finding(what, "no topic matches yet; those that come later will be consumed")
+        yield Finding(what, "matches no topic yet; those that come later are consumed")
         return
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     yield Finding(what, f"{len(names)} match: {shown}")
@@ -159,11 +178,24 @@ def _pattern(config: Config, cluster: Cluster, pattern: str, there: dict[str, in
             yield finding
 
 
+def _named(config: Config, cluster: Cluster, name: str, there: Sequence[str]) -> Iterator[Finding]:
+    try:
+        check_name(name)
+    except ConfigError as error:
+        yield Finding(f"topic {name}", str(error), error)
+        return
+    finding = _topic(config, cluster, name)
+    missing = isinstance(finding.error, KafkaTopicMissing)
+    yield replace(finding, hint=hint(name, there)) if missing else finding
+
+
 def _topic(config: Config, cluster: Cluster, name: str) -> Finding:
     what = f"topic {name}"
     try:
         layout.check_topic(name)
         writer_options(config, name)
+        if _has_other_records(config, name):
+            raise not_from_kafka(config, name)
         life = cluster.life(name)
         if name not in cluster.readable([name]):
             raise KafkaRefused(f"The user may see topic {name!r}, but not read it.")
@@ -172,27 +204,38 @@ def _topic(config: Config, cluster: Cluster, name: str) -> Finding:
         return Finding(what, str(error), error)
 
 
+def _has_other_records(config: Config, topic: str) -> bool:
+    """Whether the log has a topic of this name that did not come from Kafka."""
+    try:
+        newest = TopicSchemas(open_store(config.store, config.data_dir), topic).latest()
+    except (StorageError, FrazilIoError):
+        # The store has a finding of its own.
+        return False
+    return newest is not None and not is_kafka(newest.schema)
+
+
 def _extent(cluster: Cluster, name: str, life: Life) -> str:
     bounds = cluster.bounds([(name, partition) for partition in range(life.partitions)]).values()
     offsets = sum(high - low for low, high in bounds)
     return f"{life.partitions} partition{'s' if life.partitions != 1 else ''}, {offsets:,} offsets there"
 
 
-def _group(config: Config) -> Finding:
+def _group(config: Config, there: Sequence[str]) -> Finding:
     """Whether offsets of the group can be asked for, which takes the same right as joining it."""
     kafka = config.kafka
     what = f"consumer group {kafka.consumer_group}"
     try:
-        known = retrying(lambda: _has_offsets(kafka), _COORDINATOR, random.Random())
+        known = retrying(lambda: _has_offsets(kafka, there), _COORDINATOR, random.Random())
         return Finding(what, "has read before" if known else "is new")
     except FrazilError as error:
         return Finding(what, str(error), error)
 
 
-def _has_offsets(kafka: KafkaConfig) -> bool:
-    consumer = create(lambda: Consumer(consumer_settings(kafka), logger=client_logger()), kafka)
+def _has_offsets(kafka: KafkaConfig, there: Sequence[str]) -> bool:
+    consumer = create(lambda: Consumer(member_settings(kafka), logger=client_logger()), kafka)
     try:
-        places = [TopicPartition(name, 0) for name in named_topics(kafka)] or [TopicPartition("frazil-check", 0)]
+        names = [name for name in named_topics(kafka) if name in there] or ["frazil-check"]
+        places = [TopicPartition(name, 0) for name in names]
         return any(each.offset >= 0 for each in consumer.committed(places, ANSWER_SECONDS))
     except KafkaException as error:
         raise translated(error, f"Asking for the offsets of group {kafka.consumer_group!r}") from error

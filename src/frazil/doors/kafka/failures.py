@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import KafkaException
 
@@ -64,6 +66,8 @@ _KINDS: dict[type[KafkaError], tuple[int, ...]] = {
         ClientError.GROUP_MAX_SIZE_REACHED,
     ),
 }
+_SIZE = re.compile(r"Invalid response size (-?\d{1,10})\b")
+_TLS_ALERT = b"\x15\x03"
 _KIND_OF = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
 
@@ -74,4 +78,16 @@ def kind_of(error: ClientError) -> type[KafkaError]:
 def translated(error: ClientError | KafkaException, doing: str) -> KafkaError:
     """The error with the words for people: what was being done, and what the client or the broker says of it."""
     cause = error.args[0] if isinstance(error, KafkaException) else error
-    return kind_of(cause)(f"{doing}: {cause.str().strip().rstrip('.')} ({cause.name()}).")
+    return kind_of(cause)(f"{doing}: {_spoken(cause)} ({cause.name()}).")
+
+
+def _spoken(cause: ClientError) -> str:
+    said = cause.str().strip().rstrip(".")
+    if size := _SIZE.search(said):
+        # The client took the first bytes of another protocol for the length of an answer.
+        begin = int(size[1]).to_bytes(4, "big", signed=True)
+        speaks = "HTTP" if begin == b"HTTP" else "TLS" if begin[:2] == _TLS_ALERT else None
+        if speaks:
+            hint = ", see `security.protocol` in `kafka.settings`" if speaks == "TLS" else ""
+            return f"{said.partition(': ')[0].partition('/')[0]} does not speak Kafka, but {speaks}{hint}"
+    return said

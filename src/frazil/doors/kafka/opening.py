@@ -18,6 +18,14 @@ from frazil.log.log import Log
 from frazil.log.writer import PartitionWriter
 
 
+def not_from_kafka(config: Config, topic: str) -> SchemaMismatch:
+    elsewhere = "`data_dir`" if config.store.url is None else "`data_dir` and another `store.url`"
+    return SchemaMismatch(
+        f"There is a topic {topic!r} already, with records that did not come from Kafka. Leave one of the two out, "
+        f"or give this Frazil another {elsewhere}."
+    )
+
+
 class Opened(NamedTuple):
     writer: PartitionWriter
     place: Place
@@ -42,10 +50,7 @@ class Opener:
             raise ConfigError(f"{topic!r} is a topic that Kafka keeps for itself.")
         newest = self._log.schemas(topic).latest()
         if newest and not kafka.is_kafka(newest.schema):
-            raise SchemaMismatch(
-                f"There is a topic {topic!r} already, with records that did not come from Kafka. Leave one of the "
-                f"two out, or give this Frazil another `store.url`."
-            )
+            raise not_from_kafka(self._config, topic)
         return life
 
     def is_gone(self, topic: str) -> bool:

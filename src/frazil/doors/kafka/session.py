@@ -24,7 +24,7 @@ from frazil.doors.kafka.metrics import KafkaMetrics
 from frazil.doors.kafka.opening import Opener
 from frazil.doors.kafka.pressure import Pressure
 from frazil.doors.kafka.records import Run, by_partition
-from frazil.doors.kafka.settings import named_topics
+from frazil.doors.kafka.settings import is_pattern, named_topics
 from frazil.doors.kafka.watch import Sight, Watch
 from frazil.errors import (
     FrazilError,
@@ -181,6 +181,9 @@ class Session:
         problem = translated(error, f"Consuming {topic}" if topic else "Consuming")
         if error.fatal():
             raise problem
+        if topic and is_pattern(topic) and isinstance(problem, KafkaTopicMissing):
+            # Nothing matches it yet, which is no trouble.
+            return
         if isinstance(problem, KafkaOffsetsGone):
             if feed:
                 # Opening it anew finds out which offsets are there.

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 
 from frazil.config.model import Config, KafkaConfig
+from frazil.doors.kafka.said import client_logger
 from frazil.errors import ConfigError
 from frazil.formats.kafka import HEADERS, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE
 from frazil.log import layout
@@ -84,6 +85,45 @@ def named_topics(kafka: KafkaConfig) -> list[str]:
     return [name for name in kafka.topics if not is_pattern(name)]
 
 
+def check_name(name: str) -> None:
+    """Raises `ConfigError` for what `kafka.topics` cannot name."""
+    try:
+        layout.check_topic(name)
+    except ConfigError as error:
+        raise ConfigError(f"kafka.topics: {error} A regular expression begins with ^.") from None
+    if name in INTERNAL:
+        raise ConfigError(f"kafka.topics: {name} is a topic that Kafka keeps for itself.")
+
+
+def check_settings(config: Config) -> None:
+    """Find what is wrong with the settings of the door, as far as that can be known without asking anybody."""
+    kafka = config.kafka
+    if not kafka.bootstrap_servers:
+        return
+    for name in named_topics(kafka):
+        writer_options(config, name)
+    settings = consumer_settings(kafka)
+    # Without brokers the client looks at its settings and asks nobody.
+    del settings["bootstrap.servers"]
+    create(lambda: Consumer(settings, logger=client_logger()), kafka).close()
+    for pattern in filter(is_pattern, kafka.topics):
+        check_pattern(pattern)
+
+
+def check_pattern(pattern: str) -> None:
+    """Ask the client: it has a regular expression engine of its own, which does not say what it dislikes."""
+    consumer = Consumer({"group.id": "frazil"}, logger=client_logger())
+    try:
+        consumer.subscribe([pattern])
+    except KafkaException as refused:
+        raise ConfigError(
+            f"kafka.topics: {pattern!r} is no regular expression: look for brackets that are not closed, and for "
+            f"signs of repetition with nothing before them."
+        ) from refused
+    finally:
+        consumer.close()
+
+
 def reset_policy(kafka: KafkaConfig) -> Reset:
     """Where a partition begins that was never read."""
     given = kafka.settings.get(_RESET, "earliest")
@@ -109,12 +149,15 @@ def common_settings(kafka: KafkaConfig) -> dict[str, str]:
 
 
 def consumer_settings(kafka: KafkaConfig) -> dict[str, str]:
-    """Raises `ConfigError` for what would break exactly-once."""
-    reset_policy(kafka)
+    """Raises `ConfigError` for topics that cannot be, and for what would break exactly-once."""
     for name in named_topics(kafka):
-        layout.check_topic(name)
-        if name in INTERNAL:
-            raise ConfigError(f"kafka.topics: {name} is a topic that Kafka keeps for itself.")
+        check_name(name)
+    return member_settings(kafka)
+
+
+def member_settings(kafka: KafkaConfig) -> dict[str, str]:
+    """What a member of the consumer group needs, whatever its topics are."""
+    reset_policy(kafka)
     ours = dict(_OURS)
     if kafka.settings.get("group.protocol") == "consumer":
         # Brokers assign in this protocol, and do so cooperatively.
