@@ -53,6 +53,7 @@ class OtlpPart:
         self._grpc = OtlpGrpc(config, intakes, admission, self._metrics, most)
         await self._http.start()
         await self._grpc.start()
+        logger.info("takes OTLP", extra={"http": self.http_url, "grpc": f"{config.grpc.host}:{self.grpc_port}"})
 
     @property
     def http_url(self) -> str:

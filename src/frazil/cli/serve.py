@@ -11,7 +11,7 @@ from pathlib import Path
 from frazil import __version__
 from frazil.cli.commands import COMMANDS
 from frazil.cli.context import GivenContext
-from frazil.config.model import Config
+from frazil.config.model import Config, OtlpConfig
 from frazil.errors import Interrupted
 from frazil.ops.logging import setup_logging
 from frazil.serve import everything
@@ -41,6 +41,13 @@ def program() -> str:
     return os.path.relpath(called) if called.exists() else "frazil"
 
 
+def _otlp(config: OtlpConfig) -> str:
+    """A port that was left to chance is told in the log."""
+    scheme = "http" if config.tls.cert is None else "https"
+    shown = [(f"{scheme}://", config.http), ("gRPC ", config.grpc)]
+    return ", ".join(f"{kind}{each.host}:{each.port or '(any)'}" for kind, each in shown)
+
+
 def banner(config: Config, url: str) -> str:
     """What listens where, and what to try next: only commands that exist."""
     known = {command.name for command in COMMANDS}
@@ -51,6 +58,7 @@ def banner(config: Config, url: str) -> str:
         [
             f"Frazil {__version__} is ready to take records.",
             f"  operations  {url}",
+            *([f"  OTLP        {_otlp(config.otlp)}"] if config.otlp.enabled else []),
             f"  data        {config.data_dir.resolve()}",
             *([f"  store       {config.store.url}"] if config.store.url else []),
             *(

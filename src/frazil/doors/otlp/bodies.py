@@ -36,7 +36,7 @@ def expand(body: bytes, encoding: str, most: int) -> bytes:
         raise BodyTooLarge(most)
     try:
         return _CODECS[encoding](body, most)
-    except (zlib.error, zstandard.ZstdError, pa.ArrowException, EOFError) as error:
+    except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError, EOFError) as error:
         raise RequestError(f"The body is not {encoding}: {error}.") from error
 
 

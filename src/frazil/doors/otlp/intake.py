@@ -10,9 +10,9 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from frazil.doors.otlp.limits import Limits
 from frazil.doors.otlp.metrics import OtlpMetrics
 from frazil.doors.otlp.signals import Signal
 from frazil.doors.otlp.writers import Writers
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, RequestError
 from frazil.log.pieces import pieces
 from frazil.log.positions import Origin
 from frazil.log.world import Clock
@@ -93,8 +93,8 @@ class Intake:
         self._most = config.max_body_mb * MIB
         self._most_append = most_append
         self._waiting: deque[_Waiting] = deque()
-        self._workers: set[asyncio.Task[None]] = set()
-        self._appending: set[asyncio.Task[None]] = set()
+        self._workers = 0
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, request: Request) -> Accepted:
         """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
@@ -102,11 +102,15 @@ class Intake:
         await self._writers.of(self.signal)
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
-        if len(self._workers) < WORKERS:
-            task = asyncio.create_task(self._work())
-            self._workers.add(task)
-            task.add_done_callback(self._workers.discard)
+        if self._workers < WORKERS:
+            self._workers += 1
+            self._run(self._work())
         return await waiting.answer
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
         while self._waiting:
@@ -123,9 +127,9 @@ class Intake:
                 if each.problem:
                     each.fail(each.problem)
                 else:
-                    task = asyncio.create_task(self._append(each))
-                    self._appending.add(task)
-                    task.add_done_callback(self._appending.discard)
+                    self._run(self._append(each))
+        # No `await` since the queue was seen empty: who comes now starts a worker.
+        self._workers -= 1
 
     def _next_group(self) -> Iterator[_Waiting]:
         size = 0
@@ -163,9 +167,20 @@ class Intake:
                 continue
             good.append(waiting)
             size += len(bodies[-1])
-        if good:
+        try:
             self._convert(good, bodies)
+        except Exception:
+            logger.exception("requests could not be decoded together")
+            self._convert_each(good, bodies)
         return taken
+
+    def _convert_each(self, group: list[_Waiting], bodies: list[bytes]) -> None:
+        """One by one, so that the one that cannot be decoded is alone with it."""
+        for waiting, body in zip(group, bodies, strict=True):
+            try:
+                self._convert([waiting], [body])
+            except Exception as error:  # noqa: BLE001 - whatever it is, it would be the same the next time
+                waiting.problem = RequestError(f"The request cannot be decoded: {type(error).__name__}: {error}.")
 
     def _read(self, request: Request) -> bytes:
         body = expand(request.body, request.encoding, self._most)
@@ -176,6 +191,8 @@ class Intake:
         return body
 
     def _convert(self, group: list[_Waiting], bodies: list[bytes]) -> None:
+        if not group:
+            return
         arrival = Arrival(pa.array([each.request.tenant for each in group]), self._clock.now_ms() * 10**6)
         rows = self.signal.to_rows(decode(self.signal.request, bodies), arrival)
         self._metrics.invalid_ids.labels(self.signal.topic).inc(rows.invalid_ids)

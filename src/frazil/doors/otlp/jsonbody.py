@@ -23,9 +23,11 @@ def to_protobuf(kind: type[Message], body: bytes) -> bytes:
     message = kind()
     try:
         data = json.loads(body)
+        if not isinstance(data, dict):
+            raise ValueError("it is no object")
         _translate_ids(data)
         json_format.ParseDict(data, message, ignore_unknown_fields=True)
-    except (ValueError, json_format.Error, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, json_format.Error) as error:
         reason = " ".join(str(error).split())
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name} in JSON: {reason}.") from error
     serialized: bytes = message.SerializeToString()

@@ -1,0 +1,149 @@
+"""Whatever bytes come: a 4xx with a reason or rows, and nobody else is affected."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.doors.otlp.bodies import expand
+from frazil.doors.otlp.jsonbody import to_protobuf
+from frazil.doors.otlp.signals import LOGS, SIGNALS, Signal
+from frazil.errors import RequestError
+from frazil.telemetry.messages import check, decode
+from frazil.telemetry.rows import Arrival
+from tests.doors.otlp.support import Served, logs_request, rows, run, settings
+from tests.telemetry.test_logs import requests as logs_requests
+
+NOW = Arrival(pa.array(["default"]), 1)
+
+
+def accepted(signal: Signal, body: bytes) -> int | None:
+    """How many rows it becomes; None if it is refused."""
+    try:
+        check(signal.request, body)
+    except RequestError:
+        return None
+    found = signal.to_rows(decode(signal.request, [body]), NOW)
+    found.batch.validate(full=True)
+    return len(found.requests)
+
+
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.topic)
+@given(body=st.binary(max_size=200))
+def test_any_bytes(signal: Signal, body: bytes) -> None:
+    accepted(signal, body)
+
+
+@given(request=logs_requests, data=st.data())
+def test_damaged_messages(request: LOGS.request, data: st.DataObject) -> None:  # type: ignore[name-defined]
+    body = bytearray(request.SerializeToString())
+    for _ in range(data.draw(st.integers(1, 3))):
+        if body:
+            place = data.draw(st.integers(0, len(body) - 1))
+            body[place] ^= 1 << data.draw(st.integers(0, 7))
+    accepted(LOGS, bytes(body[: data.draw(st.integers(0, len(body)))]))
+
+
+@given(body=st.binary(max_size=100), encoding=st.sampled_from(["gzip", "deflate", "zstd", "snappy"]))
+def test_any_compressed_bytes(body: bytes, encoding: str) -> None:
+    with suppress(RequestError):
+        assert len(expand(body, encoding, 1000)) <= 1000
+
+
+NAMES = ["resourceLogs", "scopeLogs", "logRecords", "body", "attributes", "key", "value", "traceId", "kvlistValue"]
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "resourceLogs",
+                    "scopeLogs",
+                    "logRecords",
+                    "body",
+                    "attributes",
+                    "key",
+                    "value",
+                    "traceId",
+                    "kvlistValue",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@given(value=json_values)
+def test_any_json(value: object) -> None:
+    with suppress(RequestError):
+        accepted(LOGS, to_protobuf(LOGS.request, json.dumps(value).encode()))
+
+
+@pytest.mark.parametrize("depth", [10, 40, 200, 100_000])
+def test_values_within_values_within_values(depth: int) -> None:
+    """As deep as the runtime of Protobuf reads them."""
+    value = b""
+    for _ in range(min(depth, 5000)):
+        value = b"\x2a" + _sized(b"\x0a" + _sized(value))
+    if depth > 5000:
+        # Groups, which nobody uses any more, need one byte a level.
+        value = b"\x0b" * depth
+    body = b"\x0a" + _sized(b"\x12" + _sized(b"\x12" + _sized(b"\x2a" + _sized(value))))
+    assert accepted(LOGS, body) == (1 if depth < 50 else None)
+
+
+def _sized(data: bytes) -> bytes:
+    size, length = b"", len(data)
+    while length >= 0x80:
+        size += bytes([length & 0x7F | 0x80])
+        length >>= 7
+    return size + bytes([length]) + data
+
+
+def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    config = settings(tmp_path)
+
+    def bad() -> tuple[bytes, str]:
+        body = bytearray(logs_request("x" * chance.randrange(50), time=chance.randrange(1 << 60)).SerializeToString())
+        kind = chance.randrange(3)
+        if kind == 0:
+            return chance.randbytes(chance.randrange(1, 100)), ""
+        if kind == 1:
+            packed = bytearray(gzip.compress(bytes(body)))
+            packed[chance.randrange(len(packed))] ^= 0xFF
+            return bytes(packed), "gzip"
+        return bytes(body[: chance.randrange(len(body))]) + b"\xff", ""
+
+    async def scenario(served: Served) -> None:
+        async def send(number: int) -> None:
+            if chance.random() < 0.5:
+                body, encoding = bad()
+                answer = await served.post("/v1/logs", body, content_encoding=encoding)
+                assert answer.status_code in (200, 400)
+            else:
+                answer = await served.post("/v1/logs", logs_request(f"good {number}").SerializeToString())
+                assert answer.status_code == 200
+                sent.add(f"good {number}")
+
+        sent: set[str] = set()
+        for start in range(0, 300, 50):
+            await asyncio.gather(*(send(number) for number in range(start, start + 50)))
+        found = [body for body in (await asyncio.to_thread(rows, config))["body"].to_pylist() if body in sent]
+        assert sorted(found) == sorted(sent)
+
+    run(config, scenario)
