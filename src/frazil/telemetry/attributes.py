@@ -66,7 +66,8 @@ def _offsets(lists: pa.ListArray) -> _Ints:
     """Where each list begins among all entries, and where the last one ends."""
     if not lists.null_count:
         places: _Ints = lists.offsets.to_numpy().astype(np.int64)
-        return places - places[0]
+        places -= places[0]
+        return places
     offsets: _Ints = np.zeros(len(lists) + 1, np.int64)
     np.cumsum(lists.value_lengths().fill_null(0).to_numpy(), out=offsets[1:])
     return offsets

@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs
+from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcMetrics
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpans
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as HttpLogs
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as HttpMetrics
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpans
 from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -112,5 +116,40 @@ def test_spans(exporter: Exporter, tmp_path: Path) -> None:
         parent = parents[row["parent_span_id"]]
         assert (parent["status_code"], parent["status_message"]) == (2, "no money")
         assert (parent["scope_name"], parent["scope_version"]) == ("orders", "0.1")
+
+    run(config, scenario)
+
+
+@pytest.mark.parametrize("exporter", [http(HttpMetrics), rpc(GrpcMetrics)], ids=["http", "grpc"])
+def test_metrics(exporter: Exporter, tmp_path: Path) -> None:
+    config = settings(tmp_path)
+
+    def work(served: Served) -> None:
+        reader = PeriodicExportingMetricReader(exporter(served), export_interval_millis=600_000)
+        provider = MeterProvider([reader], RESOURCE)
+        meter = provider.get_meter("orders")
+        for number in range(100):
+            meter.create_counter("orders", unit="1").add(1, {"kind": "a" if number % 2 else "b"})
+            meter.create_histogram("duration", unit="s").record(number / 100)
+            meter.create_gauge("stock").set(number)
+        assert provider.force_flush(60_000)
+        provider.shutdown()
+
+    async def scenario(served: Served) -> None:
+        await asyncio.to_thread(work, served)
+        found = (await asyncio.to_thread(rows, config, "metrics")).to_pylist()
+        newest = {(row["prometheus_name"], tuple(row["attributes"])): row for row in found}
+        assert newest["orders_total", (("kind", "a"),)]["value_int"] == 50
+        assert newest["orders_total", (("kind", "b"),)]["value_int"] == 50
+        histogram = newest["duration_seconds", ()]
+        assert (histogram["metric_type"], histogram["count"], sum(histogram["bucket_counts"])) == (
+            "histogram",
+            100,
+            100,
+        )
+        assert histogram["sum"] == pytest.approx(49.5)
+        assert newest["stock", ()]["value_int"] == 99
+        assert len({row["series_id"] for row in newest.values()}) == 4
+        assert {row["service_name"] for row in found} == {"shop"}
 
     run(config, scenario)

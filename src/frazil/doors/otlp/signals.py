@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from google.protobuf.message import Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from frazil.telemetry import logs, spans
+from frazil.telemetry import logs, metrics, spans
 from frazil.telemetry.rows import Arrival, Rows
 
 
@@ -51,4 +52,15 @@ SPANS = Signal(
     to_rows=spans.to_rows,
 )
 
-SIGNALS = (LOGS, SPANS)
+METRICS = Signal(
+    topic=metrics.TOPIC,
+    schema=metrics.SCHEMA,
+    request=metrics.REQUEST,
+    response=ExportMetricsServiceResponse,
+    rejected_field="rejected_data_points",
+    service="opentelemetry.proto.collector.metrics.v1.MetricsService",
+    path="/v1/metrics",
+    to_rows=metrics.to_rows,
+)
+
+SIGNALS = (LOGS, SPANS, METRICS)
