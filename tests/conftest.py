@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use Spark share one worker, and so one JVM."""
+    """Tests that use Spark share one worker, and so one JVM. Those that start their own share another."""
     for item in items:
         if "spark_keeper" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -51,6 +51,35 @@ def test_check_looks_at_tables_before_there_are_any(tmp_path: Path, settings: st
     assert problem in told.stderr
 
 
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            "topics: [orders], settings: {enable.auto.commit: true}",
+            "kafka.settings.enable.auto.commit: must be false",
+        ),
+        ("topics: [orders], settings: {no.such.thing: 1}", "kafka.settings.no.such.thing: "),
+        ("topics: ['sensor*']", "kafka.topics: 'sensor*' cannot be a topic"),
+        ("topics: ['^[sensor']", "kafka.topics: '^[sensor' is no regular expression"),
+        ("topics: ['^a{']", "kafka.topics: '^a{' is no regular expression"),
+        ("topics: [orders], registry: {url: 'localhost:8081'}", "kafka.registry.url: must be http://HOST:PORT"),
+    ],
+)
+def test_check_refuses_what_the_kafka_door_would(tmp_path: Path, settings: str, problem: str) -> None:
+    (tmp_path / "frazil.yaml").write_text(f"kafka: {{bootstrap_servers: ['127.0.0.1:9'], {settings}}}")
+    told = frazil(tmp_path, "config", "check")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert problem in told.stderr
+
+
+def test_check_needs_no_brokers(tmp_path: Path) -> None:
+    (tmp_path / "frazil.yaml").write_text(
+        "kafka: {bootstrap_servers: ['127.0.0.1:9'], topics: [orders, '^sensors[.].*']}"
+    )
+    told = frazil(tmp_path, "config", "check")
+    assert (told.returncode, told.stdout, told.stderr) == (0, "frazil.yaml is right\n", "")
+
+
 def test_check_is_content_with_a_right_file(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("node: a\n")
     told = frazil(tmp_path, "config", "check", "--config", "mine.yaml")

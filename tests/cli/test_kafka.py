@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
+from frazil.errors import SchemaMismatch
 from tests.cli.support import frazil
 from tests.doors.kafka.support import numbered, running, sealed, settings, until
 from tests.servers.kafka import KafkaServer
@@ -29,9 +33,58 @@ def test_all_is_well(kafka: KafkaServer, tmp_path: Path) -> None:
     assert all(each["ok"] for each in found.values())
     assert found[f"topic {topic}"]["found"] == "3 partitions, 10 offsets there"
     assert found[f"topics ^{topic}$"]["found"] == f"1 match: {topic}"
+    assert found["topics ^no-such-"]["found"] == "matches no topic yet; those that come later are consumed"
     told = frazil(tmp_path, "kafka", "check")
     assert (told.returncode, told.stderr) == (0, "")
     assert "failed" not in told.stdout
+
+
+def test_what_is_wrong_is_said_once_with_advice_below_it(kafka: KafkaServer, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    near = f"{topic}s"
+    write(tmp_path, kafka={"bootstrap_servers": [kafka.bootstrap], "topics": [near, "sensor*", "^[a"]})
+    told = frazil(tmp_path, "kafka", "check")
+    assert told.returncode == 2
+    assert told.stderr == f"frazil: 3 of 7 checks failed: topic {near}, topic sensor*, topics ^[a.\n"
+    lines = told.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        *("check", "brokers", "topic", "→", "topic", "→", "topics", "→", "consumer", "catalog", "store")
+    ]
+    assert f"has no topic '{near}'" in lines[2]
+    assert f"Did you mean '{topic}'" in lines[3]
+    assert "A regular expression begins with ^." in lines[4]
+
+
+def test_a_topic_of_the_log_that_did_not_come_from_kafka(kafka: KafkaServer, tmp_path: Path) -> None:
+    topic = kafka.create_topic()
+    (tmp_path / "orders.jsonl").write_text('{"id": 1}\n')
+    write(tmp_path, kafka={"bootstrap_servers": [kafka.bootstrap], "topics": [topic]})
+    assert frazil(tmp_path, "load", topic, "orders.jsonl").returncode == 0
+    code, found = checked(tmp_path)
+    assert (code, found[f"topic {topic}"]["kind"]) == (SchemaMismatch.exit_code, "SchemaMismatch")
+    assert found[f"topic {topic}"]["found"] == (
+        f"There is a topic {topic!r} already, with records that did not come from Kafka. Leave one of the two out, "
+        f"or give this Frazil another `data_dir`."
+    )
+
+
+def test_a_server_of_another_kind(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_answer_as_a_web_server, args=(server,), daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        write(tmp_path, kafka={"bootstrap_servers": [address], "topics": ["orders"]})
+        code, found = checked(tmp_path)
+    assert code == 2
+    assert f"{address} does not speak Kafka, but HTTP" in found["brokers"]["found"]
+
+
+def _answer_as_a_web_server(server: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
 
 
 def test_each_failure_is_told_and_the_first_decides_the_exit_code(kafka: KafkaServer, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_dry_run_of_everything_needs_no_java_and_changes_nothing(tmp_path: Pat
     assert lake.load(NAME).metadata_location == before
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("own-jvm")
 def test_compaction_reports_files_before_and_after(tmp_path: Path, lake: Lake) -> None:
     # A JVM of its own takes its time on a busy machine.
     done = subprocess.run(

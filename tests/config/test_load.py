@@ -324,6 +324,26 @@ def test_a_list_can_be_text_with_commas(text: str, items: list[str]) -> None:
     assert load(f"topics: {{orders: {{table: {{partition_by: {json.dumps(items)}}}}}}}").config == by_environment
 
 
+@pytest.mark.parametrize("text", ['["^a[.].*", "b"]', " ['^a[.].*', b]"])
+def test_a_list_can_be_yaml_in_a_variable(text: str) -> None:
+    environ = {"FRAZIL__KAFKA__BOOTSTRAP_SERVERS": "[a:1, b:2]", "FRAZIL__KAFKA__TOPICS": text}
+    kafka = load("", **environ).config.kafka
+    assert (kafka.bootstrap_servers, kafka.topics) == (["a:1", "b:2"], ["^a[.].*", "b"])
+
+
+@pytest.mark.parametrize("text", ["[a", "[a] b", "[" * 100_000])
+def test_a_list_that_only_begins_like_one_is_refused(text: str) -> None:
+    (told,) = problems("kafka: {bootstrap_servers: a}", FRAZIL__KAFKA__TOPICS=text)
+    assert told.startswith("kafka.topics: ")
+    assert told.endswith("is not allowed; allowed: list of text (FRAZIL__KAFKA__TOPICS)")
+
+
+def test_brokers_have_no_http_address() -> None:
+    assert problems("kafka: {topics: a, bootstrap_servers: [b:1, 'HTTP://c:2/']}") == [
+        "kafka.bootstrap_servers: brokers do not speak HTTP; write c:2, without HTTP:// (frazil.yaml, line 1)"
+    ]
+
+
 def test_a_list_that_is_none_is_explained() -> None:
     table = "topics: {orders: {table: {sort_by: %s}}}"
     assert problems(table % "{a: b}") == [

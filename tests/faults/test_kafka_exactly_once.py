@@ -104,7 +104,7 @@ def check_committed_is_stored(config: Config, topic: str, group: Group, producin
 
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("own-jvm")
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_many_deaths(
     kind: str, own_kafka: Broker, s3_server: S3Server, s3_prefix: str, tmp_path: Path, seed: int

@@ -14,7 +14,7 @@ from frazil.lake.tables import find_table
 from tests.faults.loading import TOPICS, Loader, check_everything, moved
 from tests.faults.pipelines import LOCAL_CLUSTER, MOVED_SECONDS, Fleet, pipeline_config
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("own-jvm")
 
 LOUD = {"loud": {"sql": "SELECT id, upper(text) AS loud FROM batch", "backfill": True}}
 MASTERS = ["local[*]", LOCAL_CLUSTER]

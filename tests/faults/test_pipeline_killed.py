@@ -14,7 +14,7 @@ from tests.faults.loading import TOPICS, Loader, check_everything, moved
 from tests.faults.pipelines import MOVED_SECONDS, Fleet, pipeline_config, spark_workers
 from tests.faults.test_moving_killed import failpoints
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("own-jvm")
 
 KILLS = 30
 LIFE_SECONDS = 25.0

@@ -27,6 +27,7 @@ from tests.servers.registry import RegistryServer
 from tests.servers.secure import PASSWORD, USER, SecureProxy
 
 NOT_THERE = 2_000_000_000
+GUID = "11111111-1111-1111-1111-111111111111"
 
 
 @pytest.fixture
@@ -147,6 +148,31 @@ def test_what_is_not_there(through: Registry, registry_proxy: Proxy, clock: Cloc
         client.schema(NOT_THERE)
     assert registry_proxy.count("GET") == 2
     assert client.newest(subject) is None
+
+
+def test_bytes_that_look_like_a_guid_are_no_schema(through: Registry, registry_proxy: Proxy, clock: Clock) -> None:
+    """The registry of these tests has no GUIDs: to ask it for one is as to ask a wrong address."""
+    client = RegistryClient(through, clock)
+    for _ in range(2):
+        with pytest.raises(SchemaNotRegistered, match=GUID):
+            client.schema(GUID)
+    assert registry_proxy.count("GET") == 2, "once whether it is a registry, once for the schema"
+    with pytest.raises(SchemaNotRegistered):
+        client.schema(GUID.replace("1", "2"))
+    assert registry_proxy.count("GET") == 3
+
+
+def test_a_guid_at_a_wrong_address(through: Registry, registry_proxy: Proxy) -> None:
+    registry_proxy.on("GET").answer(404, b"")
+    with pytest.raises(RegistryError, match="not how a schema registry answers") as caught:
+        RegistryClient(through).schema(GUID)
+    assert not isinstance(caught.value, SchemaNotRegistered)
+
+
+def test_numbers_that_no_registry_gives_are_not_asked_for(through: Registry, registry_proxy: Proxy) -> None:
+    with pytest.raises(SchemaNotRegistered, match=str(2**31)):
+        through.schema(2**31)
+    assert registry_proxy.count("GET") == 0
 
 
 def test_a_newer_schema_is_noticed(registry: RegistryServer, through: Registry, clock: Clock, subject: str) -> None:

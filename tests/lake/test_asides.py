@@ -50,6 +50,12 @@ def test_schemas_in_as_few_as_can_be() -> None:
     assert layered([]) == []
 
 
+def test_of_names_that_do_not_go_together_the_first_stays() -> None:
+    first = columns(a=pa.struct([("x", pa.int64())]), id=pa.int64())
+    second = columns(a=pa.struct([("X", pa.int64()), ("y", pa.int64())]), ID=pa.int64(), **{"a.x": pa.int64()})
+    assert widest([first, second]) == columns(a=pa.struct([("x", pa.int64()), ("y", pa.int64())]), id=pa.int64())
+
+
 def test_what_no_table_can_hold_is_a_problem_or_left_to_the_dead_letters(lake: Lake) -> None:
     table = make_base_table(lake, schema=columns(a=pa.int64()))
     rows = columns(a=pa.int64(), A=pa.int64(), b=pa.string())

@@ -459,6 +459,19 @@ def test_a_writer_that_gives_up_leaves_nothing(warehouse: Warehouse, tmp_path: P
     assert list((tmp_path / "given-up").iterdir()) == []
 
 
+@pytest.mark.parametrize("error", [pa.ArrowInvalid("a cast"), OSError("a read")])
+def test_errors_of_others_are_not_ours(warehouse: Warehouse, tmp_path: Path, error: Exception) -> None:
+    table = warehouse.table(target_schema(_LOGS))
+
+    def broken() -> Iterator[Mapped]:
+        yield Mapper(_LOGS, table.schema()).map(_logs(10), 0, 0)
+        raise error
+
+    with pytest.raises(type(error), match=str(error)) as caught:
+        write_batches(_IO, table.metadata, f"file://{tmp_path}/given-up", 0, broken(), gather_bytes=1)
+    assert caught.value is error
+
+
 def test_a_file_of_somebody_else_is_not_overwritten(warehouse: Warehouse) -> None:
     table = warehouse.table(target_schema(_LOGS))
     (first,) = _write(table, [_logs(10)]).files

@@ -17,7 +17,7 @@ from frazil.errors import SchemaEvolution
 from frazil.lake.acceptance import accept_schema
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.catalog import Lake
-from frazil.lake.evolution import follow_topic, plan_evolution, set_on_mismatch
+from frazil.lake.evolution import follow_first, follow_topic, grown, lacks, plan_evolution, set_on_mismatch
 from frazil.lake.merging import Merge
 from frazil.lake.schema import target_schema, topic_fields
 from tests.lake.support import local_config, make_base_table, nessie_config
@@ -217,6 +217,38 @@ def test_names_that_spark_would_refuse_the_table_for(lake: Lake) -> None:
             grown = pa.schema([(name, pa.string())])
         with pytest.raises(SchemaEvolution, match=f"name of column '{name}' is taken"):
             follow_topic(lake, table, grown)
+
+
+def test_names_inside_of_others_are_taken_too(lake: Lake) -> None:
+    inside = pa.struct([("b", pa.int64())])
+    table = make_base_table(lake, schema=pa.schema([("a", inside), ("c.d", pa.int64())]))
+    clashing = pa.schema([("A.b", pa.int64())]), pa.schema([("c", pa.struct([("d", pa.int64())]))])
+    for rows in (*clashing, pa.schema([("a", pa.struct([("B", pa.int64())]))])):
+        assert lacks(table.metadata, rows)
+        with pytest.raises(SchemaEvolution, match="is taken in the table by another"):
+            follow_topic(lake, table, rows)
+        with pytest.raises(SchemaEvolution, match="is taken in the table by another"):
+            accept_schema(lake, table, rows)
+    more = pa.schema([("x", pa.int64())])
+    assert grown(table.metadata, *clashing, more).find_field("x")
+    table = follow_topic(lake, set_on_mismatch(lake, table, "dead-letter"), *clashing, more)
+    assert {"a", "c.d", "x"} <= set(types(table))
+    assert not {"A.b", "c"} & set(types(table))
+
+
+def test_of_schemas_that_clash_the_first_is_followed(lake: Lake) -> None:
+    table = make_base_table(lake, schema=pa.schema([("a", pa.int64())]))
+    clashing = [
+        pa.schema([("n", pa.int64())]),
+        pa.schema([("n", pa.string()), ("s", pa.string())]),
+        pa.schema([("N", pa.int64()), ("t", pa.string())]),
+        pa.schema([("n", pa.float64()), ("u", pa.string())]),
+    ]
+    table = follow_first(lake, table, *clashing)
+    assert (types(table)["n"], types(table)["u"]) == ("double", "string")
+    assert not {"N", "s", "t"} & set(types(table))
+    with pytest.raises(SchemaEvolution, match="'n' is double in the table, but string"):
+        follow_first(lake, table, *clashing[1:3])
 
 
 def test_with_dead_letters_a_table_follows_what_it_can(lake: Lake) -> None:

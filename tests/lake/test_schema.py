@@ -104,6 +104,9 @@ def test_columns_that_had_only_nulls_wait_for_their_type() -> None:
     assert str(schema.find_field("s").field_type) == "struct<5: a: optional long>"
 
 
+_HAS_B = pa.struct([("b", pa.int64())])
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -111,6 +114,13 @@ def test_columns_that_had_only_nulls_wait_for_their_type() -> None:
         ([("_Log_Partition", pa.int64())], "'_Log_Partition' has the name of a column that Frazil adds"),
         ([("_partition", pa.int64())], "'_partition' has a name that Iceberg keeps for itself"),
         ([("a", pa.int64()), ("A", pa.int64())], "'a' and 'A' differ in case only"),
+        ([("a.b", pa.int64()), ("a", _HAS_B)], r"there are two columns 'a\.b'"),
+        ([("a", _HAS_B), ("A.B", pa.int64())], r"'a\.b' and 'A\.B' differ in case only"),
+        ([("a", pa.list_(_HAS_B)), ("a.element.b", pa.int64())], r"there are two columns 'a\.element\.b'"),
+        ([("a", pa.map_(pa.string(), _HAS_B)), ("a.value", pa.int64())], r"there are two columns 'a\.value'"),
+        ([("a", pa.struct([("b", pa.int64()), ("B", pa.int64())]))], r"'a\.b' and 'a\.B' differ in case only"),
+        ([("a\0b", pa.int64())], "'a.x00b' has a NUL in its name"),
+        ([("a", pa.struct([("b\0", pa.int64())]))], r"'a\.b.x00' has a NUL in its name"),
         ([("t", pa.timestamp("ns")), ("t_ns", pa.int64())], "the nanoseconds of 't'"),
         ([("d", pa.decimal256(60, 2))], r"'d' is decimal256\(60, 2\)"),
         ([("s", pa.struct([("i", pa.month_day_nano_interval())]))], r"'s\.i' is month_day_nano_interval"),

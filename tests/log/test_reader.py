@@ -24,6 +24,7 @@ from frazil.errors import (
 )
 from frazil.log import layout
 from frazil.log.follow import follow, follow_async
+from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
 from frazil.log.reader import Records
 from frazil.log.store import ObjectStore
@@ -75,6 +76,11 @@ def test_an_empty_partition_has_nothing_to_read(local_store: LocalStore, tmp_pat
     assert list(reader(local_store, w).read(0)) == []
     assert reader(local_store).bounds() == (0, 0, 0, None)
     w.close()
+
+
+def test_segments_of_an_empty_log_are_not_said_to_be_trimmed(local_store: LocalStore) -> None:
+    with pytest.raises(SegmentsGone, match="is empty: no segment holds offset 0"):
+        list(SegmentIndex(local_store, TOPIC, 0).run(0, 5))
 
 
 @pytest.mark.parametrize("missing", [10, 20])

@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import frazil
 from frazil.errors import DeadLetterMissing
 from frazil.lake.columns import OFFSET, PARTITION
+from frazil.pipeline.decisions import Topic
 from frazil.pipeline.tools import Tools
 from tests.lake.records import TOPIC, door, kafka_offset, put, records
 from tests.lake.support import local_config
@@ -120,6 +122,60 @@ def test_dead_letters_and_new_columns_in_one_batch(tools: Tools) -> None:
     move_all(tools, TOPIC)
     assert table(tools)[OFFSET].to_pylist() == [0, 1, 4]
     assert table(tools, LETTERS)[OFFSET].to_pylist() == [2, 3]
+
+
+CLASHES: dict[str, list[Any]] = {
+    "types": [{"n": 1}, {"n": "s"}],
+    "case": [{"id": 1}, {"ID": 2}],
+    "case inside": [{"o": {"id": 1}}, {"o": {"ID": 2}}],
+    "paths": [{"a": {"b": 1}}, {"a.b": 2}],
+}
+
+
+@pytest.mark.parametrize("clash", CLASHES.values(), ids=CLASHES)
+@pytest.mark.parametrize("before", [[], [{"x": 1}]], ids=["new table", "old table"])
+def test_what_clashes_is_a_dead_letter_wherever_segments_end(
+    tmp_path: Path, clash: list[Any], before: list[Any]
+) -> None:
+    first, second = clash
+    for number, segments in enumerate(([[first, second, first]], [[first], [second], [first]])):
+        with tools_of(local_config(tmp_path / str(number), kafka={"format": {"value": "json"}})) as tools:
+            if before:
+                fill(tools, before)
+                move_all(tools, TOPIC)
+            fill(tools, *segments)
+            about = Topic(tools.config, tools.lake, tools.store, TOPIC)
+            assert not about.problems()
+            hot = frazil.read(TOPIC, config=tools.config).table()
+            move_all(tools, TOPIC)
+            start = len(before)
+            assert table(tools)[OFFSET].to_pylist() == [*range(start), start, start + 2]
+            assert table(tools, LETTERS)[OFFSET].to_pylist() == [start + 1]
+            assert sorted(hot[OFFSET].to_pylist()) == table(tools)[OFFSET].to_pylist()
+            assert frazil.read(TOPIC, config=tools.config).table().num_rows == start + 2
+
+
+def test_a_name_with_a_nul_is_a_dead_letter(tools: Tools) -> None:
+    fill(tools, [{"a": 1}, {"b\0c": 2}, {"o": {"\0": 1}}, {"a": 3}])
+    move_all(tools, TOPIC)
+    assert table(tools)[OFFSET].to_pylist() == [0, 3]
+    assert table(tools, LETTERS)[OFFSET].to_pylist() == [1, 2]
+
+
+def test_after_a_type_was_accepted_records_of_the_old_one_go_to_the_column_put_aside(tools: Tools) -> None:
+    fill(tools, [{"x": 1}])
+    move_all(tools, TOPIC)
+    fill(tools, [{"n": 1}], [{"n": "s"}])
+    Topic(tools.config, tools.lake, tools.store, TOPIC).decide("accept-schema")
+    fill(tools, [{"n": 2}, {"n": True}, {"n": "t"}, b"no", {"n": 3, "new": 1.5}])
+    hot = frazil.read(TOPIC, config=tools.config).table().sort_by(OFFSET)
+    move_all(tools, TOPIC)
+    found = table(tools)
+    assert found[OFFSET].to_pylist() == hot[OFFSET].to_pylist() == [0, 1, 2, 3, 5, 7]
+    assert found["n"].to_pylist() == hot["n"].to_pylist() == [None, None, "s", None, "t", None]
+    assert found["n__1"].to_pylist() == hot["n__1"].to_pylist() == [None, 1, None, 2, None, 3]
+    assert found["new"].to_pylist()[-1] == 1.5
+    assert table(tools, LETTERS)[OFFSET].to_pylist() == [4, 6]
 
 
 def test_what_the_dead_letters_decided_stays_so_when_decoders_disagree(tmp_path: Path) -> None:

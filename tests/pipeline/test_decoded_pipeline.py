@@ -15,7 +15,7 @@ from tests.lake.support import local_config
 from tests.pipeline.processes import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, committed
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("own-jvm")
 
 
 def test_decoded_in_tasks_and_by_queries(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.lake.support import local_config
 from tests.pipeline.processes import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, append, committed
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("own-jvm")
 
 DERIVED = {
     "loud": {"sql": "SELECT id, upper(text) AS loud FROM batch WHERE id % 2 = 0", "backfill": True},

@@ -18,7 +18,7 @@ from tests.pipeline.processes import PipelineProcess
 from tests.pipeline.support import expect_once, found_offsets
 from tests.servers.spark import SHORT_LIVED
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("own-jvm")
 
 QUICK = {"flush_interval_seconds": 0.2, "poll_interval_ms": 100, "spark": SHORT_LIVED}
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])

@@ -13,7 +13,7 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import TableNotFound, TableRolledBack
-from frazil.lake import letters
+from frazil.lake import letters, replaying
 from frazil.lake.columns import OFFSET
 from frazil.lake.letters import Place
 from frazil.lake.offsets import TableState
@@ -94,6 +94,36 @@ def test_a_letter_that_can_be_read_now_becomes_a_row_under_its_old_offset(tools:
     assert marked(tools) == {1: True, 3: False, 5: False}
     union = TopicRows(tools.config, TOPIC, lake=tools.lake)
     assert sorted(o for batch in union.read(0) for o in batch.column(OFFSET).to_pylist()) == [0, 1, 2, 4]
+
+
+def test_a_letter_that_clashes_does_not_keep_others_from_new_columns(tmp_path: Path) -> None:
+    fine, strict = (
+        local_config(tmp_path, kafka={"format": {"value": "json", "key": key}}) for key in ("raw", "json")
+    )
+    with tools_of(fine) as tools:
+        for partition in range(2):
+            put(tools.store, fine.data_dir, [{"x": 1}], partition=partition)
+        move_all(tools, TOPIC)
+    with tools_of(strict) as tools:
+        put(tools.store, fine.data_dir, [{"p": 1}, {"q": 1}], partition=0)
+        put(tools.store, fine.data_dir, [{"p": "x"}, {"r": 5}, {"P": 1}], partition=1)
+        move_all(tools, TOPIC)
+        assert table(tools).num_rows == 2, "no key is JSON"
+        done = replay(fine, TOPIC)
+        assert (done.rows, sorted(done.stuck)) == (3, [Place(1, 1), Place(1, 3)])
+        assert "should be int64" in done.stuck[Place(1, 1)]
+        found = [tuple(row.values()) for row in table(tools).select(["p", "q", "r"]).to_pylist()]
+        assert [row for row in found if any(row)] == [(1, None, None), (None, 1, None), (None, None, 5)]
+
+
+def test_large_letters_are_replayed_some_at_a_time(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "TOGETHER_BYTES", 2500)
+    fill(tools, [b"x" * 1000] * 5)
+    move_all(tools, TOPIC)
+    before = len(tools.lake.load(name(tools.config)).snapshots())
+    assert replay(mended(tools.config), TOPIC).rows == 5
+    assert len(tools.lake.load(name(tools.config)).snapshots()) - before == 3
+    assert all(marked(tools).values())
 
 
 def test_letters_are_chosen(tools: Tools) -> None:

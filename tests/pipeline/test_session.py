@@ -109,7 +109,7 @@ def _wait_until_gone(pids: set[int]) -> set[int]:
     return left
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("own-jvm")
 def test_on_the_java_of_the_package_and_through_ctrl_c(tmp_path: Path) -> None:
     old = write_fake_java(tmp_path / "old" / "bin", version=11)
     environ = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
@@ -136,7 +136,7 @@ def test_on_the_java_of_the_package_and_through_ctrl_c(tmp_path: Path) -> None:
         assert driver.log() == []
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("own-jvm")
 def test_a_local_cluster_dies_with_its_killed_driver(tmp_path: Path) -> None:
     with Driver(tmp_path, {"spark.master": "local-cluster[2,1,1024]"}) as driver:
         rows = driver.tell("job")

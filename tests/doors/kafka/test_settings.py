@@ -57,8 +57,13 @@ def test_what_would_break_exactly_once_is_refused(name: str, value: str, told: s
 
 @pytest.mark.parametrize("topic", ["-orders", "__consumer_offsets", "__transaction_state"])
 def test_topics_that_cannot_be_are_refused(topic: str) -> None:
-    with pytest.raises(ConfigError, match=topic):
+    with pytest.raises(ConfigError, match=rf"^kafka\.topics: .*{topic}"):
         consumer_settings(kafka(topic))
+
+
+def test_a_pattern_that_lacks_its_sign_is_hinted_at() -> None:
+    with pytest.raises(ConfigError, match=r"'sensor\*' cannot be a topic: .* A regular expression begins with \^\."):
+        consumer_settings(kafka("sensor*"))
 
 
 def test_internal_topics_are_hidden_from_patterns() -> None:

@@ -157,6 +157,8 @@ def test_given_types(type_name: str, text: str, value: Any) -> None:
         ("decimal128(5, 2)", "1000.01", r"should be decimal128\(5, 2\), but is \"?1000.01"),
         ("decimal128(5, 2)", "1.001", "1.001"),
         ("decimal128(3, 3)", "1", "should be decimal128"),
+        ("decimal128(5, 2)", "1e99999999999999999999", "should be decimal128"),
+        ("decimal128(5, 2)", '"\\ud800"', "half of a character"),
         ("timestamp[us]", '"soon"', 'should be timestamp.us., but is "soon"'),
         ("timestamp[us]", "1700000000", "but is 1700000000"),
         ("date32", '"2023-02-29"', "2023-02-29"),
@@ -205,10 +207,18 @@ POISON: dict[bytes | str, str] = {
     '{"a": "x"}': 'field "a" should be int64, but is "x"',
     '{"big": 18446744073709551616}': "beyond int64",
     '{"huge": 1e999}': "beyond double",
+    '{"huge": 1e99999999999999999999}': "beyond double",
+    '{"a": 1e99999999999999999999}': 'field "a" should be int64',
     '{"mixed": [1, "x"]}': 'field "mixed.1." should be int64, but is "x"',
     '{"A": 1}': "differs in case only",
     '{"new": 1, "NEW": 2}': "differs in case only",
     '{"": 1}': "no name",
+    '{"nul\\u0000": 1}': "has a NUL in its name",
+    '{"new": {"b\\u0000": 1}}': "has a NUL in its name",
+    '{"new": {"b": 1}, "new.b": 2}': 'field "new.b" is there twice',
+    '{"New.b": 2, "new": {"b": 1}}': 'field "new.b" differs in case only from "New.b"',
+    '{"new": [{"b": 1}], "new.element.b": 2}': 'field "new.element.b" is there twice',
+    '{"new": [1], "new.element": 2}': 'field "new.element" is there twice',
     '{"deep": ' + '{"x":' * 60 + "1" + "}" * 61: f"more than {MAX_LEVELS} levels",
     '{"deep": ' + "[" * 1_000_000: "more than 500 levels",
     '{"deep": ' + "[" * 100_000 + "]" * 100_000 + "}": "more than 500 levels",
@@ -225,6 +235,44 @@ def test_a_record_that_cannot_be_read_is_alone(poison: bytes | str) -> None:
         assert re.search(POISON[poison], decoded.faults[at])
         assert [row["a"] for row in rows(decoded).values()] == list(range(6))
         assert kind(decoded) == struct(a=pa.int64(), s=pa.string())
+
+
+@pytest.mark.parametrize("type_name", ["timestamp[us, tz=UTC]", "date32", "time64[us]", "fixed_size_binary[3]"])
+@pytest.mark.parametrize("poison", ["{oops}", '{"n": "x"}', '{"big": 18446744073709551616}'])
+def test_objects_that_are_absent_beside_a_record_that_cannot_be_read(type_name: str, poison: str) -> None:
+    texts = ['{"n": 1}', '{"n": 2, "o": null}', '{"n": 3, "o": {}}', poison]
+    decoded = decode(texts, given={"o": f"struct<at: {type_name}>", "n": "int64"})
+    assert list(decoded.faults) == [3]
+    assert [row["o"] for row in rows(decoded).values()] == [None, None, {"at": None}]
+
+
+def test_objects_that_are_absent_beside_a_map() -> None:
+    decoded = decode(["{}", '{"m": {}}'], given={"o": "struct<at: date32>", "m": "map<string, date32>"})
+    assert rows(decoded) == {0: {"o": None, "m": None}, 1: {"o": None, "m": []}}
+
+
+def test_a_number_that_is_next_to_nothing() -> None:
+    texts = ['{"a": 1.5}', '{"a": 1e-99999999999999999999}']
+    assert [row["a"] for row in rows(decode(texts)).values()] == [1.5, 0.0]
+    assert [row["a"] for row in rows(decode([*texts, "{oops}"])).values()] == [1.5, 0.0]
+
+
+def test_names_are_compared_by_their_paths() -> None:
+    known = pa.schema([("a", struct(b=pa.int64())), ("c.d", pa.int64())])
+    decoded = decode(['{"a.b": 1}', '{"c": {"d": 1}}', '{"A.c": 1, "c": {"e": 2}}', '{"a": {"C": 1}}'], known)
+    assert list(decoded.faults) == [0, 1, 3]
+    assert rows(decoded)[2] == {"a": None, "c.d": None, "A.c": 1, "c": {"e": 2}}
+
+
+def test_whatever_one_text_does_the_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(text: bytes) -> Any:
+        return 1 / 0 if b"odd" in text else single.load(text)
+
+    monkeypatch.setattr(batches, "load", load)
+    decoded = decode(['{"a": 1}', '{"odd": x}', '{"a": 2}'])
+    assert list(decoded.faults) == [1]
+    assert "ZeroDivisionError" in decoded.faults[1]
+    assert [row["a"] for row in rows(decoded).values()] == [1, 2]
 
 
 def test_all_kinds_of_poison_at_once() -> None:
@@ -291,3 +339,6 @@ def test_settings() -> None:
     for wrong in ("integer64", "null", "list<int64", "month_day_nano_interval", "map<int64, string>"):
         with pytest.raises(ConfigError, match="'x'"):
             JsonDecoder({"x": wrong})
+    for names in (["a", "A"], ["o", "o.x"], ["a\0"], [""]):
+        with pytest.raises(ConfigError, match="Columns of the format `json`: field"):
+            JsonDecoder(dict.fromkeys(names, "struct<x: int64>"))

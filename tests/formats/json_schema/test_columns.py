@@ -56,6 +56,29 @@ TREE = {"$ref": "#/definitions/tree", "definitions": {"tree": record(name={"type
         ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, LONG),
         ({"anyOf": [{"const": None}, {"type": "integer"}, {"type": "number"}]}, DOUBLE),
         ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, None),
+        ({"anyOf": [{"type": "integer"}, {}]}, None),
+        ({"anyOf": [{"type": "integer"}, {"type": ["string", "integer"]}]}, None),
+        ({"anyOf": [{"type": "integer"}, False, {"type": ["null"]}, {"enum": [None]}]}, LONG),
+        ({"type": "integer", "anyOf": [{"minimum": 3}, {"maximum": -3}]}, LONG),
+        ({"allOf": [{"type": "integer"}, {}]}, LONG),
+        (
+            {"oneOf": [record(kind={"const": "i"}, v={"type": "integer"}), record(kind={}, v={"type": "string"})]},
+            None,
+        ),
+        (
+            {"oneOf": [record(k={"const": "i"}, v={"type": "integer"}), record(k={"const": "s"}, v=record())]},
+            struct(k=STRING),
+        ),
+        (
+            {
+                "anyOf": [
+                    record(a=record(x={"type": "integer"})),
+                    record(a=record(x={"type": "string"}, y={"const": 1})),
+                ]
+            },
+            struct(a=struct(y=LONG)),
+        ),
+        ({"allOf": [record(a={"type": "string"}), record(a={"type": "integer"}, b={"const": 1})]}, struct(b=LONG)),
         ({"oneOf": [record(a={"type": "string"}), record(b={"type": "integer"})]}, struct(a=STRING, b=LONG)),
         (
             {"allOf": [record(a={"type": "string"}), {"properties": {"b": {"type": "integer"}}}]},
@@ -74,6 +97,16 @@ TREE = {"$ref": "#/definitions/tree", "definitions": {"tree": record(name={"type
         ({"type": "array", "items": {}}, None),
         ({"type": "array", "items": [{"type": "integer"}, {"type": "number"}]}, pa.list_(DOUBLE)),
         ({"prefixItems": [{"type": "integer"}, {"type": "string"}]}, None),
+        ({"prefixItems": [{"type": "integer"}], "items": {"type": "string"}}, None),
+        ({"prefixItems": [{"type": "integer"}], "items": {"type": "number"}}, pa.list_(DOUBLE)),
+        ({"prefixItems": [{"type": "integer"}], "items": False}, pa.list_(LONG)),
+        ({"items": [{"type": "integer"}], "additionalItems": {"type": "string"}}, None),
+        (record(a={"type": "integer"}, A={"type": "integer"}), struct(a=LONG)),
+        (
+            record(a=record(b={"type": "integer"}), **{"a.b": {"const": 1}, "": {"const": 1}}),
+            struct(a=struct(b=LONG)),
+        ),
+        (record(**{"a\0": {"const": 1}, "b": {"const": 1}}), struct(b=LONG)),
         ({"$ref": "#/definitions/a", "definitions": {"a": {"type": "integer"}}}, LONG),
         ({"$ref": "#/$defs/a~1b%20c", "$defs": {"a/b c": {"type": "integer"}}}, LONG),
         (record(a={"$ref": "#/properties/b"}, b={"type": "integer"}), struct(a=LONG, b=LONG)),

@@ -81,9 +81,22 @@ def test_deep_nesting_is_an_error_and_not_the_end(opened: str, closed: str) -> N
 
 
 def test_long_texts_and_odd_characters_are_errors() -> None:
-    for text in ("SELECT '" + "x" * MAX_BYTES + "'", "SELECT '\udc80'", "\x00", "SELECT 1\x00; DROP TABLE t"):
+    for text in (
+        "SELECT '" + "x" * MAX_BYTES + "'",
+        "SELECT '\udc80'",
+        "\x00",
+        "SELECT 1\x00; DROP TABLE t",
+        "EXPLAIN " * 9999,
+    ):
         with pytest.raises(QueryError):
             parse(text)
+
+
+def test_comments_before_a_query_take_no_time() -> None:
+    """A pattern that goes back over them would take years."""
+    comments = "/**/ -- x\n" * 500
+    assert parse(f"{comments}SELECT 1").text.endswith("SELECT 1")
+    assert parse(f"{comments}EXPLAIN{comments}ANALYZE{comments}SELECT 1").text.startswith("EXPLAIN ANALYZE ")
 
 
 @given(

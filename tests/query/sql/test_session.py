@@ -93,6 +93,18 @@ def test_tables_can_be_used_in_all_the_ways_of_sql(world: World, text: str, answ
         assert value == answer
 
 
+def test_a_query_may_have_more_scans_than_arrow_has_threads_for_files(tmp_path: Path) -> None:
+    scans = 2 * pa.io_thread_count()
+    with World(tmp_path) as world:
+        for part in range(4):
+            world.append("t", rows(part * 20_000, 20_000))
+            world.seal("t")
+            world.move("t")
+        scanned = " UNION ALL ".join(["SELECT id FROM t"] * scans)
+        found = ask(world.config, f"SELECT count(*) AS n FROM ({scanned})", timeout_seconds=30)
+        assert found.to_pylist() == [{"n": scans * 80_000}]
+
+
 def test_columns_of_one_name_get_names_of_their_own(world: World) -> None:
     found = ask(
         world.config, "SELECT x.id, y.id, 1 AS id_1 FROM events AS x JOIN events AS y USING (id) WHERE id = 3"
