@@ -13,6 +13,7 @@ from frazil.hot.api import hot_endpoints
 from frazil.hot.cold import Cold
 from frazil.hot.metrics import BufferCollector
 from frazil.hot.queries import HotBuffer
+from frazil.hot.threads import Threads
 from frazil.log_part import LogPart
 from frazil.ops.health import Health
 
@@ -38,7 +39,8 @@ class HotPart:
         self._cold = cold
         self._hot: HotBuffer | None = None
         self._switch_before = 0.0
-        self.endpoints = hot_endpoints(config, lambda: self.hot)
+        self._threads = Threads()
+        self.endpoints = hot_endpoints(config, lambda: self.hot, self._threads)
 
     @property
     def hot(self) -> HotBuffer:
@@ -59,6 +61,7 @@ class HotPart:
     async def stop(self) -> None:
         hot, self._hot = self.hot, None
         sys.setswitchinterval(self._switch_before)
+        self._threads.close()
         await asyncio.to_thread(hot.stop)
 
     def health(self) -> Health:

@@ -15,8 +15,8 @@ from frazil.log_part import LogPart
 from frazil.ops.health import HEALTHY, Health
 from frazil.ops.http import Endpoint
 from frazil.query.sql.api import SqlApi
-from frazil.query.sql.messages import Views
 from frazil.query.sql.pool import Pool
+from frazil.query.sql.tails import Views
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import math
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,6 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from frazil.config.model import Config, FormatConfig
+from frazil.hot.cold import Cold
+from frazil.hot.threads import COLD_THREADS, COLD_WAITING
 from frazil.hot_part import HotPart
 from frazil.log.writer import PartitionWriter
 from frazil.log_part import LogPart
@@ -21,6 +24,8 @@ from frazil.ops.health import HealthRegistry
 from frazil.ops.http import create_app
 from frazil.ops.metrics import create_registry
 from frazil.ops.server import HttpServer
+from frazil.ops.tenants import Tenant
+from frazil.query.lookup import ColdLookup
 from tests.hot.support import TOPIC, config_of, records
 from tests.ops.support import run
 
@@ -51,11 +56,11 @@ class Served:
         return found
 
 
-def serving(config: Config, use: Callable[[Served], Awaitable[None]]) -> None:
+def serving(config: Config, use: Callable[[Served], Awaitable[None]], cold: Cold | None = None) -> None:
     async def work() -> None:
         metrics = create_registry()
         log = LogPart(config, metrics)
-        hot = HotPart(config, log, metrics)
+        hot = HotPart(config, log, metrics, cold)
         server = HttpServer(create_app(HealthRegistry(), metrics, hot.endpoints), "127.0.0.1", 0)
         await server.start()
         await log.start()
@@ -286,3 +291,57 @@ def test_what_is_in_memory_is_listed_and_measured(tmp_path: Path) -> None:
         assert "not sealed yet" in served.hot.health().reason
 
     serving(config_of(tmp_path), use)
+
+
+class Waiting(ColdLookup):
+    """A store that does not answer before it is let to."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.goes_on = threading.Event()
+        self.asked = threading.Semaphore(0)
+
+    def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
+        self.asked.release()
+        self.goes_on.wait()
+        return super().by_key(topic, key, below, tenant)
+
+
+def test_those_who_ask_for_older_rows_wait_by_themselves(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    cold = Waiting(config)
+
+    async def use(served: Served) -> None:
+        await served.append(records([0]))
+        places = COLD_THREADS + COLD_WAITING
+        asked = [asyncio.create_task(served.get(f"/hot/{TOPIC}/key/nobody?cold=true")) for _ in range(places + 1)]
+        try:
+            for _ in range(COLD_THREADS):
+                await asyncio.to_thread(cold.asked.acquire)
+            (refused,), waiting = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            assert (await served.get(f"/hot/{TOPIC}/key/k0")).status_code == 200
+        finally:
+            cold.goes_on.set()
+        answer = refused.result()
+        assert (answer.status_code, bool(answer.headers["retry-after"])) == (429, True)
+        assert "Ask again later" in answer.json()["error"]
+        assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {404}
+        assert (await served.get(f"/hot/{TOPIC}/key/nobody?cold=true")).status_code == 404, "there are places again"
+
+    serving(config, use, cold)
+
+
+def test_who_asks_for_older_rows_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.hot.threads.COLD_SECONDS", 0.1)
+    config = config_of(tmp_path)
+    cold = Waiting(config)
+
+    async def use(served: Served) -> None:
+        await served.append(records([0]))
+        try:
+            answer = await served.get(f"/hot/{TOPIC}/key/nobody?cold=true")
+        finally:
+            cold.goes_on.set()
+        assert (answer.status_code, "within 0.1 seconds" in answer.json()["error"]) == (504, True)
+
+    serving(config, use, cold)

@@ -10,10 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.errors import ConfigError, NotBuffered, TopicNotFound
+from frazil.errors import ConfigError, NotBuffered, QueryTooLarge, TopicNotFound
 from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
 from frazil.lake.rows.topic import TopicRows
+from frazil.ops.tenants import Tenant
 from frazil.query.lookup import ColdLookup
 from tests.hot.support import TOPIC, records, until
 from tests.query.support import World
@@ -54,9 +55,9 @@ def sealed_in_two(world: World, batch: pa.RecordBatch) -> None:
             world.move(TOPIC)
 
 
-def lose(hot: HotBuffer, start: int) -> None:
+def lose(hot: HotBuffer, start: int, partition: int = 0) -> None:
     """Let the buffer begin at `start`, as if there had been no room for what is before."""
-    kept = hot.buffer.topic(TOPIC)[0]
+    kept = hot.buffer.topic(TOPIC)[partition]
     count = sum(block.end <= start for block in kept.held.evictable())
     hot.buffer._drop(kept, count)
     assert kept.held.start == start
@@ -120,6 +121,135 @@ def test_among_partitions_the_newest_by_the_time_in_kafka_wins(tmp_path: Path) -
         with started(world, hot, {0: 2, 1: 2, 2: 1}):
             assert _place(hot.query_by_key(TOPIC, "k")) == (1, 1)
             assert _place(hot.query_by_key(TOPIC, "t")) == (1, 8), "at the same time, the higher offset"
+
+
+def test_in_a_partition_the_last_record_counts_wherever_it_is(tmp_path: Path) -> None:
+    """Whatever time the producer gave it; a record without a value too."""
+    with world_of(tmp_path) as (world, hot):
+        keys, values = [b"k", b"gone", b"k", b"gone"], [b"old", b"old", b"new", None]
+        world.append(TOPIC, records(range(4), keys, values, times=[2000, 2000, 1000, 1999]))
+        world.seal(TOPIC)
+        with started(world, hot, {0: 4}):
+            in_memory = [_place(hot.query_by_key(TOPIC, key, cold=True)) for key in (b"k", b"gone")]
+            lose(hot, 4)
+            assert in_memory == [(0, 2), (0, 3)]
+            assert [_place(hot.query_by_key(TOPIC, key, cold=True)) for key in (b"k", b"gone")] == in_memory
+            world.move(TOPIC)
+            assert [_place(hot.query_by_key(TOPIC, key, cold=True)) for key in (b"k", b"gone")] == in_memory
+
+
+def test_partitions_that_are_not_of_kafka_are_compared_by_offset_wherever_rows_are(tmp_path: Path) -> None:
+    with world_of(tmp_path, key_column="k") as (world, hot):
+        for partition, count in ((0, 3), (1, 1)):
+            world.append(TOPIC, pa.record_batch({"k": ["k"] * count, "n": range(count)}), partition)
+            world.seal(TOPIC, partition)
+        with started(world, hot, {0: 3, 1: 1}):
+            in_memory = hot.query_by_key(TOPIC, "k", cold=True)
+            lose(hot, 3, partition=0)
+            lose(hot, 1, partition=1)
+            _check_same(hot.query_by_key(TOPIC, "k", cold=True), in_memory)
+            assert in_memory is not None
+            assert in_memory["n"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("tenant", [None, Tenant("who", "ann")])
+def test_a_newer_row_is_found_though_an_older_one_is_in_memory(tmp_path: Path, tenant: Tenant | None) -> None:
+    """A key may have moved to another partition, of which less is in memory."""
+    with world_of(tmp_path, format={"value": "json"}, tenant_column="who") as (world, hot):
+        for partition, time in ((0, 1000), (1, 2000)):
+            value = b'{"who": "ann"}'
+            world.append(TOPIC, records([0], [b"k"], [value], times=[time], partition=partition), partition)
+            world.append(TOPIC, records([1], [b"x"], [value], times=[time], partition=partition), partition)
+            world.seal(TOPIC, partition)
+        with started(world, hot, {0: 2, 1: 2}):
+            lose(hot, 2, partition=1)
+            assert _place(hot.query_by_key(TOPIC, "k", tenant=tenant)) == (0, 0)
+            assert _place(hot.query_by_key(TOPIC, "k", cold=True, tenant=tenant)) == (1, 0)
+            with pytest.raises(ConfigError, match="raw"):
+                hot.query_by_key(TOPIC, "k", cold=True, raw=True, tenant=tenant)
+
+
+def test_two_lives_of_a_topic_have_one_answer_wherever_rows_are(tmp_path: Path) -> None:
+    with world_of(tmp_path) as (world, hot):
+        world.append(TOPIC, records([0, 1, 2], values=[b"first"] * 3))
+        world.append(TOPIC, records([2, 3], values=[b"second"] * 2))
+        world.seal(TOPIC)
+
+        def found() -> list[pa.Table | None]:
+            single = [hot.query_by_offset(TOPIC, 0, offset, cold=True) for offset in range(5)]
+            return [*single, hot.query_range(TOPIC, 0, 0, cold=True).rows]
+
+        with started(world, hot, {0: 5}):
+            in_memory = found()
+            lose(hot, 5)
+            assert [each and each["value"].to_pylist() for each in in_memory] == [
+                [b"first"],
+                [b"first"],
+                [b"second"],
+                [b"second"],
+                None,
+                [b"first", b"first", b"second", b"second"],
+            ]
+            for now, before in zip(found(), in_memory, strict=True):
+                _check_same(now, before)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_answers_have_no_more_bytes_than_they_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
+) -> None:
+    for name, size in (("STEP_BYTES", 2_500), ("ANSWER_BYTES", 10_000)):
+        monkeypatch.setattr(f"frazil.hot.gathering.{name}", size)
+    monkeypatch.setattr("frazil.hot.queries.ANSWER_BYTES", 10_000)
+    with world_of(tmp_path) as (world, hot):
+        world.append(TOPIC, records(range(50), values=[b"x" * 1000] * 50))
+        with started(world, hot, {0: 50}):
+            offsets: list[int] = []
+            following: int | None = 0
+            while following is not None:
+                found = hot.query_range(TOPIC, 0, following, raw=raw)
+                assert 0 < found.rows.nbytes < 15_000
+                offsets += found.rows[kafka.OFFSET].to_pylist()
+                following = found.next_offset
+            assert offsets == list(range(50))
+            newest = hot.query_all(TOPIC, raw=raw).rows
+            assert newest.nbytes < 15_000
+            assert newest[kafka.OFFSET].to_pylist() == list(range(50 - len(newest), 50))
+
+
+def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("hot.gathering", "hot.queries", "query.choosing"):
+        monkeypatch.setattr(f"frazil.{place}.ANSWER_BYTES", 4_600)
+    with world_of(tmp_path) as (world, hot):
+        for start in (0, 3):
+            world.append(TOPIC, records(range(start, start + 3), values=[b"x" * 1000] * 3))
+            world.seal(TOPIC)
+        with started(world, hot, {0: 6}):
+            monkeypatch.setattr("frazil.hot.gathering.STEP_BYTES", 1)
+            lose(hot, 3)
+            found = hot.query_range(TOPIC, 0, 0, cold=True)
+            assert (found.rows[kafka.OFFSET].to_pylist(), found.next_offset) == ([0, 1, 2, 3, 4], 5)
+
+
+def test_a_tenant_is_told_when_its_row_was_not_looked_for_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frazil.hot.queries.LOOKED_AT", 20)
+    with world_of(tmp_path, format={"value": "json"}, tenant_column="who") as (world, hot):
+        values: list[bytes | None] = [b'{"who": "ann"}', *[b'{"who": "bob"}'] * 29]
+        world.append(TOPIC, records(range(30), [b"k"] * 30, values))
+        with started(world, hot, {0: 30}):
+            assert _place(hot.query_by_key(TOPIC, "k", tenant=Tenant("who", "bob"))) == (0, 29)
+            with pytest.raises(QueryTooLarge, match="records with this key are of others than 'ann'"):
+                hot.query_by_key(TOPIC, "k", tenant=Tenant("who", "ann"))
+
+
+def test_a_tenant_may_be_named_in_bytes_beside_others_that_are_no_text(tmp_path: Path) -> None:
+    with world_of(tmp_path, tenant_column=kafka.KEY) as (world, hot):
+        world.append(TOPIC, records([0, 1], [b"ann", b"\xff"]))
+        with started(world, hot, {0: 2}):
+            found = hot.query_all(TOPIC, tenant=Tenant(kafka.KEY, "ann")).rows
+            assert found[kafka.OFFSET].to_pylist() == [0]
 
 
 def _place(row: pa.Table | None) -> Sequence[int] | None:

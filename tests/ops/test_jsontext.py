@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.ops import jsontext
 from frazil.ops.jsontext import rows_to_json
 
 STRINGS = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from('"\\\n\r\t\0\x1f\u2028/')))
@@ -121,3 +122,37 @@ def test_no_rows_and_no_columns() -> None:
 def test_many_rows_are_one_list() -> None:
     rows = json.loads(rows_to_json(pa.table({"n": range(20_000)})))
     assert rows == [{"n": n} for n in range(20_000)]
+
+
+def test_infinite_times_are_told_as_such() -> None:
+    """DuckDB's, which are the largest and the smallest number; others that are too far for a text stay numbers."""
+    most, far = 2**63 - 1, 9_000_000_000_000_000_000
+    table = pa.table(
+        {
+            "time": pa.array([most, -most, far, 0, None], pa.timestamp("us")),
+            "zoned": pa.array([most, -most, -far, 0, None], pa.timestamp("ms", "UTC")),
+            "day": pa.array([2**31 - 1, 1 - 2**31, 2**31 - 2, 0, None], pa.int32()).cast(pa.date32()),
+        }
+    )
+    assert json.loads(rows_to_json(table)) == [
+        {"time": "Infinity", "zoned": "Infinity", "day": "Infinity"},
+        {"time": "-Infinity", "zoned": "-Infinity", "day": "-Infinity"},
+        {"time": str(far), "zoned": str(-far), "day": str(2**31 - 2)},
+        {"time": "1970-01-01T00:00:00.000000", "zoned": "1970-01-01T00:00:00.000Z", "day": "1970-01-01"},
+        {"time": None, "zoned": None, "day": None},
+    ]
+
+
+def test_large_rows_become_text_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[int] = []
+    join = jsontext._joined
+
+    def joining(texts: pa.Array) -> bytes:
+        joined.append(len(texts))
+        return join(texts)
+
+    monkeypatch.setattr(jsontext, "_BYTES", 5000)
+    monkeypatch.setattr(jsontext, "_joined", joining)
+    values = ["x" * 2000] * 5 + ["y" * 9000] + ["z"] * 5
+    assert json.loads(rows_to_json(pa.table({"value": values}))) == [{"value": each} for each in values]
+    assert joined == [2, 2, 1, 1, 5]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -67,7 +68,12 @@ def test_a_read_has_every_row_once_whatever_happens_to_them(tmp_path: Path, seed
 def test_columns_and_conditions_choose_the_same_rows_everywhere(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.fill(TOPIC, rows(0, 300), moved=100, sealed=200)
-        for where in ("id >= 90 and id < 210", (pc.field("id") >= 90) & (pc.field("id") < 210)):
+        for where in (
+            "id >= 90 and id < 210",
+            "id > 89.5 and id <= 209.5",
+            (pc.field("id") >= 90) & (pc.field("id") < 210),
+            (pc.field("id") > Decimal("89.5")) & (pc.field("id") <= Decimal("209.5")),
+        ):
             read = frazil.read(TOPIC, config=world.config, columns=["text"], where=where)
             assert read.schema == pa.schema([("text", pa.string())])
             assert sorted(read.table()["text"].to_pylist()) == sorted(f"row {i}" for i in range(90, 210))

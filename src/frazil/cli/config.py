@@ -16,6 +16,8 @@ app = App(name="config")
 @app.command
 def check(*, context: GivenContext) -> None:
     """Say whether the configuration is right, and all that is wrong with it."""
+    from frazil.doors.kafka.settings import check_settings as check_kafka
+    from frazil.formats.registry_http import RegistryHttp
     from frazil.lake.checks import check_settings as check_lake
     from frazil.log.log import check_settings as check_log
     from frazil.log.store import open_store
@@ -23,6 +25,9 @@ def check(*, context: GivenContext) -> None:
     loaded = context.load()
     check_log(loaded.config)
     check_lake(loaded.config, open_store(loaded.config.store, loaded.config.data_dir))
+    check_kafka(loaded.config)
+    if loaded.config.kafka.registry.url:
+        RegistryHttp(loaded.config.kafka.registry)
     print(f"{loaded.path or 'the configuration (no file, defaults and environment)'} is right")
 
 

@@ -13,6 +13,7 @@ from frazil.cli.output import Format, count, print_json, print_table
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
     from frazil.config.model import Config
@@ -34,7 +35,9 @@ def list_(
     *,
     limit: Annotated[int, Parameter(help="How many of the newest.", validator=Number(gte=1))] = 20,
     partition: Annotated[int | None, Parameter(help="Only those of this partition.")] = None,
-    show: Annotated[int | None, Parameter(help="Show the letter at this offset in full.")] = None,
+    show: Annotated[
+        int | None, Parameter(help="Show the letter at this offset in full; if several have it, of --partition.")
+    ] = None,
     output: Output = "human",
     context: GivenContext,
 ) -> None:
@@ -45,7 +48,7 @@ def list_(
     with reading(config) as log:
         table = _letters(config, log.store, existing_topic(log, topic))
     if show is not None:
-        _show(topic, table, 0 if partition is None else partition, show, output)
+        _show(topic, table, partition, show, output)
         return
     letters = newest_letters(table, limit, partition) if table is not None else []
     if output == "json":
@@ -81,6 +84,9 @@ def replay(
     with reading(config) as log:
         existing_topic(log, topic)
         chosen = None if partition is None else at(partition, offset)
+        if chosen is not None and not _partitions(_letters(config, log.store, topic), chosen):
+            what = "letters" if offset is None else f"letter at offset {offset}"
+            raise ConfigError(f"{topic}/{partition} has no dead {what}.")
         done = Replay(config, Lake(config), log.store, topic).run(chosen)
     if output == "json":
         print_json(_outcome(topic, done))
@@ -109,12 +115,35 @@ def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
     return check.table
 
 
-def _show(topic: str, table: Table | None, partition: int, offset: int, output: Format) -> None:
+def _partitions(table: Table | None, where: BooleanExpression) -> list[int]:
+    """Those that have such letters."""
+    from frazil.lake.columns import PARTITION
+    from frazil.lake.letters import read_letters
+
+    if table is None:
+        return []
+    batches = read_letters(table, [PARTITION], where)
+    return sorted({partition for batch in batches for partition in batch.column(PARTITION).unique().to_pylist()})
+
+
+def _show(topic: str, table: Table | None, partition: int | None, offset: int, output: Format) -> None:
+    from pyiceberg.expressions.parser import parse
+
+    from frazil.lake.columns import OFFSET
     from frazil.lake.letters import find_letter
 
-    letter = None if table is None else find_letter(table, partition, offset)
+    if partition is None:
+        there = _partitions(table, parse(f"{OFFSET} == {offset}"))
+        if len(there) > 1:
+            raise ConfigError(
+                f"--show: partitions {', '.join(map(str, there))} have a dead letter at offset {offset}; say which "
+                f"with --partition."
+            )
+        partition = there[0] if there else None
+    letter = None if table is None or partition is None else find_letter(table, partition, offset)
     if letter is None:
-        raise ConfigError(f"--show: {topic}/{partition} has no dead letter at offset {offset}.")
+        where = topic if partition is None else f"{topic}/{partition}"
+        raise ConfigError(f"--show: {where} has no dead letter at offset {offset}.")
     if output == "json":
         print_json(_as_data(letter))
         return

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from frazil.cli.context import GivenContext
 from frazil.cli.output import Format, count, print_json, print_table
+
+if TYPE_CHECKING:
+    from frazil.doors.kafka.check import Finding
 
 app = App(name="kafka")
 
@@ -39,14 +43,17 @@ def check(
             ]
         )
     else:
-        columns = ("check", "", "found", "what to do")
-        print_table(columns, [(each.what, _verdict(each.error), each.told, each.advice) for each in findings])
-    failed = [each.error for each in findings if each.error]
-    if failed:
-        first = failed[0].again()
-        first.args = (f"{len(failed)} of {count(len(findings), 'check')} failed; the first: {failed[0]}",)
+        print_table(("check", "", "found"), [row for each in findings for row in _rows(each)])
+    failed = [each for each in findings if each.error]
+    if failed and failed[0].error:
+        first = failed[0].error.again()
+        names = ", ".join(each.what for each in failed)
+        first.args = (f"{len(failed)} of {count(len(findings), 'check')} failed: {names}.",)
         raise first
 
 
-def _verdict(error: Exception | None) -> str:
-    return "failed" if error else "ok"
+def _rows(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    """What was found, and below it what to do."""
+    yield finding.what, "failed" if finding.error else "ok", finding.told
+    if finding.advice:
+        yield "", "", f"→ {finding.advice}"

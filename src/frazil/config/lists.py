@@ -1,6 +1,11 @@
-"""Lists as text: `day(time), bucket(16, id)` has two items, for a comma in parentheses does not separate."""
+"""Lists as text: `day(time), bucket(16, id)` has two items, for a comma in parentheses does not separate.
+
+`["day(time)", "bucket(16, id)"]` is the same list, as YAML or JSON writes it.
+"""
 
 from __future__ import annotations
+
+import yaml
 
 from frazil.config.keys import Group, Leaf
 from frazil.config.yamlfile import Values
@@ -16,7 +21,20 @@ def split_lists(group: Group, values: Values) -> None:
             values[key] = split(value)
 
 
-def split(text: str) -> list[str]:
+def split(text: str) -> object:
+    """The items. What begins like a YAML list and is none stays as it is, for others to refuse."""
+    return _from_yaml(text) if text.lstrip().startswith("[") else _at_commas(text)
+
+
+def _from_yaml(text: str) -> object:
+    try:
+        # Scalars stay text, as they do in the file.
+        return yaml.load(text, Loader=yaml.BaseLoader)
+    except (yaml.YAMLError, RecursionError):
+        return text
+
+
+def _at_commas(text: str) -> list[str]:
     items = [""]
     depth = 0
     for character in text:

@@ -412,6 +412,15 @@ class KafkaConfig(Section):
     registry: RegistryConfig = Field(RegistryConfig(), description="The schema registry.")
     retry: RetryConfig = Field(RetryConfig(), description="Waiting between tries.")
 
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _brokers_do_not_speak_http(cls, servers: list[str]) -> list[str]:
+        for server in servers:
+            scheme, separator, rest = server.partition("://")
+            if separator and scheme.lower() in ("http", "https"):
+                raise problem(f"brokers do not speak HTTP; write {rest.rstrip('/')}, without {scheme}://")
+        return servers
+
 
 class BufferConfig(Section):
     """The hot buffer: recent records in memory, by key and by offset; and when records from Kafka are sealed."""

@@ -24,7 +24,8 @@ a configuration, `frazil config show` prints the one in force and where each val
 
 Every key can also be set by an environment variable, which wins over the file: `FRAZIL__` and the key's path, joined
 by two underscores, in any case (`FRAZIL__LOG__SYNC=always` is `log.sync: always`). An empty variable counts as not
-set. A list is a YAML list, or text with commas (`day(time), bucket(16, id)`: those in parentheses do not separate).
+set. A list is a YAML list, in a variable too (`["^orders", "returns"]`), or text with commas (`day(time), bucket(16,
+id)`: those in parentheses do not separate).
 
 In place of `<topic>` and other names in angle brackets stands a name of your choice. One that the file mentions is
 matched without regard to case, with `_` for every character that is no letter or digit; any other is taken in lower

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,10 +9,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
-from frazil.errors import ConfigError, FrazilError, NotBuffered, RecordUndecodable, RequestError, TopicNotFound
+from frazil.errors import (
+    ConfigError,
+    FrazilError,
+    NotBuffered,
+    QueriesBusy,
+    QueryTimeout,
+    RecordUndecodable,
+    RequestError,
+    TopicNotFound,
+)
 from frazil.hot.gathering import Found
 from frazil.hot.queries import LIMIT, HotBuffer
 from frazil.hot.requests import check_parameters, flag, key_of, limit_of, number, optional_number
+from frazil.hot.threads import Threads
 from frazil.ops.answers import problem, row_answer, rows_answer
 from frazil.ops.http import Endpoint
 from frazil.ops.tenants import tenant_of
@@ -28,7 +37,7 @@ NEXT_OFFSET = "x-frazil-next-offset"
 _NAMED = 100
 
 
-def hot_endpoints(config: Config, hot: Callable[[], HotBuffer]) -> list[Endpoint]:
+def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads) -> list[Endpoint]:
     """`hot` gives the buffer, or raises while there is none."""
 
     def by_key(request: Request, buffer: HotBuffer) -> Response:
@@ -79,28 +88,27 @@ def hot_endpoints(config: Config, hot: Callable[[], HotBuffer]) -> list[Endpoint
     def listing(request: Request, buffer: HotBuffer) -> Response:
         return JSONResponse(_listing(buffer))
 
+    def endpoint(path: str, work: Work, description: str) -> Endpoint:
+        return Endpoint(path, _answering(work, hot, threads), description)
+
     return [
-        Endpoint("/hot", _answering(listing, hot), "topics in memory, with their partitions and offsets"),
-        Endpoint("/hot/{topic}", _answering(newest, hot), "newest rows of a topic (?limit=)"),
-        Endpoint("/hot/{topic}/key/{key:path}", _answering(by_key, hot), "newest row with a key (?encoding=&cold=)"),
-        Endpoint(
-            "/hot/{topic}/{partition}", _answering(between, hot), "rows of a partition (?from=&to=&limit=&cold=)"
-        ),
-        Endpoint("/hot/{topic}/{partition}/{offset}", _answering(by_offset, hot), "row of an offset (?cold=)"),
+        endpoint("/hot", listing, "topics in memory, with their partitions and offsets"),
+        endpoint("/hot/{topic}", newest, "newest rows of a topic (?limit=)"),
+        endpoint("/hot/{topic}/key/{key:path}", by_key, "newest row with a key (?encoding=&cold=)"),
+        endpoint("/hot/{topic}/{partition}", between, "rows of a partition (?from=&to=&limit=&cold=)"),
+        endpoint("/hot/{topic}/{partition}/{offset}", by_offset, "row of an offset (?cold=)"),
     ]
 
 
-def _answering(work: Work, hot: Callable[[], HotBuffer]) -> Handler:
+def _answering(work: Work, hot: Callable[[], HotBuffer], threads: Threads) -> Handler:
     """Work that may wait for disk, store or registry is done in a thread."""
 
-    def attempt(request: Request) -> Response:
+    async def answer(request: Request) -> Response:
         try:
-            return work(request, hot())
+            within = threads.cold if flag(request, "cold") else threads.hot
+            return await within(lambda: work(request, hot()))
         except FrazilError as error:
             return _refusal(error)
-
-    async def answer(request: Request) -> Response:
-        return await asyncio.to_thread(attempt, request)
 
     return answer
 
@@ -112,8 +120,14 @@ def _refusal(error: FrazilError) -> Response:
         return problem(404, error, cold=False)
     if isinstance(error, RecordUndecodable):
         return problem(422, error)
+    if isinstance(error, QueryTimeout):
+        return problem(504, error)
     if isinstance(error, RequestError | ConfigError):
         return problem(400, error)
+    if isinstance(error, QueriesBusy):
+        response = problem(429, error)
+        response.headers["retry-after"] = "1"
+        return response
     return problem(503 if error.retryable else 500, error)
 
 

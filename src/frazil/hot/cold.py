@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from frazil.ops.tenants import Tenant
+
+
+class FirstRows(NamedTuple):
+    """The first rows of a range."""
+
+    rows: pa.Table
+    next_offset: int | None = None
+    """Where to go on, when there are more."""
 
 
 class Cold(Protocol):
@@ -17,7 +25,10 @@ class Cold(Protocol):
     """
 
     def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
-        """The newest row with this key; of partitions in `below` only offsets of the log that are less count."""
+        """The last row with this key of each partition that has one.
+
+        Of partitions in `below`, only offsets of the log that are less count.
+        """
 
     def by_offset(
         self, topic: str, partition: int, offset: int, below: int | None, tenant: Tenant | None = None
@@ -33,5 +44,8 @@ class Cold(Protocol):
         limit: int,
         below: int | None,
         tenant: Tenant | None = None,
-    ) -> pa.Table:
-        """The first rows from `start` to `end`, which are offsets of the source, in their order."""
+    ) -> FirstRows:
+        """The first rows from `start` to `end`, which are offsets of the source, in their order.
+
+        At most `limit` rows, and no more bytes than an answer may have.
+        """

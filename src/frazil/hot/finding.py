@@ -9,10 +9,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from frazil.formats import kafka
+from frazil.hot.ages import Age, age_of
 from frazil.hot.blocks import Block
 from frazil.hot.held import Held
 from frazil.hot.keys import as_bytes, hash_key
 from frazil.hot.runs import candidates
+from frazil.ops.sizes import first_within, last_within
 
 
 class Place(NamedTuple):
@@ -27,12 +29,8 @@ class Place(NamedTuple):
     def row(self) -> int:
         return self.offset - self.block.offset
 
-    def age(self) -> tuple[int, int]:
-        """What is greater is newer, also among partitions: Kafka's time, or that of the append, then the offset."""
-        if not kafka.is_kafka(self.block.batch.schema):
-            return self.block.time_ms, self.offset
-        time = self.block.batch.column(kafka.TIMESTAMP)[self.row].value
-        return -1 if time is None else time, self.block.batch.column(kafka.OFFSET)[self.row].as_py()
+    def age(self) -> Age:
+        return age_of(self.block.batch, self.row, self.partition, self.offset)
 
 
 class Piece(NamedTuple):
@@ -53,10 +51,6 @@ def with_key(partition: int, held: Held, key: bytes, column: str) -> Iterator[Pl
         value = block.batch.column(column).slice(offset - block.offset, 1)
         if as_bytes(value)[0].as_py() == key:
             yield Place(partition, offset, block)
-
-
-def newest(places: Sequence[Place]) -> Place:
-    return places[0] if len(places) == 1 else max(places, key=Place.age)
 
 
 def at_source(partition: int, held: Held, source_offset: int) -> Place | None:
@@ -96,12 +90,30 @@ def pieces_between(partition: int, held: Held, start: int, end: int) -> list[Pie
     ]
 
 
-def newest_pieces(held: Mapping[int, Held], limit: int) -> Iterator[Piece]:
-    """The newest records of all partitions by the time of their append, at most `limit` at a time, newest first."""
+def reach(held: Held, start: int, end: int, nbytes: int) -> int:
+    """The offset up to which the records from `start` on have about so many bytes; one record at least."""
+    at = start
+    for block, first, last in held.between(start, end):
+        batch = block.batch.slice(first, last - first)
+        count = first_within(batch, nbytes)
+        at += count
+        nbytes -= batch.slice(0, count).nbytes
+        if count < len(batch):
+            break
+    return max(at, start + 1)
+
+
+def newest_pieces(held: Mapping[int, Held], limit: int, nbytes: int) -> Iterator[Piece]:
+    """The newest records of all partitions by the time of their append, newest first.
+
+    A piece has at most `limit` records, and about so many bytes.
+    """
     blocks = [(partition, block) for partition, each in held.items() for block in each.blocks]
     for partition, block in sorted(blocks, key=lambda each: (each[1].time_ms, each[0], each[1].end), reverse=True):
         end = block.end
         while end > block.offset:
-            start = max(block.offset, end - limit)
-            yield Piece(partition, pa.arange(start, end), block.batch.slice(start - block.offset, end - start))
+            most = min(limit, end - block.offset)
+            records = block.batch.slice(end - block.offset - most, most)
+            start = end - max(1, last_within(records, nbytes))
+            yield Piece(partition, pa.arange(start, end), records.slice(start - end + most))
             end = start

@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.config.model import MIB
 from frazil.hot import finding
 from frazil.hot.finding import Piece
 from frazil.hot.held import Held
 from frazil.hot.rows import MadeRows, RowsOf, Undecodable, raw_rows
 from frazil.lake.columns import OFFSET, PARTITION
+from frazil.ops.sizes import ANSWER_BYTES
 from frazil.ops.tenants import Tenant
 
 LOOKED_AT = 100_000
 """Records that one question looks at, at most: a tenant's may be rare among those of others."""
+STEP_BYTES = 8 * MIB
+"""Records that become rows at a time."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,11 @@ class Gatherer:
     raw: bool
     tenant: Tenant | None
 
-    def take(self, partition: int, held: Held, start: int, end: int, limit: int) -> Found:
-        """Rows from one offset of the log to another."""
-        gathered = _Gathered()
-        while start < end and gathered.rows < limit and gathered.looked_at < LOOKED_AT:
-            stop = min(end, start + limit - gathered.rows)
+    def take(self, partition: int, held: Held, start: int, end: int, limit: int, nbytes: int) -> Found:
+        """Rows from one offset of the log to another, until there are so many or they have so many bytes."""
+        gathered = _Gathered(limit, nbytes)
+        while start < end and not gathered.is_enough:
+            stop = finding.reach(held, start, min(end, start + gathered.missing), STEP_BYTES)
             gathered.add(self._make(finding.pieces_between(partition, held, start, stop)), stop - start)
             start = stop
         block = held.block_at(start) if start < end else None
@@ -52,11 +56,11 @@ class Gatherer:
 
     def newest(self, held: Mapping[int, Held], limit: int) -> Found:
         """The newest rows of all partitions."""
-        gathered = _Gathered()
-        for piece in finding.newest_pieces(held, limit):
-            if gathered.rows >= limit or gathered.looked_at >= LOOKED_AT:
+        gathered = _Gathered(limit, ANSWER_BYTES)
+        for piece in finding.newest_pieces(held, limit, STEP_BYTES):
+            if gathered.is_enough:
                 break
-            gathered.add(self._make([_newest_of(piece, limit - gathered.rows)]), len(piece.offsets))
+            gathered.add(self._make([_newest_of(piece, gathered.missing)]), len(piece.offsets))
         order = [(PARTITION, "ascending"), (OFFSET, "ascending")]
         return Found(self._joined(gathered.tables).sort_by(order), sorted(gathered.undecodable))
 
@@ -76,17 +80,26 @@ class Gatherer:
 
 
 class _Gathered:
-    def __init__(self) -> None:
+    """What there is already of so many rows and bytes."""
+
+    def __init__(self, limit: int, nbytes: int) -> None:
         self.tables: list[pa.Table] = []
         self.undecodable: list[Undecodable] = []
-        self.rows = 0
-        self.looked_at = 0
+        self.missing = limit
+        """Rows that may be added."""
+        self._bytes_left = nbytes
+        self._looked_at = 0
+
+    @property
+    def is_enough(self) -> bool:
+        return self.missing <= 0 or self._bytes_left <= 0 or self._looked_at >= LOOKED_AT
 
     def add(self, made: MadeRows, looked_at: int) -> None:
         self.tables.append(made.rows)
         self.undecodable += made.undecodable
-        self.rows += made.rows.num_rows
-        self.looked_at += looked_at
+        self.missing -= made.rows.num_rows
+        self._bytes_left -= made.rows.nbytes
+        self._looked_at += looked_at
 
 
 def _newest_of(piece: Piece, limit: int) -> Piece:

@@ -5,7 +5,7 @@ Partitions and offsets are the source's own: Kafka's, and the log's for what doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.config.model import Config
-from frazil.errors import ConfigError, NotBuffered, RecordUndecodable, TopicNotFound
-from frazil.formats import kafka
+from frazil.errors import ConfigError, NotBuffered, QueryTooLarge, RecordUndecodable, TopicNotFound
 from frazil.hot import finding
+from frazil.hot.ages import LastRow, last_rows
 from frazil.hot.buffer import Buffer
 from frazil.hot.cold import Cold
 from frazil.hot.feed import Feed
 from frazil.hot.finding import Place
 from frazil.hot.following import Follower
-from frazil.hot.gathering import Found, Gatherer
+from frazil.hot.gathering import LOOKED_AT, Found, Gatherer
 from frazil.hot.held import Held
 from frazil.hot.rows import RowsOf, raw_rows
 from frazil.hot.shapes import Shapes
@@ -29,6 +29,7 @@ from frazil.lake.catalog import Lake
 from frazil.lake.columns import OFFSET
 from frazil.log.log import Log
 from frazil.log.topics import TopicSchemas
+from frazil.ops.sizes import ANSWER_BYTES
 from frazil.ops.tenants import Tenant
 
 LIMIT = 1000
@@ -73,16 +74,23 @@ class HotBuffer:
     ) -> pa.Table | None:
         """The newest row with this key, one without a value too; None when there is none.
 
-        Among partitions, the greatest time in Kafka decides, then the offset.
+        In a partition the last one counts. Among partitions, the greatest time in Kafka decides, then the offset.
         """
         key = key.encode() if isinstance(key, str) else key
         held = self._visible(topic)
-        column = self._key_column(topic)
-        found = self._newest_with_key(topic, held, key, column, tenant)
-        self._count(topic, found is not None)
-        if found is None and cold:
-            return _one(self._ask_cold(raw).by_key(topic, key, self._below(topic, held), tenant))
-        return None if found is None else self._row(topic, found, raw)
+        last: dict[int, Place | LastRow] = {
+            place.partition: place for place in self._last_with_key(topic, held, key, tenant)
+        }
+        self._count(topic, bool(last))
+        if cold and not self._knows_newest(topic, held, last):
+            below = {n: each.start for n, each in held.items() if not self._lags(topic, n)}
+            for row in last_rows(self._ask_cold(raw).by_key(topic, key, below, tenant)):
+                if row.partition not in last or last[row.partition].offset < row.offset:
+                    last[row.partition] = row
+        newest = max(last.values(), key=lambda each: each.age(), default=None)
+        if isinstance(newest, LastRow):
+            return newest.row
+        return None if newest is None else self._row(topic, newest, raw)
 
     def query_by_offset(
         self,
@@ -97,7 +105,7 @@ class HotBuffer:
         """The row of this partition and offset; None when there is none."""
         held = self._visible(topic).get(partition, Held())
         found = finding.at_source(partition, held, offset)
-        if found is not None and tenant is not None and not self._is_of(topic, found, tenant):
+        if found is not None and tenant is not None and self._first_of(topic, [found], tenant) is None:
             return None
         self._count(topic, found is not None)
         if (
@@ -105,35 +113,36 @@ class HotBuffer:
             and cold
             and (not self._has_from(topic, partition, held, offset) or self._lags(topic, partition))
         ):
-            below = self._below(topic, {partition: held}).get(partition)
+            below = None if self._lags(topic, partition) else max(held.stretch, held.start)
             return _one(self._ask_cold(raw).by_offset(topic, partition, offset, below, tenant))
         return None if found is None else self._row(topic, found, raw)
 
-    def _newest_with_key(
-        self, topic: str, held: dict[int, Held], key: bytes, column: str, tenant: Tenant | None
-    ) -> Place | None:
-        by_partition = (finding.with_key(partition, each, key, column) for partition, each in held.items())
-        if tenant is None:
-            places = [place for each in by_partition if (place := next(each, None)) is not None]
-        else:
-            found = (self._first_of(topic, each, tenant) for each in by_partition)
-            places = [place for place in found if place is not None]
-        return finding.newest(places) if places else None
+    def _last_with_key(self, topic: str, held: dict[int, Held], key: bytes, tenant: Tenant | None) -> Iterator[Place]:
+        """The last record with this key of each partition that has one."""
+        column = self._key_column(topic)
+        for partition, each in held.items():
+            places = finding.with_key(partition, each, key, column)
+            found = next(places, None) if tenant is None else self._first_of(topic, places, tenant)
+            if found is not None:
+                yield found
 
     def _first_of(self, topic: str, places: Iterable[Place], tenant: Tenant) -> Place | None:
         """The first record that is the tenant's."""
         places = iter(places)
-        tries = _FIRST_TRIES
+        tries, looked_at = _FIRST_TRIES, 0
         while batch := list(islice(places, tries)):
             rows = self._rows.make(topic, finding.pieces_at(batch), tenant).rows
             if rows.num_rows:
                 best = pc.max(rows[OFFSET]).as_py()
                 return next(place for place in batch if place.offset == best)
+            looked_at += len(batch)
+            if looked_at >= LOOKED_AT:
+                raise QueryTooLarge(
+                    f"Topic {topic!r}: the newest {looked_at:,} records with this key are of others than "
+                    f"{tenant.name!r}, and more were not looked at. Ask by SQL."
+                )
             tries = min(tries * 4, _MOST_TRIES)
         return None
-
-    def _is_of(self, topic: str, place: Place, tenant: Tenant) -> bool:
-        return self._first_of(topic, [place], tenant) is not None
 
     def _row(self, topic: str, place: Place, raw: bool) -> pa.Table:
         pieces = finding.pieces_at([place])
@@ -174,15 +183,16 @@ class HotBuffer:
             first = held.first_source_offset
             stop = end if first is None or (end is not None and end < first) else first
             below = begins if held.blocks else None
-            older = self._ask_cold(raw).range(topic, partition, start or 0, stop, limit + 1, below, tenant)
-            if older.num_rows > limit:
-                return Found(older.slice(0, limit), next_offset=_source_offset(older, limit))
+            older, following = self._ask_cold(raw).range(topic, partition, start or 0, stop, limit, below, tenant)
+            if following is not None:
+                return Found(older, next_offset=following)
         found = Gatherer(topic, self._rows, raw, tenant).take(
             partition,
             held,
             begins if start is None else held.find(start),
             held.end if end is None else held.find(end),
             limit - (0 if older is None else older.num_rows),
+            ANSWER_BYTES - (0 if older is None else older.nbytes),
         )
         if older is None:
             return found
@@ -236,12 +246,15 @@ class HotBuffer:
     def _lags(self, topic: str, partition: int) -> bool:
         """Whether the log may have more of the partition already: it is written by another process."""
         kept = self.buffer.topic(topic).get(partition)
-        return kept is None or kept.source is None
+        return kept is None or kept.source is None or kept.epoch is None
 
-    def _below(self, topic: str, held: dict[int, Held]) -> dict[int, int]:
-        """Where to stop looking for older records: what another process wrote just now may not have arrived here."""
-        kept = self.buffer.topic(topic)
-        return {n: each.start for n, each in held.items() if n in kept and kept[n].source is not None}
+    def _knows_newest(self, topic: str, held: dict[int, Held], found: Collection[int]) -> bool:
+        """Whether nothing that is not in memory can be newer than what was found in these partitions."""
+        if len(held) == 1:
+            return bool(found)
+        return bool(found) and all(
+            not self._lags(topic, n) and (n in found or each.start == 0) for n, each in held.items()
+        )
 
     def has_older(self, topic: str) -> bool:
         """Whether there are records that are not in memory any more."""
@@ -267,9 +280,3 @@ class HotBuffer:
 
 def _one(rows: pa.Table) -> pa.Table | None:
     return rows.slice(0, 1) if rows.num_rows else None
-
-
-def _source_offset(rows: pa.Table, place: int) -> int:
-    column = kafka.OFFSET if kafka.OFFSET in rows.column_names else OFFSET
-    offset: int = rows[column][place].as_py()
-    return offset

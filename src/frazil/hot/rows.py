@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from frazil.formats import kafka
 from frazil.hot.finding import Piece
 from frazil.hot.shapes import RowShape, Shapes
 from frazil.lake.columns import OFFSET, PARTITION
-from frazil.ops.tenants import Tenant
+from frazil.ops.tenants import Tenant, own_rows
 
 _TRIES = 10
 
@@ -85,7 +84,7 @@ def only(rows: pa.Table, tenant: Tenant) -> pa.Table:
     """The rows of one tenant; none if they do not say whose they are."""
     if tenant.column not in rows.column_names:
         return rows.slice(0, 0)
-    return rows.filter(pc.equal(rows[tenant.column].cast(pa.string()), tenant.name))
+    return rows.filter(own_rows(tenant, rows.schema))
 
 
 def raw_rows(pieces: Sequence[Piece]) -> pa.Table:

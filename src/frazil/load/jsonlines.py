@@ -107,7 +107,21 @@ class JsonLines:
 
     def _told(self, lines: Lines, error: Exception) -> FrazilError:
         why = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        if column := _broken_at(lines.text):
+            why = f"not JSON: {why}, at column {column}"
         return SerializationError(f"{self.source.name}, line {lines.first}: {why}.")
+
+
+def _broken_at(text: bytes) -> int | None:
+    """The column at which an object stops being JSON: Arrow does not say where."""
+    try:
+        json.loads(text.strip())
+    except json.JSONDecodeError as error:
+        begins = text.lstrip().startswith(b"{") and error.msg != "Extra data"
+        return error.pos + 1 + len(text) - len(text.lstrip()) if begins else None
+    except (ValueError, RecursionError):
+        return None
+    return None
 
 
 def _name_extra(lines: Lines, schema: pa.Schema, error: BadJson) -> BadJson:

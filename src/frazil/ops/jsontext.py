@@ -1,16 +1,16 @@
 """Rows as JSON text, made column by column.
 
 Binary values are base64, decimals text, dates and times ISO 8601 (UTC ones end in `Z`). JSON has no NaN and no
-infinities: they are the texts "NaN", "Infinity" and "-Infinity". Maps with text keys are objects, others lists of
-`{"key": …, "value": …}`. Integers are numbers however large: a reader that takes them for doubles loses digits
-beyond 2^53.
+infinities, which DuckDB's dates and times have too: they are the texts "NaN", "Infinity" and "-Infinity". Maps with
+text keys are objects, others lists of `{"key": …, "value": …}`. Integers are numbers however large: a reader that
+takes them for doubles loses digits beyond 2^53.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -19,8 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
+from frazil.config.model import MIB
+from frazil.ops.sizes import first_within
+
 _ROWS = 8192
-"""Rows that are turned into text at a time: together they must stay below 2 GiB."""
+_BYTES = 64 * MIB
+"""Rows that are turned into text at a time: their text, several times as large, must stay below 2 GiB."""
 _FEW = 100
 """Below this the kernels take longer to get going than Python takes for all values."""
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
@@ -34,12 +38,16 @@ def rows_to_json(table: pa.Table) -> bytes:
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"an object cannot have two columns of one name: {', '.join(repeated)}")
-    parts = [
-        _joined(_objects(names, batch.columns, len(batch)))
-        for batch in table.to_batches(max_chunksize=_ROWS)
-        if len(batch)
-    ]
+    parts = [_joined(_objects(names, batch.columns, len(batch))) for batch in _pieces(table)]
     return b"[" + b",".join(parts) + b"]"
+
+
+def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    for batch in table.to_batches(max_chunksize=_ROWS):
+        while len(batch):
+            count = max(1, first_within(batch, _BYTES))
+            yield batch.slice(0, count)
+            batch = batch.slice(count)
 
 
 def _joined(texts: pa.Array) -> bytes:
@@ -143,9 +151,26 @@ def _uuids(storage: pa.Array) -> pa.Array:
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
-    if array.type.tz is not None:
-        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
-    return _quoted(pc.replace_substring(array.cast(pa.string()), " ", "T"))
+    # With a time zone, Arrow writes what is too far away as if it were not.
+    plain = array.view(pa.timestamp(array.type.unit))
+    text = pc.replace_substring(plain.cast(pa.string()), " ", "T")
+    return _quoted(_dated(plain, text if array.type.tz is None else _concat(text, "Z")))
+
+
+def _dates(array: pa.Array) -> pa.Array:
+    return _quoted(_dated(array, array.cast(pa.string())))
+
+
+def _dated(array: pa.Array, text: pa.Array) -> pa.Array:
+    """`text` but for what is too far away for Arrow to write: DuckDB's infinities, or else the plain number."""
+    far = pc.starts_with(text, "<")
+    if not pc.any(far).as_py():
+        return text
+    numbers = array.view(pa.int32() if types.is_date32(array.type) else pa.int64())
+    largest = 2 ** (numbers.type.bit_width - 1) - 1
+    text = pc.if_else(far, numbers.cast(pa.string()), text)
+    text = pc.if_else(pc.equal(numbers, largest), "Infinity", text)
+    return pc.if_else(pc.equal(numbers, -largest), "-Infinity", text)
 
 
 def _structs(array: pa.Array) -> pa.Array:
@@ -192,7 +217,8 @@ _WRITERS: dict[int, Callable[[pa.Array], pa.Array]] = {
     pa.bool_().id: _booleans,
     **dict.fromkeys((pa.string().id, pa.large_string().id, pa.string_view().id), _strings),
     **dict.fromkeys((pa.binary().id, pa.large_binary().id, pa.binary_view().id, pa.binary(1).id), _base64),
-    **dict.fromkeys((pa.decimal128(1).id, pa.decimal256(1).id, pa.date32().id, pa.date64().id), _quoted_casts),
+    **dict.fromkeys((pa.decimal128(1).id, pa.decimal256(1).id), _quoted_casts),
+    **dict.fromkeys((pa.date32().id, pa.date64().id), _dates),
     **dict.fromkeys((pa.time32("s").id, pa.time64("us").id), _quoted_casts),
     pa.timestamp("us").id: _timestamps,
     pa.struct([]).id: _structs,

@@ -6,8 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.types import is_binary, is_fixed_size_binary, is_nested, is_string
+
 from frazil.config.model import Config
-from frazil.errors import InvalidTenant
+from frazil.errors import ConfigError, InvalidTenant
 
 HEADER = "x-scope-orgid"
 DEFAULT = "default"
@@ -39,3 +43,19 @@ def tenant_of(config: Config, topic: str, headers: Mapping[str, str]) -> Tenant 
     name = tenant_name(headers)
     column = config.topic(topic).tenant_column
     return Tenant(column, name) if column else None
+
+
+def own_rows(tenant: Tenant, schema: pa.Schema) -> pc.Expression:
+    """True of the tenant's rows: those whose column has its name, as text or as bytes."""
+    column, kind = pc.field(tenant.column), schema.field(tenant.column).type
+    if is_nested(kind):
+        raise ConfigError(
+            f"tenant_column: {tenant.column!r} is of type {kind}, which cannot be a name; take a column of text."
+        )
+    if is_string(kind):
+        return column == tenant.name
+    if is_binary(kind):
+        return column == tenant.name.encode()
+    if is_fixed_size_binary(kind):
+        return column.cast(pa.binary()) == tenant.name.encode()
+    return column.cast(pa.string()) == tenant.name

@@ -7,12 +7,13 @@ from operator import and_
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.types import is_list, is_map, is_struct
+from pyarrow.types import is_binary, is_fixed_size_binary, is_list, is_map, is_struct, is_time, is_timestamp
 
 from frazil.config.model import Config
 from frazil.errors import ConfigError
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoder
+from frazil.lake.columns import NANOSECONDS
 from frazil.lake.rows.look import Look
 
 
@@ -22,13 +23,24 @@ def key_filter(config: Config, topic: str, look: Look, key: bytes) -> pc.Express
     decoder = look.rules.decoder
     if decoder is not None:
         value = _decoded(decoder, look.rules.known(), key)
-        return None if value is None else _equal((kafka.KEY,), schema.field(kafka.KEY).type, value)
+        # A row without a key does not say whether there was none, or one that means nothing.
+        if value is None or not value.is_valid or kafka.KEY not in schema.names:
+            return None
+        return _equal((kafka.KEY,), schema.field(kafka.KEY).type, value)
     column = config.topic(topic).key_column
     if column is None:
         raise ConfigError(f"topics.{topic}.key_column: rows can be found by key when it names the column.")
     if column not in schema.names:
         raise ConfigError(f"topics.{topic}.key_column: there is no column {column!r}.")
-    return _equal((column,), schema.field(column).type, pa.scalar(key, pa.binary()))
+    kind = schema.field(column).type
+    written = look.records.field(column).type if look.records and column in look.records.names else kind
+    try:
+        if is_timestamp(written) and written.unit == "ns" and column + NANOSECONDS in schema.names:
+            return _nanoseconds(column, pa.scalar(key.decode()).cast(written))
+        value = _time(key.decode(), written) if is_time(written) else pa.scalar(key, pa.binary())
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        return None
+    return _equal((column,), kind, value)
 
 
 def _decoded(decoder: Decoder, known: pa.Schema, key: bytes) -> pa.Scalar | None:
@@ -60,7 +72,20 @@ def _equal(path: tuple[str, ...], kind: pa.DataType, value: pa.Scalar) -> pc.Exp
         return None
 
 
+def _nanoseconds(column: str, time: pa.TimestampScalar) -> pc.Expression:
+    """A time that two columns have."""
+    microseconds, rest = divmod(time.value, 1000)
+    whole = pa.scalar(microseconds, pa.timestamp("us", time.type.tz))
+    return (pc.field(column) == whole) & (pc.field(column + NANOSECONDS) == rest)
+
+
+def _time(text: str, kind: pa.DataType) -> pa.Scalar:
+    """A time of a day as tables have it: a number. Arrow reads it only together with the day."""
+    time = pa.scalar(f"1970-01-01 {text}").cast(pa.timestamp(kind.unit)).cast(kind)
+    return pa.scalar(time.value, pa.int64())
+
+
 def _as(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
-    if value.type == pa.binary() and kind != pa.binary():
+    if is_binary(value.type) and not is_binary(kind) and not is_fixed_size_binary(kind):
         value = pa.scalar(value.as_py().decode(), pa.string())
     return value.cast(kind)

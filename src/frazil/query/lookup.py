@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,22 +17,26 @@ import pyarrow.compute as pc
 
 from frazil.config.model import Config
 from frazil.formats import kafka
+from frazil.hot.cold import FirstRows
 from frazil.lake import columns
 from frazil.lake.catalog import Lake
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
 from frazil.lake.rows.look import Look
 from frazil.lake.rows.topic import TopicRows
 from frazil.ops.tenants import Tenant
+from frazil.query.choosing import First, LastOfEach
+from frazil.query.deadline import Deadline
 from frazil.query.keys import key_filter
 from frazil.query.pinned import Pinned
 
-Order = Sequence[tuple[str, str]]
-
+SECONDS = 30.0
+"""How long one lookup takes at most: a key about which statistics say nothing is looked for in all files."""
 _WINDOWS = (8, 256)
 """For the first rows of a range, so many times their number of offsets are looked at before all are.
 
 Offsets have gaps, but seldom so many.
 """
+_LARGEST = 2**63 - 1
 
 
 class _Columns(NamedTuple):
@@ -40,43 +44,44 @@ class _Columns(NamedTuple):
 
     partition: str
     offset: str
-    newest: Order
 
     @classmethod
     def of(cls, look: Look) -> _Columns:
         if look.rules.decoder is not None:
-            newest = ((kafka.TIMESTAMP, "descending"), (kafka.OFFSET, "descending"))
-            return cls(kafka.PARTITION, kafka.OFFSET, newest)
-        # Partitions of a log know no order among each other: the higher offset is as good as any.
-        newest = ((columns.OFFSET, "descending"), (columns.PARTITION, "descending"))
-        return cls(columns.PARTITION, columns.OFFSET, newest)
+            return cls(kafka.PARTITION, kafka.OFFSET)
+        return cls(columns.PARTITION, columns.OFFSET)
 
 
 class ColdLookup:
     """Any number of threads may ask. Rows that are not sealed are not seen.
 
     Of partitions in `below`, only rows below that log offset count: the rest is known to whoever asks. Rows come back
-    with all columns; none when nothing is found.
+    with all columns; none when nothing is found. `QueryTimeout` when it takes more than `seconds`.
     """
 
-    def __init__(self, config: Config, lake: Lake | None = None) -> None:
+    def __init__(self, config: Config, lake: Lake | None = None, seconds: float = SECONDS) -> None:
         self._config = config
         self._lake = lake or Lake(config)
+        self._seconds = seconds
         self._idle: defaultdict[str, list[TopicRows]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
-        """The newest row with this key: the one with the latest time in Kafka, then the highest offset."""
+        """The last row with this key of each partition that has one."""
+        deadline = Deadline(self._seconds)
         rows, look = self._look(topic)
         ends = {partition: end for partition, end in below.items() if partition in look.partitions}
         pinned = self._pinned(rows, look, tenant, LATEST, ends)
+        chosen = LastOfEach(pinned.schema)
         where = key_filter(self._config, topic, look, key)
-        return pinned.schema.empty_table() if where is None else _first(pinned, where, _Columns.of(look).newest, 1)
+        if where is not None:
+            _choose(pinned, where, chosen, deadline)
+        return chosen.rows
 
     def by_offset(
         self, topic: str, partition: int, offset: int, below: int | None, tenant: Tenant | None = None
     ) -> pa.Table:
-        return self.range(topic, partition, offset, offset + 1, 1, below, tenant)
+        return self.range(topic, partition, offset, offset + 1, 1, below, tenant).rows
 
     def range(
         self,
@@ -87,24 +92,24 @@ class ColdLookup:
         limit: int,
         below: int | None,
         tenant: Tenant | None = None,
-    ) -> pa.Table:
-        """The first rows from `start` to `end`, in their order."""
+    ) -> FirstRows:
+        """The first rows from `start` to `end`, in their order; of several with one offset, the last in the log."""
+        deadline = Deadline(self._seconds)
         rows, look = self._look(topic)
         if partition not in look.partitions:
-            return look.shape(None).arrow.empty_table()
+            return FirstRows(look.shape(None).arrow.empty_table())
         last = rows.latest(look, partition) if below is None else below
         pinned = self._pinned(rows, look, tenant, EARLIEST, {partition: last})
         place = _Columns.of(look)
-        found = pinned.schema.empty_table()
+        chosen = First(pinned.schema, place.offset, limit)
         for low, high in _windows(start, end, limit):
             where = (pc.field(place.partition) == partition) & (pc.field(place.offset) >= low)
             if high is not None:
-                where &= pc.field(place.offset) < high
-            more = _first(pinned, where, ((place.offset, "ascending"),), limit - len(found))
-            found = pa.concat_tables([found, more])
-            if len(found) >= limit:
+                where &= pc.field(place.offset) <= high - 1
+            _choose(pinned, where, chosen, deadline)
+            if chosen.next_offset is not None:
                 break
-        return found
+        return FirstRows(chosen.rows, chosen.next_offset)
 
     def _look(self, topic: str) -> tuple[TopicRows, Look]:
         with self._borrowed(topic) as rows:
@@ -140,17 +145,15 @@ def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int
     low = start
     for times in _WINDOWS:
         high = low + times * limit
-        if end is not None and high >= end:
+        if high > _LARGEST or (end is not None and high >= end):
             break
         yield low, high
         low = high
     yield low, end
 
 
-def _first(pinned: Pinned, where: pc.Expression, order: Order, limit: int) -> pa.Table:
-    """The first rows by this order; few are in memory at a time."""
-    found = pinned.schema.empty_table()
-    for batch in pinned.read(None, where):
-        rows = pa.concat_tables([found, pa.Table.from_batches([batch], pinned.schema)])
-        found = rows.take(pc.sort_indices(rows, sort_keys=list(order))[:limit])
-    return found
+def _choose(pinned: Pinned, where: pc.Expression, chosen: First | LastOfEach, deadline: Deadline) -> None:
+    """Few rows are in memory at a time."""
+    for batch in pinned.read(None, where, stopped=deadline):
+        chosen.add(batch)
+    deadline.check()

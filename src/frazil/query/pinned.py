@@ -14,9 +14,9 @@ from frazil.errors import ConfigError
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
 from frazil.lake.rows.look import Look
 from frazil.lake.rows.topic import TopicRows
-from frazil.ops.tenants import Tenant
+from frazil.log.naming import hint
+from frazil.ops.tenants import Tenant, own_rows
 from frazil.query.arrowtree import columns_of, tree_of
-from frazil.query.naming import hint
 from frazil.query.prefetch import read_ahead
 from frazil.query.pushdown import iceberg_filter
 
@@ -103,8 +103,5 @@ class Pinned:
     def _kept(self, where: pc.Expression | None) -> pc.Expression | None:
         if self._tenant is None:
             return where
-        column = pc.field(self._tenant.column)
-        if self.schema.field(self._tenant.column).type != pa.string():
-            column = column.cast(pa.string())
-        own = column == self._tenant.name
+        own = own_rows(self._tenant, self.schema)
         return own if where is None else own & where

@@ -15,7 +15,6 @@ from pyiceberg.expressions import (
     AlwaysTrue,
     And,
     BooleanExpression,
-    BoundPredicate,
     EqualTo,
     GreaterThan,
     GreaterThanOrEqual,
@@ -25,10 +24,20 @@ from pyiceberg.expressions import (
     LessThanOrEqual,
     NotNull,
     Or,
-    UnboundPredicate,
 )
-from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
 
 from frazil.query.arrowtree import Call, Field, Literal, Node, tree_of
 
@@ -40,7 +49,7 @@ _COMPARISONS: dict[str, tuple[Any, Any]] = {
     "greater": (GreaterThan, LessThan),
     "greater_equal": (GreaterThanOrEqual, LessThanOrEqual),
 }
-_TESTS: dict[str, Any] = {"is_null": IsNull, "is_valid": NotNull}
+_MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 _AMONG: Any = In
 _ALL: BooleanExpression = AlwaysTrue()
 _MOST_VALUES = 200
@@ -64,54 +73,64 @@ def _filter(node: Node, schema: Schema) -> BooleanExpression:
         ):
             # Null where the column is: such rows are left out.
             return _filter(then, schema)
-    return _usable(_predicate(node), schema)
+    return _predicate(node, schema)
 
 
-def _predicate(node: Node) -> BooleanExpression:
+def _predicate(node: Node, schema: Schema) -> BooleanExpression:
     match node:
-        case Call(name, (Field((column,)),), _) if name in _TESTS:
-            return _predicate_of(_TESTS[name], column)
+        case Call("is_null", (Field((column,)),), options) if options is None or not options["nan_is_null"].as_py():
+            return _predicate_of(IsNull, column, schema)
+        case Call("is_valid", (Field((column,)),), _):
+            return _predicate_of(NotNull, column, schema)
         case Call("is_in", (Field((column,)),), options) if options is not None:
-            values = options["value_set"]
-            items = [_plain(value) for value in values.values] if len(values) <= _MOST_VALUES else []
-            return _predicate_of(_AMONG, column, items) if items and all(item is not None for item in items) else _ALL
+            values = options["value_set"].values
+            return _predicate_of(_AMONG, column, schema, *values) if 0 < len(values) <= _MOST_VALUES else _ALL
         case Call(name, (Field((column,)), Literal(value)), _) if name in _COMPARISONS:
-            return _compared(_COMPARISONS[name][0], column, value)
+            return _predicate_of(_COMPARISONS[name][0], column, schema, value)
         case Call(name, (Literal(value), Field((column,))), _) if name in _COMPARISONS:
-            return _compared(_COMPARISONS[name][1], column, value)
+            return _predicate_of(_COMPARISONS[name][1], column, schema, value)
     return _ALL
 
 
-def _compared(comparison: Any, column: str, value: pa.Scalar) -> BooleanExpression:
-    plain = _plain(value)
-    return _ALL if plain is None else _predicate_of(comparison, column, plain)
-
-
-def _predicate_of(kind: Any, column: str, *values: Any) -> BooleanExpression:
+def _predicate_of(kind: Any, column: str, schema: Schema, *values: pa.Scalar) -> BooleanExpression:
     # With a dot in its name PyIceberg takes a column for a path through structs.
-    return _ALL if "." in column else kind(column, *values)
+    field = None if "." in column else next((each for each in schema.fields if each.name == column), None)
+    # PyIceberg cannot read files by a condition on what is not a single value.
+    if field is None or not isinstance(field.field_type, PrimitiveType):
+        return _ALL
+    plain = [_plain(value, field.field_type) for value in values]
+    if any(value is None for value in plain):
+        return _ALL
+    predicate: BooleanExpression = kind(column, plain) if kind is _AMONG else kind(column, *plain)
+    return predicate
 
 
-def _plain(value: pa.Scalar) -> Any:
-    """The value as Iceberg's literals take it; None for what they do not know."""
+def _plain(value: pa.Scalar, column: PrimitiveType) -> Any:
+    """The value as Iceberg's literals take it; None unless it is of the column's own kind.
+
+    Arrow finds a kind in which both sides can be compared. PyIceberg makes the value one of the column's kind,
+    whatever is lost by that: 1.5 becomes 2 for whole numbers.
+    """
     kind = value.type
     if not value.is_valid:
         return None
-    if is_timestamp(kind):
-        return value.cast(pa.timestamp("us", kind.tz)).value if kind.unit != "ns" else None
-    if is_date32(kind):
-        return value.value
-    known = (is_boolean, is_integer, is_string, is_binary, is_decimal)
-    return value.as_py() if any(check(kind) for check in known) else None
+    match column:
+        case IntegerType() | LongType() if is_integer(kind):
+            return _int64(value.as_py())
+        case BooleanType() if is_boolean(kind):
+            return value.as_py()
+        case StringType() if is_string(kind):
+            return value.as_py()
+        case BinaryType() if is_binary(kind):
+            return value.as_py()
+        case DecimalType(scale=scale) if is_decimal(kind) and kind.scale == scale:
+            return value.as_py()
+        case DateType() if is_date32(kind):
+            return value.value
+        case TimestampType() | TimestamptzType() if is_timestamp(kind) and kind.unit in _MICROSECONDS:
+            return _int64(value.value * _MICROSECONDS[kind.unit])
+    return None
 
 
-def _usable(predicate: BooleanExpression, schema: Schema) -> BooleanExpression:
-    """PyIceberg cannot read files by a condition on what is not a single value."""
-    if not isinstance(predicate, UnboundPredicate):
-        return predicate
-    try:
-        bound = bind(schema, predicate, case_sensitive=True)
-    except (ValueError, TypeError):
-        return _ALL
-    single = isinstance(bound, BoundPredicate) and bound.term.ref().field.field_type.is_primitive
-    return predicate if single else _ALL
+def _int64(value: int) -> int | None:
+    return value if -(2**63) <= value < 2**63 else None

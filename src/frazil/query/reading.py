@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions.parser import parse
-from pyiceberg.expressions.visitors import bind
-from pyiceberg.io.pyarrow import expression_to_pyarrow
-from pyparsing import ParseException
 
 from frazil.config.load import load_config
 from frazil.config.model import Config
@@ -23,9 +19,10 @@ from frazil.lake.catalog import Lake
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
 from frazil.lake.rows.place import LogPlace
 from frazil.lake.rows.topic import TopicRows
+from frazil.log.naming import existing_topic
 from frazil.ops.tenants import Tenant
 from frazil.query.arrowtree import columns_of, tree_of
-from frazil.query.naming import existing_topic
+from frazil.query.conditions import arrow_condition
 from frazil.query.pinned import Pinned
 
 if TYPE_CHECKING:
@@ -132,16 +129,12 @@ class Rows:
 
 def _arrow_filter(pinned: Pinned, where: str | pc.Expression | None) -> pc.Expression | None:
     try:
-        if isinstance(where, str):
-            schema = pinned.iceberg_schema
-            where = expression_to_pyarrow(bind(schema, parse(where), case_sensitive=True), schema)
-        if where is not None:
-            pinned.chosen(sorted(columns_of(tree_of(where))))
-    except ParseException as error:
-        raise ConfigError(f"where: {error.pstr!r} cannot be read as a condition on columns.") from error
+        wanted = arrow_condition(where, pinned.iceberg_schema) if isinstance(where, str) else where
+        if wanted is not None:
+            pinned.chosen(sorted(columns_of(tree_of(wanted))))
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise ConfigError(f"where: {error}") from error
-    return where
+    return wanted
 
 
 def _storage(table: pa.Table) -> pa.Table:

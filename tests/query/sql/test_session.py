@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.config.model import Config, SqlConfig
-from frazil.errors import QueryError, QueryTimeout, QueryTooLarge
+from frazil.errors import ConfigError, QueryError, QueryTimeout, QueryTooLarge
+from frazil.formats import kafka
 from frazil.query.sql import engine
 from frazil.query.sql.session import Session
 from tests.lake.random_topics import batches, comparable
@@ -110,6 +111,26 @@ def test_columns_of_one_name_get_names_of_their_own(world: World) -> None:
         world.config, "SELECT x.id, y.id, 1 AS id_1 FROM events AS x JOIN events AS y USING (id) WHERE id = 3"
     )
     assert found.to_pylist() == [{"id": 3, "id_1": 3, "id_1_1": 1}]
+
+
+def test_times_with_a_zone_keep_it(world: World) -> None:
+    found = ask(
+        world.config, "SELECT TIMETZ '12:00:00+02' AS t, 1 AS \"a \"\"b\", TIMETZ '01:00:00-01' AS t ORDER BY 2"
+    )
+    assert found.to_pylist() == [{"t": "12:00:00+02", 'a "b': 1, "t_1": "01:00:00-01"}]
+
+
+def test_a_tenant_column_of_bytes_or_of_parts(tmp_path: Path) -> None:
+    """Names that are no text are those of others; what is no name at all is refused."""
+    topics = {"bytes": {"tenant_column": kafka.KEY}, "parts": {"tenant_column": "who"}}
+    with World(tmp_path, topics=topics) as world:
+        keyed = [kafka_record(offset, key=key) for offset, key in enumerate([b"ann", b"\xff", b"ann"])]
+        world.fill("bytes", kafka_batch(keyed), moved=1, sealed=2)
+        found = ask(world.config, "SELECT _kafka_offset AS o FROM bytes ORDER BY o", "ann")
+        assert found["o"].to_pylist() == [0, 2]
+        world.append("parts", pa.record_batch({"who": [{"name": "ann"}]}))
+        with pytest.raises(ConfigError, match="tenant_column: 'who' is of type struct"):
+            ask(world.config, "SELECT count(*) FROM parts", "ann")
 
 
 def test_what_there_is_can_be_asked(world: World) -> None:

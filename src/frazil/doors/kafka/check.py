@@ -43,11 +43,11 @@ from frazil.formats.kafka import is_kafka
 from frazil.formats.registry import Registry
 from frazil.lake.catalog import Lake
 from frazil.log import layout
+from frazil.log.naming import hint
 from frazil.log.store import open_store
 from frazil.log.store.probe import check_create_only
 from frazil.log.topics import TopicSchemas
 from frazil.ops.retry import retrying
-from frazil.query.naming import hint
 
 ANSWER_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0

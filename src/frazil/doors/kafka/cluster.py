@@ -25,6 +25,8 @@ T = TypeVar("T")
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
+_NO_ID = str(Uuid(0, 0))
+
 PartitionKey = tuple[str, int]
 """A topic and the number of one of its partitions."""
 
@@ -96,8 +98,7 @@ class Cluster:
 
     def _identity(self, topic_id: Uuid) -> str:
         """The topic's id, which no other topic has in any cluster; brokers before Kafka 2.8 give none."""
-        known = topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
-        return str(topic_id) if known else f"cluster {self.id()}"
+        return f"cluster {self.id()}" if str(topic_id) == _NO_ID else str(topic_id)
 
     def life(self, topic: str) -> Life:
         found = self.lives([topic])[topic]

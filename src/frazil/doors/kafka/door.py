@@ -15,7 +15,7 @@ from frazil.doors.kafka.cluster import Cluster
 from frazil.doors.kafka.feed import Feed
 from frazil.doors.kafka.metrics import FeedCollector, KafkaMetrics
 from frazil.doors.kafka.session import Session
-from frazil.doors.kafka.settings import named_topics, writer_options
+from frazil.doors.kafka.settings import check_settings
 from frazil.errors import FrazilError
 from frazil.log.log import Log
 from frazil.ops.health import Health
@@ -38,8 +38,7 @@ class KafkaDoor:
 
     def __init__(self, config: Config, log: Log, registry: CollectorRegistry) -> None:
         """Raises `ConfigError` when the settings cannot work."""
-        for topic in named_topics(config.kafka):
-            writer_options(config, topic)
+        check_settings(config)
         self._config = config
         self._log = log
         self._metrics = KafkaMetrics(registry)

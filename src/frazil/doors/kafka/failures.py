@@ -86,8 +86,9 @@ def _spoken(cause: ClientError) -> str:
     if size := _SIZE.search(said):
         # The client took the first bytes of another protocol for the length of an answer.
         begin = int(size[1]).to_bytes(4, "big", signed=True)
-        speaks = "HTTP" if begin == b"HTTP" else "TLS" if begin[:2] == _TLS_ALERT else None
-        if speaks:
-            hint = ", see `security.protocol` in `kafka.settings`" if speaks == "TLS" else ""
-            return f"{said.partition(': ')[0].partition('/')[0]} does not speak Kafka, but {speaks}{hint}"
+        server = said.partition("/")[0]
+        if begin == b"HTTP":
+            return f"{server} does not speak Kafka, but HTTP"
+        if begin.startswith(_TLS_ALERT):
+            return f"{server} speaks TLS; set `security.protocol` in `kafka.settings`"
     return said

@@ -27,6 +27,7 @@ from frazil.doors.kafka.records import Run, by_partition
 from frazil.doors.kafka.settings import is_pattern, named_topics
 from frazil.doors.kafka.watch import Sight, Watch
 from frazil.errors import (
+    ConnectionFailed,
     FrazilError,
     KafkaError,
     KafkaOffsetsGone,
@@ -63,6 +64,7 @@ class Session:
         self._watch = Watch(cluster, self._wanted, metrics.errors.count)
         self._refused: KafkaError | None = None
         self._fatal: KafkaError | None = None
+        self._cluster_id = ""
         self._tended_at = self._committed_at = float("-inf")
 
     @property
@@ -243,6 +245,13 @@ class Session:
         return {*self._named, *(topic for topic, _ in keys)}, keys
 
     def _see(self, sight: Sight) -> None:
+        self._cluster_id = self._cluster_id or sight.cluster
+        if sight.cluster != self._cluster_id:
+            # The client goes by what it knows of the brokers that were there before.
+            raise ConnectionFailed(
+                f"Other brokers answer at the same address: those of cluster {sight.cluster}, no longer those of "
+                f"{self._cluster_id}."
+            )
         for feed in self.feeds:
             feed.end = sight.ends.get(feed.key, feed.end)
         for topic, life in sight.lives.items():

@@ -20,6 +20,8 @@ Wanted = Callable[[], tuple[Iterable[str], Iterable[PartitionKey]]]
 
 
 class Sight(NamedTuple):
+    cluster: str
+    """The id of the cluster that answers."""
     lives: dict[str, Life | KafkaError]
     ends: dict[PartitionKey, int]
 
@@ -60,6 +62,7 @@ class Watch:
 
     def _look(self) -> Sight:
         topics, partitions = self._wanted()
+        cluster = self._cluster.id()
         lives = self._cluster.lives(set(topics))
         there = [key for key in partitions if _has(lives.get(key[0]), key[1])]
         try:
@@ -67,7 +70,7 @@ class Watch:
         except KafkaError:
             # A partition without a leader, say. The lag is only for people; what matters is known.
             ends = {}
-        return Sight(lives, ends)
+        return Sight(cluster, lives, ends)
 
 
 def _has(life: Life | KafkaError | None, partition: int) -> bool:

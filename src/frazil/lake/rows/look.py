@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import pyarrow as pa
@@ -49,6 +50,8 @@ class Look:
     """Committed offsets of the table: what is below them is in it."""
     extents: Mapping[int, Extent]
     rules: Rules
+    records: pa.Schema | None = None
+    """What records look like in the log; None when it is not read."""
 
     @property
     def schema(self) -> Schema:
@@ -84,18 +87,44 @@ class Looker:
     def look(self, *, tail: bool) -> Look:
         """`tail` adds what is not sealed yet, where it can be read. `TopicNotFound` when there is no such topic."""
         for _ in range(_TRIES):
-            table = self.table()
+            table, state, extents = self._agreeing(tail)
+            if state is not None and self._read == "both":
+                check_against_log(state, extents)
+            try:
+                return self._described(table, state.offsets if state else {}, extents)
+            except SegmentsGone as error:
+                # Records in a WAL were sealed, moved and trimmed meanwhile: they are in the table now.
+                gone = error
+        raise gone
+
+    def _agreeing(self, tail: bool) -> tuple[Table | None, TableState | None, dict[int, Extent]]:
+        """Table and log, together without a gap.
+
+        A mover may commit, and the log be trimmed, between the two looks. Then the table has more when it is loaded
+        again. Where it still does not name a partition, the log alone says where the partition begins.
+        """
+        table = self.table()
+        for _ in range(_TRIES):
             state = TableState.of(table) if table is not None else None
+            offsets = state.offsets if state else {}
             extents = self.extents(tail=tail)
-            if state is None or self._read == "table" or not (trimmed := _trimmed(state, extents)):
-                break
-            # A mover committed and the log was trimmed between the two looks: the table has more now.
-        else:
-            raise SegmentsGone(f"{self._topic}: {trimmed}.")
-        if state is not None and self._read == "both":
-            check_against_log(state, extents)
-        offsets = state.offsets if state else {}
-        return Look(table, offsets, extents, self._rules(table, offsets, extents))
+            gaps = _gaps(offsets, extents) if self._read == "both" else {}
+            if not gaps:
+                return table, state, extents
+            again = self.table()
+            named = offsets.keys() | (TableState.of(again).offsets if again is not None else {}).keys()
+            if named.isdisjoint(gaps):
+                return table, state, extents
+            table = again
+        raise SegmentsGone(f"{self._topic}: {'; '.join(gaps.values())}.")
+
+    def _described(self, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]) -> Look:
+        if table is not None and self._read == "table":
+            return Look(table, offsets, extents, Rules.of(table.metadata, None))
+        newest = self._schemas.latest()
+        if newest is None:
+            raise TopicNotFound(f"Topic {self._topic!r} does not exist in {self._store.url}.")
+        return Look(table, offsets, extents, self._rules(newest.schema, table, offsets, extents), newest.schema)
 
     def extents(self, *, tail: bool) -> dict[int, Extent]:
         return {} if self._read == "table" else self._extents.look(tail=tail)
@@ -116,16 +145,13 @@ class Looker:
             check_history(check.table)
         return check.table
 
-    def _rules(self, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]) -> Rules:
-        if table is not None and self._read == "table":
-            return Rules.of(table.metadata, None)
-        newest = self._schemas.latest()
-        if newest is None:
-            raise TopicNotFound(f"Topic {self._topic!r} does not exist in {self._store.url}.")
+    def _rules(
+        self, records: pa.Schema, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]
+    ) -> Rules:
         # The table gets these columns before the rows that have them; the log may have such rows already.
-        decoder = open_decoder(self._config, self._topic, newest.schema)
+        decoder = open_decoder(self._config, self._topic, records)
         if decoder is None:
-            follows = plan_following(table, newest.schema).schema if table else target_schema(newest.schema)
+            follows = plan_following(table, records).schema if table else target_schema(records)
         else:
             columns = self._hot_columns(decoder, table, offsets, extents)
             follows = grown(table.metadata, *columns) if table else target_schema(widest(columns))
@@ -136,9 +162,9 @@ class Looker:
     ) -> list[pa.Schema]:
         """The columns of records that are not in the table."""
         surveys = Surveys(self._place, decoder, self._config.format_of(self._topic))
-        known = Rules.of(table.metadata, decoder).known() if table is not None else None
+        ages: Sequence[pa.Schema | None] = Rules.of(table.metadata, decoder).all_known() if table else [None]
         found = [decoder.columns()] if table is None else []
-        for partition, extent in extents.items():
+        for (partition, extent), known in product(extents.items(), ages):
             found += surveys.sealed(partition, extent, Span(offsets.get(partition, 0), extent.sealed_end), known)
             if extent.tail is not None:
                 found += surveys.in_memory(partition, extent.tail, known)
@@ -147,10 +173,11 @@ class Looker:
         return list(dict.fromkeys(found))
 
 
-def _trimmed(state: TableState, extents: Mapping[int, Extent]) -> str:
-    """Rows that are neither in the table nor in the log, in words."""
-    return "; ".join(
-        f"partition {partition}: the table has rows up to offset {offset}, but the log starts at {extent.start}"
-        for partition, offset in sorted(state.offsets.items())
-        if (extent := extents.get(partition)) is not None and extent.start > offset
-    )
+def _gaps(offsets: Mapping[int, int], extents: Mapping[int, Extent]) -> dict[int, str]:
+    """Rows that are neither in the table nor in the log, in words, by partition."""
+    return {
+        partition: f"partition {partition}: the table has rows up to offset {offset}, but the log starts at "
+        f"{extent.start}"
+        for partition, extent in sorted(extents.items())
+        if extent.start > (offset := offsets.get(partition, 0))
+    }

@@ -20,8 +20,9 @@ from frazil.config.model import MIB, Config
 from frazil.errors import FrazilError, QueryError
 from frazil.lake.rows.extents import Tails
 from frazil.ops.jsontext import rows_to_json
-from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted, Views
+from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted
 from frazil.query.sql.session import Session
+from frazil.query.sql.tails import receive_views
 from frazil.query.sql.timing import still_working
 
 _LOOK_SECONDS = 0.05
@@ -71,7 +72,7 @@ def _stream(rows: pa.Table) -> bytes:
 
 def _tails(parent: Connection, topics: Iterable[str]) -> Tails:
     parent.send(TailsWanted(tuple(sorted(set(topics)))))
-    views: Views = parent.recv()
+    views = receive_views(parent)
     return lambda topic: views.get(topic, {})
 
 

@@ -25,6 +25,21 @@ class Scanning:
             raise QueryTimeout("The query was stopped.")
 
 
+class Scan:
+    """What DuckDB uses of Arrow's `Scanner`.
+
+    A scanner of Arrow's own would wait for batches on Arrow's IO threads. Parquet files are read on the same few
+    threads, so that a query with as many scans would wait for itself.
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self.projected_schema = self.dataset_schema = schema
+        self._batches = batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self._batches)
+
+
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """DuckDB takes any subclass of Arrow's `Dataset` for one, and calls what is defined here."""
 
@@ -36,13 +51,11 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
     def schema(self) -> pa.Schema:
         return self._pinned.schema
 
-    def scanner(
-        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
-    ) -> ds.Scanner:
+    def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object) -> Scan:
         """`filter` is applied here, to the letter: DuckDB does not look at these rows again."""
         wanted = self._pinned.chosen(columns)
         schema = pa.schema([self.schema.field(name) for name in wanted])
-        return ds.Scanner.from_batches(self._read(wanted, filter), schema=schema, batch_readahead=1)
+        return Scan(schema, self._read(wanted, filter))
 
     def _read(self, columns: Sequence[str], where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         try:

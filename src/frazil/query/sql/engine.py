@@ -20,6 +20,7 @@ from frazil.query.sql.position import explained
 
 BATCH_ROWS = 8192
 _INT64 = 2**63 - 1
+_TIME_WITH_ZONE = "TIME WITH TIME ZONE"
 
 
 class Engine:
@@ -56,6 +57,7 @@ class Engine:
             # A relation does not say where in the text the error is, a cursor does.
             connection.execute(text)
             raise
+        relation = _with_zones_as_text(relation)
         reader = relation.to_arrow_reader(BATCH_ROWS)
         batches: list[pa.RecordBatch] = []
         rows = size = 0
@@ -132,6 +134,20 @@ def _lock(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _with_zones_as_text(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Times of a day with a time zone, which Arrow has no type for, with their zone."""
+    kinds = [str(kind) for kind in relation.types]
+    if _TIME_WITH_ZONE not in kinds:
+        return relation
+    columns = enumerate(zip(relation.columns, kinds, strict=True), start=1)
+    return relation.project(
+        ", ".join(
+            f"{f'CAST(#{number} AS VARCHAR)' if kind == _TIME_WITH_ZONE else f'#{number}'} AS {_quoted(name)}"
+            for number, (name, kind) in columns
+        )
+    )
 
 
 def _with_whole_numbers(table: pa.Table, kinds: list[str]) -> pa.Table:

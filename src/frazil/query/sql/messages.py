@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from frazil.errors import FrazilError
-from frazil.log.tail import TailView
-
-Views = Mapping[str, Mapping[int, TailView]]
-"""Tails that are in memory only, by topic and partition."""
 
 TOO_MUCH_MEMORY = 77
 """Exit code of a process that took more memory than its query may."""
@@ -27,7 +22,7 @@ class Question(NamedTuple):
 
 
 class TailsWanted(NamedTuple):
-    """To be answered with `Views`: only the parent has them."""
+    """To be answered with tails: only the parent has them."""
 
     topics: tuple[str, ...]
 

@@ -31,7 +31,7 @@ _SHOW_TABLES = frozenset({'"tables"', "__show_tables_expanded"})
 _OF_DUCKDB = ("duckdb_", "pg_", "pragma_", "sqlite_")
 """What the names of DuckDB's own tables begin with. A table that a query defines must not be taken for one."""
 
-_BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
 _EXPLAIN = re.compile(rf"{_BLANK}explain\b(?P<analyze>{_BLANK}analyze\b)?", re.IGNORECASE | re.DOTALL)
 _ONLY = (
     "Only queries are answered: one SELECT (also WITH, VALUES, FROM), EXPLAIN, DESCRIBE, SUMMARIZE or SHOW TABLES."
@@ -76,6 +76,8 @@ def _explain(text: str, words: re.Match[str]) -> Statement:
     """DuckDB makes no tree of EXPLAIN, but of what is to be explained."""
     blank = re.sub(r"\S", " ", words[0])
     rest = text[words.end() :]
+    if _EXPLAIN.match(rest):
+        raise QueryError(_ONLY)
     inner = parse(blank + rest)
     if inner.lists_tables:
         raise QueryError(_ONLY)

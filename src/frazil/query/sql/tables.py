@@ -9,7 +9,7 @@ from frazil.config.model import Config
 from frazil.errors import ConfigError, QueryError
 from frazil.lake.catalog import dotted
 from frazil.lake.tables import base_identifier
-from frazil.query.naming import hint
+from frazil.log.naming import hint
 from frazil.query.sql.parse import Path, Statement
 
 _OF_DUCKDB = frozenset({"information_schema", "main", "memory", "pg_catalog", "system", "temp"})

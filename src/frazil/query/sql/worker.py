@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError, QueryTimeout, QueryTooLarge, ShutdownError
-from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, TailsWanted, Views
+from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, TailsWanted
+from frazil.query.sql.tails import Views, send_views
 
 TailsOf = Callable[[Iterable[str]], Views]
 
@@ -89,7 +90,7 @@ class Worker:
             said: Answer | TailsWanted = connection.recv()
             if isinstance(said, Answer):
                 return said
-            connection.send(self._tails_of(said.topics))
+            send_views(connection, self._tails_of(said.topics))
 
     def _ended(self) -> FrazilError:
         """Why the process is gone."""

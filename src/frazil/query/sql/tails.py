@@ -1,0 +1,45 @@
+"""Tails on their way to a process that answers a query.
+
+Records go from the writer's memory into the pipe as they are. A pickle of them would be a copy in the memory of the
+doors for every query that runs, and nobody else would run Python while it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
+
+import pyarrow as pa
+
+from frazil.log.tail import TailView
+from frazil.log.wal.entries import Entry
+
+Views = Mapping[str, Mapping[int, TailView]]
+"""Tails that are in memory only, by topic and partition."""
+
+_NOTHING = pa.py_buffer(b"")
+
+
+def send_views(connection: Connection, views: Views) -> None:
+    connection.send(_with_payloads(views, lambda _: _NOTHING))
+    for entry in _entries(views):
+        connection.send_bytes(memoryview(entry.payload))
+
+
+def receive_views(connection: Connection) -> Views:
+    """What was sent, in the same order."""
+    return _with_payloads(connection.recv(), lambda _: pa.py_buffer(connection.recv_bytes()))
+
+
+def _entries(views: Views) -> Iterator[Entry]:
+    return (entry for tails in views.values() for view in tails.values() for entry in view.entries)
+
+
+def _with_payloads(views: Views, payload: Callable[[Entry], pa.Buffer]) -> Views:
+    return {
+        topic: {
+            partition: view._replace(entries=[entry._replace(payload=payload(entry)) for entry in view.entries])
+            for partition, view in tails.items()
+        }
+        for topic, tails in views.items()
+    }
