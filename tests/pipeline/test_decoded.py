@@ -129,6 +129,7 @@ CLASHES: dict[str, list[Any]] = {
     "case": [{"id": 1}, {"ID": 2}],
     "case inside": [{"o": {"id": 1}}, {"o": {"ID": 2}}],
     "paths": [{"a": {"b": 1}}, {"a.b": 2}],
+    "items": [{"a": [1]}, {"a.element": 2}],
 }
 
 

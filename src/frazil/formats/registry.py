@@ -39,6 +39,12 @@ UNKNOWN_SECONDS = 30.0
 MOST_UNKNOWN = 10_000
 """Such ids that are remembered."""
 
+_HIGHEST_ID = 2**31 - 1
+"""Registries number their schemas by Java's `int`."""
+
+_ANYTHING = "/subjects/frazil-check/versions/latest"
+"""A path that every registry has an answer for."""
+
 # Whoever asked tries again, later and longer; here only a hiccup is bridged.
 _BACKOFF = Backoff(base_seconds=0.1, longest_seconds=1.0, max_attempts=3)
 
@@ -107,19 +113,27 @@ class RegistryClient:
 
     def check(self) -> str:
         with self._lock:
-            self._http.get("/subjects/frazil-check/versions/latest")
+            self._http.get(_ANYTHING)
         return self._http.address
 
     def _fetched(self, schema: SchemaId) -> RegisteredSchema:
         asked = self._unknown.get(schema)
         if asked is None or self._clock() - asked > UNKNOWN_SECONDS:
-            kind = "ids" if isinstance(schema, int) else "guids"
-            answer = self._get(f"/schemas/{kind}/{schema}")
+            answer = self._numbered(schema) if isinstance(schema, int) else self._named(schema)
             if answer is not None:
                 return self._resolved(answer, _Budget())
             self._forget_unknown()
             self._unknown[schema] = self._clock()
         raise SchemaNotRegistered(f"schema {schema} is not in the registry {self._http.address}")
+
+    def _numbered(self, number: int) -> dict[str, Any] | None:
+        return self._get(f"/schemas/ids/{number}") if number <= _HIGHEST_ID else None
+
+    def _named(self, guid: str) -> dict[str, Any] | None:
+        """Bytes that are no schema's GUID look like one, and older registries know of none: both is no error."""
+        if not self._http.proven:
+            self._get(_ANYTHING)
+        return self._get(f"/schemas/guids/{guid}", common=False)
 
     def _forget_unknown(self) -> None:
         """What are no ids at all may have any number."""
@@ -149,9 +163,9 @@ class RegistryClient:
             )
         return self._resolved(answer, budget)
 
-    def _get(self, path: str) -> dict[str, Any] | None:
+    def _get(self, path: str, *, common: bool = True) -> dict[str, Any] | None:
         with self._breaker:
-            return retrying(lambda: self._http.get(path), _BACKOFF, self._rng)
+            return retrying(lambda: self._http.get(path, common=common), _BACKOFF, self._rng)
 
 
 class _Budget:

@@ -31,14 +31,20 @@ class RegistryHttp:
         self._timeout = config.timeout_seconds
         self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._tls = _tls(config) if parts.scheme == "https" else None
+        self.proven = False
+        """Whether what is at the address has answered as only a registry does."""
         self._headers = {"Accept": ACCEPT, "Connection": "close"}
         user, password = _credentials(config, parts.username, parts.password)
         if user is not None:
             token = base64.b64encode(f"{user}:{password}".encode()).decode()
             self._headers["Authorization"] = f"Basic {token}"
 
-    def get(self, path: str) -> dict[str, Any] | None:
-        """The answer; None when the registry says that it has no such thing."""
+    def get(self, path: str, *, common: bool = True) -> dict[str, Any] | None:
+        """The answer; None when the registry says that it has no such thing.
+
+        What is not `common` is something that some registries do not know at all: where a registry has answered
+        before, any 404 says that it has none.
+        """
         where = f"{self.address}{path}"
         try:
             status, body = self._ask(path)
@@ -49,7 +55,11 @@ class RegistryHttp:
             ) from error
         except (OSError, http.client.HTTPException) as error:
             raise RegistryUnavailable(f"The schema registry does not answer: GET {where}: {_said(error)}.") from error
-        return _judged(status, body, where)
+        if status == 404 and self.proven and not common:
+            return None
+        found = _judged(status, body, where)
+        self.proven = True
+        return found
 
     def _ask(self, path: str) -> tuple[int, bytes]:
         connection = self._connect()

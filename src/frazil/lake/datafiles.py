@@ -8,6 +8,7 @@ open at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -35,7 +36,7 @@ GATHER_BYTES = 256 * 1024 * 1024
 class DataFileWriter:
     """Writes the data files of one task. No other may have the same folder and task.
 
-    As a context manager it removes what it has written when something goes wrong, and says that in our words.
+    As a context manager it removes what it has written when something goes wrong, here or elsewhere.
     """
 
     def __init__(
@@ -71,11 +72,8 @@ class DataFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            return
-        self.abort()
-        if isinstance(error, pa.ArrowException | OSError):
-            raise ParquetWrite(f"Data files in {self._folder} could not be written: {error}.") from error
+        if error is not None:
+            self.abort()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows with the columns of the table; field ids and order of columns need not be as in the table."""
@@ -84,20 +82,14 @@ class DataFileWriter:
         self._waiting.append(self._as_table_has(batch))
         self._waiting_bytes += batch.nbytes
         self._waiting_rows += len(batch)
-        if self._streamed:
-            options = self._options
-            if self._waiting_bytes >= options.group_bytes or self._waiting_rows >= options.group_rows:
-                self._write_rows(self._take_waiting())
-        elif self._waiting_bytes >= self._gather_bytes:
-            self._write_ordered()
+        if self._enough:
+            self._write_waiting()
 
     def close(self) -> list[DataFile]:
         """Finish; all files are as durable as their storage makes them."""
-        if self._streamed:
-            self._write_rows(self._take_waiting())
-        else:
-            self._write_ordered()
-        self._end_file()
+        self._write_waiting()
+        with self._writing():
+            self._end_file()
         return self._done
 
     def abort(self) -> None:
@@ -113,6 +105,28 @@ class DataFileWriter:
     @property
     def _streamed(self) -> bool:
         return self._splitter.trivial and self._sorter.trivial
+
+    @property
+    def _enough(self) -> bool:
+        """Whether what is waiting is worth writing."""
+        if self._streamed:
+            options = self._options
+            return self._waiting_bytes >= options.group_bytes or self._waiting_rows >= options.group_rows
+        return self._waiting_bytes >= self._gather_bytes
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise ParquetWrite(f"Data files in {self._folder} could not be written: {error}.") from error
+
+    def _write_waiting(self) -> None:
+        with self._writing():
+            if self._streamed:
+                self._write_rows(self._take_waiting())
+            else:
+                self._write_ordered()
 
     def _as_table_has(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.equals(self.schema, check_metadata=True):

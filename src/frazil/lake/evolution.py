@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,13 +24,14 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.types import NestedField
+from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from frazil.errors import CasConflict, SchemaEvolution
 from frazil.failpoints import failpoint
+from frazil.formats.paths import below
 from frazil.lake.asides import asides_of, route
 from frazil.lake.catalog import Lake, calling
-from frazil.lake.layers import layered
+from frazil.lake.layers import layered, unambiguous
 from frazil.lake.mapping import OnMismatch
 from frazil.lake.merging import Merge, Problem, Remedy
 from frazil.lake.offsets import named, topic_of
@@ -74,6 +75,14 @@ def follow_topic(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
     Where a person has chosen to send rows that do not fit to the dead-letter table, what can be followed is.
     """
     return apply(lake, table, lambda current: plan_following(current, *schemas))
+
+
+def follow_first(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
+    """As `follow_topic`, but schemas that clash with ones before them wait. `SchemaEvolution` if none is followed.
+
+    Where records have no types but those that they show, rows of the ones that wait will be judged by the table.
+    """
+    return apply(lake, table, lambda current: _plan_first(current, schemas))
 
 
 def grown(metadata: TableMetadata, *schemas: pa.Schema) -> Schema:
@@ -139,9 +148,23 @@ def plan_following(table: Table, *schemas: pa.Schema) -> Evolution:
     return evolution
 
 
+def _plan_first(table: Table, schemas: Sequence[pa.Schema]) -> Evolution:
+    try:
+        return plan_following(table, *schemas)
+    except SchemaEvolution:
+        together: list[pa.Schema] = []
+        for schema in schemas:
+            more = layered([*together, schema])
+            if not plan_columns(table.metadata, more)[1]:
+                together = more
+        if not together:
+            raise
+    return plan_following(table, *together)
+
+
 def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[Problem]]:
     """As far as it goes: rows with values in other columns will not fit."""
-    wanted, flaws = wanted_columns(metadata, schemas)
+    wanted, flaws = wanted_columns(metadata, schemas, unambiguous)
     _, problems = _merge(metadata, wanted)
     impossible = {each.column for each in (*flaws, *problems) if each.remedy is Remedy.NONE}
     possible = [[column for column in fields if column.name not in impossible] for fields in wanted]
@@ -201,19 +224,22 @@ def _merge(metadata: TableMetadata, wanted: Sequence[Sequence[NestedField]]) -> 
     fields: Sequence[NestedField] = metadata.schema().fields
     for each in wanted:
         fields = merge.columns(fields, each)
-    problems = merge.problems + name_problems(metadata, fields)
-    return Evolution(new_schema(metadata, fields), merge.changes), problems
+    taken = name_problems(metadata, fields)
+    schema = new_schema(metadata, fields) if not taken else metadata.schema()
+    return Evolution(schema, merge.changes), merge.problems + taken
 
 
 def wanted_columns(
-    metadata: TableMetadata, schemas: Sequence[pa.Schema]
+    metadata: TableMetadata,
+    schemas: Sequence[pa.Schema],
+    reduced: Callable[[pa.Schema], pa.Schema] = lambda columns: columns,
 ) -> tuple[list[list[NestedField]], list[Problem]]:
     """The columns that rows of these schemas need, in as few layers as can be, and which no table can have."""
     table, asides = metadata.schema(), asides_of(metadata)
     layers: list[list[NestedField]] = []
     flaws: list[Problem] = []
     for schema in layered([route(each, table, asides) for each in schemas]):
-        fields, problems = topic_fields(schema)
+        fields, problems = topic_fields(reduced(schema))
         layers.append([*fields, *_origin(table)])
         flaws += problems
     return layers, flaws
@@ -226,15 +252,38 @@ def _origin(table: Schema) -> list[NestedField]:
 
 
 def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[Problem]:
-    """Names that Iceberg's Java library, and with it Spark, would refuse the whole table for."""
-    there = {column.field_id for column in metadata.schema().fields}
+    """Names that Iceberg's libraries, and with them all readers, would refuse the whole table for."""
     taken = {field.name.lower() for spec in metadata.partition_specs for field in spec.fields}
-    taken |= {column.name.lower() for column in fields if column.field_id in there}
-    return [
-        Problem(column.name, f"the name of column {column.name!r} is taken in the table by another", Remedy.NONE)
-        for column in fields
-        if column.field_id not in there and column.name.lower() in taken
-    ]
+    new: list[tuple[str, str]] = []
+    for column in fields:
+        for path, field_id in _paths(column, ""):
+            if field_id <= metadata.last_column_id:
+                taken.add(path.lower())
+            else:
+                new.append((path, column.name))
+    problems: list[Problem] = []
+    for path, top in new:
+        if path.lower() in taken:
+            text = f"the name of column {path!r} is taken in the table by another"
+            problems.append(Problem(top, text, Remedy.NONE))
+        taken.add(path.lower())
+    return problems
+
+
+def _paths(field: NestedField, above: str) -> Iterator[tuple[str, int]]:
+    """A field and all inside of it, by the paths that tables have for them, with their ids."""
+    path = below(above, field.name)
+    yield path, field.field_id
+    kind = field.field_type
+    inside: Sequence[NestedField] = ()
+    if isinstance(kind, StructType):
+        inside = kind.fields
+    elif isinstance(kind, ListType):
+        inside = (kind.element_field,)
+    elif isinstance(kind, MapType):
+        inside = (kind.key_field, kind.value_field)
+    for each in inside:
+        yield from _paths(each, path)
 
 
 def new_schema(metadata: TableMetadata, fields: Sequence[NestedField]) -> Schema:

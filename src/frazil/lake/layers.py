@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from frazil.formats.paths import distinct
+
 
 def widest(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """All columns; of types that do not go together, the first."""
-    return layered(schemas)[0]
+    """All columns; of types, and of names, that do not go together, the first."""
+    both = layered(schemas)[0]
+    return both if len(schemas) < 2 else unambiguous(both)
+
+
+def unambiguous(schema: pa.Schema) -> pa.Schema:
+    """Without what has the name of something before it, as tables name things."""
+    return pa.schema(distinct(pa.struct(schema)).fields)
 
 
 def layered(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:

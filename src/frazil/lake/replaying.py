@@ -21,7 +21,7 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
-from frazil.config.model import Config
+from frazil.config.model import MIB, Config
 from frazil.errors import CasConflict, FrazilError, SchemaEvolution, TableNotFound, TopicNotFound
 from frazil.failpoints import failpoint
 from frazil.formats.opening import open_decoder
@@ -32,7 +32,7 @@ from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.commit import send
 from frazil.lake.completeness import complete_from
 from frazil.lake.datafiles import DataFileWriter
-from frazil.lake.evolution import follow_dead_letters, follow_topic
+from frazil.lake.evolution import follow_dead_letters, follow_first
 from frazil.lake.letters import REPLAYED_AT, Place, mark_replayed, read_letters
 from frazil.lake.misfits import from_stream
 from frazil.lake.offsets import (
@@ -57,7 +57,9 @@ REPLAYED = "frazil.letters.replayed"
 """Key of a snapshot's summary: how many rows it has that were dead letters."""
 
 TOGETHER = 5_000
-"""Letters that are replayed by one commit."""
+"""Letters that are replayed by one commit, and marked by one: to mark is to write whole files again."""
+TOGETHER_BYTES = 64 * MIB
+"""Of their records; what becomes of them takes some times as much memory."""
 _LOOKED_FOR = 200
 """Offsets that are looked for at a time: with more of them PyIceberg does not use the statistics of files."""
 _TRIES = 10
@@ -101,11 +103,18 @@ class Replay:
         """Try all letters, or those chosen. Safe to be killed, and to be run by several at a time."""
         letters = follow_dead_letters(self._lake, self._open(self._letters, "dead-letter"))
         done = Replayed()
-        for some in _batched(_read(letters, where), TOGETHER):
-            there = self._replay({letter.place: letter for letter in some}, done)
-            failpoint("replay.unmarked")
-            mark_replayed(self._lake, letters, there, self._world.clock.now_ms(), self._world.rng)
+        there: set[Place] = set()
+        for some in _together(_read(letters, where)):
+            there |= self._replay({letter.place: letter for letter in some}, done)
+            if len(there) >= TOGETHER:
+                self._mark(letters, there)
+                there = set()
+        self._mark(letters, there)
         return done
+
+    def _mark(self, letters: Table, there: set[Place]) -> None:
+        failpoint("replay.unmarked")
+        mark_replayed(self._lake, letters, there, self._world.clock.now_ms(), self._world.rng)
 
     def _replay(self, letters: dict[Place, Letter], done: Replayed) -> set[Place]:
         """Append the rows that the base table does not have; the places of those that it has then."""
@@ -133,9 +142,12 @@ class Replay:
         raise CasConflict(f"Table {dotted(self._base)} is being changed by others all the time; try later.")
 
     def _follow(self, base: Table, made: Remade) -> dict[Place, str]:
-        """Give the base table the columns that rows need; those that it cannot follow, and why."""
+        """Give the base table columns that rows need; if it cannot follow any of them, all that wait for it, and why.
+
+        Those that clash with others are judged again, by the table that has followed the others.
+        """
         try:
-            follow_topic(self._lake, base, *made.wanted)
+            follow_first(self._lake, base, *made.wanted)
         except SchemaEvolution as error:
             return dict.fromkeys(made.wanting, str(error))
         return {}
@@ -201,8 +213,23 @@ def _found(base: Table, where: BooleanExpression) -> Iterable[int]:
 
 def _read(letters: Table, where: BooleanExpression | None) -> Iterator[Letter]:
     for batch in read_letters(letters, (PARTITION, OFFSET, "raw", REPLAYED_AT), where):
-        for partition, offset, raw, replayed in zip(*batch.to_pydict().values(), strict=True):
-            yield Letter(Place(partition, offset), from_stream(raw), marked=replayed is not None)
+        for partition, offset, raw, replayed in zip(*batch.columns, strict=True):
+            place = Place(partition.as_py(), offset.as_py())
+            yield Letter(place, from_stream(raw.as_py()), marked=replayed.is_valid)
+
+
+def _together(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
+    """Those that are replayed by one commit."""
+    some: list[Letter] = []
+    size = 0
+    for letter in letters:
+        if some and (len(some) == TOGETHER or size + letter.record.nbytes > TOGETHER_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(letter)
+        size += letter.record.nbytes
+    if some:
+        yield some
 
 
 def _lost(base: Table, missing: Iterable[Letter]) -> list[Letter]:

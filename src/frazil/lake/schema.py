@@ -6,7 +6,7 @@ microseconds leave out; and each row says where in the log it came from.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -23,12 +23,15 @@ from pyiceberg.types import (
 
 from frazil.errors import ConfigError, SchemaEvolution
 from frazil.formats import kafka
+from frazil.formats.paths import Named, named_parts
 from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION, RESERVED
 from frazil.lake.merging import Problem, Remedy
 from frazil.lake.types import Unmappable, convert_field, is_nanoseconds
 
 FORMAT_VERSION = 2
 """Of the table format: the newest that all readers know."""
+
+_DOTTED = "tables name what is inside of others with dots, too"
 
 
 def target_schema(topic_schema: pa.Schema) -> Schema:
@@ -121,11 +124,19 @@ def _name_problems(topic_schema: pa.Schema) -> list[Problem]:
             found(name, f"column {name!r} has the name of a column that Frazil adds to every row")
         elif name.lower() in RESERVED:
             found(name, f"column {name!r} has a name that Iceberg keeps for itself")
-    for name, count in Counter(name.lower() for name in topic_schema.names).items():
-        if count > 1:
-            alike = [other for other in topic_schema.names if other.lower() == name]
-            listed = " and ".join(map(repr, alike))
-            found(alike[-1], f"columns {listed} differ in case only, which Spark cannot tell apart")
+    alike: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for column in topic_schema:
+        for path, name in (Named(column.name, column.name), *named_parts(column.type, column.name)):
+            if "\0" in name:
+                found(column.name, f"column {path!r} has a NUL in its name, which many readers take for its end")
+            elif path in alike[path.lower()]:
+                found(column.name, f"there are two columns {path!r}: {_DOTTED}")
+            alike[path.lower()][path] = column.name
+    for columns in alike.values():
+        if len(columns) > 1:
+            listed = " and ".join(map(repr, columns))
+            *_, last = columns.values()
+            found(last, f"columns {listed} differ in case only, which Spark cannot tell apart")
     present = {name.lower() for name in topic_schema.names}
     for column in topic_schema:
         rest = column.name + NANOSECONDS

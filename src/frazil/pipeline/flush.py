@@ -25,7 +25,7 @@ from frazil.failpoints import failpoint
 from frazil.formats.decoding import Decoder
 from frazil.lake.attempts import new_attempt
 from frazil.lake.catalog import dotted
-from frazil.lake.evolution import follow_topic, on_mismatch_of, plan_following
+from frazil.lake.evolution import follow_first, on_mismatch_of, plan_following
 from frazil.lake.offsets import TableState
 from frazil.lake.ranges import Range
 from frazil.lake.rows.place import LogPlace
@@ -142,10 +142,14 @@ class BaseFlush:
         return account.commit(known, written.files, written.tasks)
 
     def _follow(self, table: Table, wanted: tuple[pa.Schema, ...]) -> None:
-        """Change the table for rows of these schemas, or raise: it is never tried again with the same table."""
+        """Change the table for rows of these schemas, or raise: it is never tried again with the same table.
+
+        Of those that clash the first is followed. What then still clashes is a fault of its record where types are
+        what records show; otherwise it is found by the next try, and a person decides.
+        """
         failpoint("follow.wanted")
         lake = self._tools.lake
-        after = self._tools.ask_catalog(lambda: follow_topic(lake, table, *wanted))
+        after = self._tools.ask_catalog(lambda: follow_first(lake, table, *wanted))
         failpoint("follow.done")
         if after.metadata.current_schema_id != table.metadata.current_schema_id:
             return

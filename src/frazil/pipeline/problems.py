@@ -174,6 +174,6 @@ class Examination:
         self.extents = self._log.look(tail=False)
         check_against_log(TableState.of(check.table), self.extents)
         if table.role == "base":
-            wanted = self.wanted(check.table)
-            for schemas in (wanted, *([each] for each in wanted)):
-                plan_following(check.table, *schemas)
+            # Each by itself: of those that clash with each other the table follows the first.
+            for rows in self.wanted(check.table):
+                plan_following(check.table, rows)

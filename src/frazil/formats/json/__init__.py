@@ -10,6 +10,8 @@ import pyarrow.types as types
 from frazil.errors import ConfigError
 from frazil.formats.json.batches import Reader
 from frazil.formats.json.kinds import parts, plain, settle
+from frazil.formats.json.leaves import Misfit
+from frazil.formats.json.naming import check_names
 from frazil.formats.json.texts import texts_of
 from frazil.formats.names import VALUE
 from frazil.formats.typenames import parse_field
@@ -24,6 +26,10 @@ class JsonDecoder:
         self.records = records
         self._columns = dict(columns)
         self._given = pa.struct([_given(name, kind) for name, kind in self._columns.items()])
+        try:
+            check_names(self._given)
+        except Misfit as error:
+            raise ConfigError(f"Columns of the format `json`: {error}.") from error
 
     def kinds(self) -> Iterable[pa.DataType]:
         return [self._given] if self.records and self._columns else []

@@ -18,8 +18,9 @@ import pyarrow.types as types
 
 from frazil.formats.json.kinds import Conflict, count_fields, has_maps, known_part, parts, widen
 from frazil.formats.json.leaves import Misfit
+from frazil.formats.json.naming import check_names
 from frazil.formats.json.parsing import BadJson, parse
-from frazil.formats.json.single import MAX_FIELDS, MAX_LEVELS, Learner, check_names, load, taking
+from frazil.formats.json.single import MAX_FIELDS, MAX_LEVELS, Learner, load, taking
 from frazil.formats.json.standins import restore, stand_in
 from frazil.formats.names import VALUE
 from frazil.formats.values import Places
@@ -172,8 +173,11 @@ class Reader:
             try:
                 value = self._load(text)
                 learner.learn(value)
-            except Misfit as error:
-                faults[int(texts.places[at])] = str(error)
+            except MemoryError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a text does to us, it alone is to blame
+                reason = str(error) if isinstance(error, Misfit) else f"cannot be read: {error!r}"
+                faults[int(texts.places[at])] = reason
             else:
                 values.append(value)
                 kept.append(at)
@@ -203,13 +207,16 @@ class Reader:
         return data if data is not None else pa.py_buffer(b"")
 
 
-def _well_formed(kind: pa.DataType, level: int = 0) -> bool:
+def _well_formed(kind: pa.DataType) -> bool:
     """Whether the names and levels are such that single texts could have added them all."""
-    if level > MAX_LEVELS:
+    if _too_deep(kind, 0):
         return False
-    if types.is_struct(kind):
-        try:
-            check_names([field.name for field in kind.fields], [], "")
-        except Misfit:
-            return False
-    return all(_well_formed(kind.field(index).type, level + 1) for index in range(kind.num_fields))
+    try:
+        check_names(kind)
+    except Misfit:
+        return False
+    return True
+
+
+def _too_deep(kind: pa.DataType, level: int) -> bool:
+    return level > MAX_LEVELS or any(_too_deep(kind.field(at).type, level + 1) for at in range(kind.num_fields))

@@ -62,6 +62,11 @@ def known_part(schema: pa.Schema) -> tuple[pa.Schema, list[str]]:
     return pa.schema(fields), unknown
 
 
+def known_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type without what is not known of it; None if nothing is."""
+    return _known_type(kind, "", [])
+
+
 def _known_fields(fields: list[pa.Field], path: str, unknown: list[str]) -> list[pa.Field]:
     result = []
     for field in fields:
@@ -87,6 +92,9 @@ def _known_type(kind: pa.DataType, path: str, unknown: list[str]) -> pa.DataType
         item = kind.value_field
         inner = _known_type(item.type, f"{path}[]", unknown)
         return None if inner is None else pa.list_(pa.field(item.name, inner, item.nullable))
+    if types.is_map(kind):
+        inner = _known_type(kind.item_type, f"{path}{{}}", unknown)
+        return None if inner is None else pa.map_(kind.key_type, kind.item_field.with_type(inner))
     return kind
 
 

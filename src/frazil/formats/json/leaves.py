@@ -70,6 +70,8 @@ def leaf(value: Any, kind: pa.DataType, path: str) -> Any:
             fits = fits and math.isfinite(value if types.is_float64(kind) else np.float32(value))
     elif types.is_decimal(kind):
         fits = isinstance(value, int | Decimal | str) and not isinstance(value, bool)
+        if isinstance(value, str):
+            check_text(value, path)
         value = _decimal(str(value), kind, path) if fits else value
     elif types.is_nested(kind):
         fits = False

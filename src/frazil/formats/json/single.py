@@ -6,7 +6,7 @@ What this takes, and what it makes of it, is the rule; Arrow's parser does the s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from frazil.formats.json.kinds import count_fields
-from frazil.formats.json.leaves import Misfit, check_text, fitting_leaf, grown_leaf, leaf, shown
+from frazil.formats.json.leaves import Misfit, fitting_leaf, grown_leaf, leaf, shown
+from frazil.formats.json.naming import Names
+from frazil.formats.paths import below
 
 MAX_FIELDS = 2000
 """Columns, with those inside of others, up to which new ones are added. Keys that are data are not columns."""
@@ -25,13 +27,21 @@ MAX_LEVELS = 50
 def load(text: bytes) -> Any:
     """Numbers with a fraction or an exponent are `Decimal`; of a key that comes twice the last one counts."""
     try:
-        return json.loads(text.decode(), parse_float=Decimal, parse_constant=_no_constant)
+        return json.loads(text.decode(), parse_float=_number, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise Misfit(f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos}") from None
     except RecursionError:
         raise Misfit("nested too deep") from None
     except ValueError as error:
         raise Misfit(f"not JSON: {error}") from None
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        # Its exponent is beyond all measure: it is infinite, or nothing.
+        return Decimal(float(text))
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -71,6 +81,25 @@ def _arrow(tree: Tree) -> pa.DataType:
     return pa.map_(tree.key, _arrow(tree.item)) if isinstance(tree, _Map) else tree
 
 
+class _Spot(NamedTuple):
+    """Where a value is."""
+
+    path: str
+    """For people."""
+    column: str
+    """As tables name it."""
+    level: int
+
+    def field(self, name: str) -> _Spot:
+        return _Spot(below(self.path, name), below(self.column, name), self.level + 1)
+
+    def item(self, index: int) -> _Spot:
+        return _Spot(f"{self.path}[{index}]", below(self.column, "element"), self.level + 1)
+
+    def entry(self, key: str) -> _Spot:
+        return _Spot(below(self.path, key), below(self.column, "value"), self.level + 1)
+
+
 class Learner:
     """The type that holds all values so far, which grows with each.
 
@@ -85,92 +114,85 @@ class Learner:
         self._fits: Callable[[Any], bool] | None = _fitting(self._tree, trusting)
         self._trusting = trusting
         self._room = MAX_FIELDS - count_fields(learnt)
+        self._names = Names(learnt)
 
     @property
     def kind(self) -> pa.DataType:
         return _arrow(self._tree)
 
     def learn(self, value: Any) -> None:
-        """`Misfit` leaves everything as it was."""
+        """An error leaves everything as it was."""
         if self._fits is not None and self._fits(value):
             return
         room = self._room
         try:
-            tree = self._grown(self._tree, self._fixed, value, "", 0)
-        except Misfit:
+            tree = self._grown(self._tree, self._fixed, value, _Spot("", "", 0))
+        except Exception:
             self._room = room
+            self._names.forget()
             raise
+        self._names.keep()
         # Worth its while only when fields no longer come with every value.
         self._fits = _fitting(tree, self._trusting) if tree is self._tree and self._fits is None else self._fits
         if tree is not self._tree:
             self._tree, self._fits = tree, None
 
-    def _grown(self, tree: Tree, fixed: Tree | None, value: Any, path: str, level: int) -> Tree:
+    def _grown(self, tree: Tree, fixed: Tree | None, value: Any, spot: _Spot) -> Tree:
         if value is None:
             return tree
-        if level > MAX_LEVELS:
-            raise Misfit(f"field {shown(path)} is nested more than {MAX_LEVELS} levels deep")
+        if spot.level > MAX_LEVELS:
+            raise Misfit(f"field {shown(spot.path)} is nested more than {MAX_LEVELS} levels deep")
         if isinstance(value, dict) and isinstance(tree, _Map):
-            return self._grown_map(tree, fixed, value, path, level)
+            return self._grown_map(tree, fixed, value, spot)
         if isinstance(value, dict) and (isinstance(tree, dict) or tree is NOTHING):
-            return self._grown_struct(tree, fixed, value, path, level)
+            return self._grown_struct(tree, fixed, value, spot)
         if isinstance(value, list) and (isinstance(tree, _List) or tree is NOTHING):
-            return self._grown_list(tree, fixed, value, path, level)
+            return self._grown_list(tree, fixed, value, spot)
         if isinstance(tree, pa.DataType) and fixed is not None:
-            leaf(value, tree, path)
+            leaf(value, tree, spot.path)
             return tree
-        return grown_leaf(_arrow(tree), value, path)
+        return grown_leaf(_arrow(tree), value, spot.path)
 
-    def _grown_map(self, tree: _Map, fixed: Tree | None, value: dict[str, Any], path: str, level: int) -> Tree:
-        below = fixed.item if isinstance(fixed, _Map) else None
+    def _grown_map(self, tree: _Map, fixed: Tree | None, value: dict[str, Any], spot: _Spot) -> Tree:
+        within = fixed.item if isinstance(fixed, _Map) else None
         item = tree.item
         for key, inner in value.items():
-            leaf(key, tree.key, f"{path} keys")
-            item = self._grown(item, below, inner, f"{path}.{key}", level + 1)
+            leaf(key, tree.key, f"{spot.path} keys")
+            item = self._grown(item, within, inner, spot.entry(key))
         return tree if item is tree.item else _Map(tree.key, item)
 
-    def _grown_list(self, tree: Tree, fixed: Tree | None, value: list[Any], path: str, level: int) -> Tree:
-        below = fixed.item if isinstance(fixed, _List) else None
+    def _grown_list(self, tree: Tree, fixed: Tree | None, value: list[Any], spot: _Spot) -> Tree:
+        within = fixed.item if isinstance(fixed, _List) else None
         before = tree.item if isinstance(tree, _List) else NOTHING
+        if tree is NOTHING:
+            self._names.add(below(spot.column, "element"), "element")
         item = before
         for index, inner in enumerate(value):
-            item = self._grown(item, below, inner, f"{path}[{index}]", level + 1)
+            item = self._grown(item, within, inner, spot.item(index))
         return tree if item is before and isinstance(tree, _List) else _List(item)
 
-    def _grown_struct(self, tree: Tree, fixed: Tree | None, value: dict[str, Any], path: str, level: int) -> Tree:
+    def _grown_struct(self, tree: Tree, fixed: Tree | None, value: dict[str, Any], spot: _Spot) -> Tree:
         old = tree if isinstance(tree, dict) else {}
-        below = fixed if isinstance(fixed, dict) else {}
+        within = fixed if isinstance(fixed, dict) else {}
         if added := [name for name in value if name not in old]:
-            self._check_new(added, old, path)
+            self._check_new(added, spot)
         new: dict[str, Tree] = {}
         for name, inner in value.items():
             before = old.get(name, NOTHING)
-            grown = self._grown(before, below.get(name), inner, f"{path}.{name}" if path else name, level + 1)
+            grown = self._grown(before, within.get(name), inner, spot.field(name))
             if grown is not before or name not in old:
                 new[name] = grown
         return {**old, **new} if new or tree is NOTHING else tree
 
-    def _check_new(self, added: list[str], old: Iterable[str], path: str) -> None:
+    def _check_new(self, added: list[str], spot: _Spot) -> None:
         self._room -= len(added)
         if self._room < 0:
             raise Misfit(
-                f"field {shown(f'{path}.{added[-1]}' if path else added[-1])} is new, and there would be more than "
-                f"{MAX_FIELDS} columns; if names are data here, give the column the type map<string, …>"
+                f"field {shown(below(spot.path, added[-1]))} is new, and there would be more than {MAX_FIELDS} "
+                f"columns; if names are data here, give the column the type map<string, …>"
             )
-        check_names(added, old, path)
-
-
-def check_names(added: Iterable[str], old: Iterable[str], path: str) -> None:
-    """Whether columns of these names can be added to others."""
-    taken = {name.lower(): name for name in old}
-    for name in added:
-        where = f"{path}.{name}" if path else name
-        if not name:
-            raise Misfit(f"field {shown(where)} has no name")
-        check_text(name, where)
-        other = taken.setdefault(name.lower(), name)
-        if other != name:
-            raise Misfit(f"field {shown(where)} differs in case only from {shown(other)}: Spark takes both for one")
+        for name in added:
+            self._names.add(below(spot.column, name), name)
 
 
 def taking(kind: pa.DataType) -> Callable[[Any], Any]:

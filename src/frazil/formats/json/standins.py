@@ -64,9 +64,9 @@ def restore(array: pa.Array, wanted: pa.DataType, *, spare: bool) -> pa.Array:
 
 def _restore_struct(array: pa.Array, wanted: pa.DataType, spare: bool) -> pa.Array:
     children, fields = [], []
-    for index, field in enumerate(array.type.fields):
+    # Flattened: what stands where the whole struct is null is no value.
+    for field, child in zip(array.type.fields, array.flatten(), strict=True):
         place = wanted.get_field_index(field.name)
-        child = array.field(index)
         if place >= 0:
             field = wanted.field(place)
             child = restore(child, field.type, spare=spare)

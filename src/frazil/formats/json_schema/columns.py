@@ -1,4 +1,7 @@
-"""The types that a JSON Schema gives to values. What it leaves open has none: that is as it shows."""
+"""The types that a JSON Schema gives to values. What it leaves open has none: that is as it shows.
+
+Until all is known, what is open has the type `OPEN`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as types
 
 from frazil.errors import SchemaUnsupported
-from frazil.formats.joining import joined_type
+from frazil.formats.json.kinds import known_type
+from frazil.formats.json.naming import nameable
 from frazil.formats.json.single import MAX_FIELDS
 from frazil.formats.json_schema.documents import Documents, Place
+from frazil.formats.json_schema.joining import OPEN, of_all, of_any
 from frazil.formats.registry_schema import RegisteredSchema
 
 _FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
@@ -22,9 +28,12 @@ _MOST_LEVELS = 100
 
 @lru_cache(maxsize=1024)
 def type_of(schema: RegisteredSchema) -> pa.DataType | None:
-    """Of its values; None if it says nothing of them. `SchemaUnsupported` if it is wrong, or too large."""
+    """Of its values; None if it says nothing of them. `SchemaUnsupported` if it is wrong, or too large.
+
+    Fields that no table can have are left open: they are the fault of records that have them.
+    """
     documents = Documents(schema)
-    return _Reader(documents).kind(documents.root, ())
+    return known_type(nameable(_Reader(documents).kind(documents.root, ())))
 
 
 class _Reader:
@@ -32,34 +41,40 @@ class _Reader:
         self._documents = documents
         self._steps = 0
 
-    def kind(self, place: Place, above: tuple[int, ...]) -> pa.DataType | None:
+    def kind(self, place: Place, above: tuple[int, ...]) -> pa.DataType:
         """`above` are the schemas that this one is in: one that is in itself has no type."""
         schema = place.schema
         if isinstance(schema, bool):
-            return None
+            return OPEN
         if not isinstance(schema, dict):
             raise SchemaUnsupported(f"it has {schema!r} where a schema should be")
         if id(schema) in above:
-            return None
+            return OPEN
         self._count(above)
         inside = (*above, id(schema))
-        return _joined([*(self.kind(part, inside) for part in self._alternatives(place)), self._own(place, inside)])
+        return of_all([*self._others(place, inside), self._own(place, inside)])
 
     def _count(self, above: tuple[int, ...]) -> None:
         self._steps += 1
         if self._steps > _MOST_STEPS or len(above) > _MOST_LEVELS:
             raise SchemaUnsupported("it is too large, or nested too deep")
 
-    def _alternatives(self, place: Place) -> Iterator[Place]:
-        """Other schemas that say what a value is: it fits one of them, or all."""
+    def _others(self, place: Place, above: tuple[int, ...]) -> Iterator[pa.DataType]:
+        """What other schemas say that a value has to fit as well."""
         schema = place.schema
         if isinstance(reference := schema.get("$ref"), str):
-            yield self._documents.follow(reference, place)
-        for word in ("allOf", "oneOf", "anyOf"):
+            yield self.kind(self._documents.follow(reference, place), above)
+        if isinstance(branches := schema.get("allOf"), list):
+            yield from self._kinds(branches, place, above)
+        for word in ("oneOf", "anyOf"):
             if isinstance(branches := schema.get(word), list):
-                yield from (Place(each, place.document) for each in branches if not _is_null(each))
+                yield of_any(self._kinds(branches, place, above))
 
-    def _own(self, place: Place, above: tuple[int, ...]) -> pa.DataType | None:
+    def _kinds(self, schemas: Iterable[Any], place: Place, above: tuple[int, ...]) -> list[pa.DataType]:
+        """Of those that have other values than null."""
+        return [self.kind(Place(each, place.document), above) for each in schemas if not _is_null(each)]
+
+    def _own(self, place: Place, above: tuple[int, ...]) -> pa.DataType:
         """What the schema says by itself."""
         schema = place.schema
         names = _type_names(schema)
@@ -73,57 +88,39 @@ class _Reader:
             return _FORMATS.get(str(schema.get("format")), pa.string())
         if names == {"integer", "number"}:
             return pa.float64()
-        return _SCALARS.get(*names) if len(names) == 1 else None
+        return _SCALARS.get(names.pop(), OPEN) if len(names) == 1 else OPEN
 
-    def _object(self, place: Place, above: tuple[int, ...]) -> pa.DataType | None:
+    def _object(self, place: Place, above: tuple[int, ...]) -> pa.DataType:
         properties = place.schema.get("properties", {})
         if not isinstance(properties, dict):
             raise SchemaUnsupported("its properties are no object")
         if not properties:
             return self._map(place, above)
-        found = [(name, self.kind(Place(each, place.document), above)) for name, each in properties.items()]
-        fields = [pa.field(name, kind) for name, kind in found if kind is not None]
-        return pa.struct(fields) if fields else None
+        return pa.struct([(name, self.kind(Place(each, place.document), above)) for name, each in properties.items()])
 
-    def _map(self, place: Place, above: tuple[int, ...]) -> pa.DataType | None:
+    def _map(self, place: Place, above: tuple[int, ...]) -> pa.DataType:
         """An object of which only the values are described."""
         patterns = place.schema.get("patternProperties") or {}
         values = [*patterns.values()] if isinstance(patterns, dict) else []
         if isinstance(rest := place.schema.get("additionalProperties"), dict):
             values.append(rest)
-        found = [self.kind(Place(each, place.document), above) for each in values]
-        item = None if None in found else _joined(found)
-        return None if item is None else pa.map_(pa.string(), item)
+        item = of_any(self._kinds(values, place, above))
+        return OPEN if types.is_null(item) else pa.map_(pa.string(), item)
 
-    def _array(self, place: Place, above: tuple[int, ...]) -> pa.DataType | None:
-        items = place.schema.get("prefixItems", place.schema.get("items"))
-        each = items if isinstance(items, list) else [items] if items is not None else []
-        found = [self.kind(Place(item, place.document), above) for item in each]
-        item = None if None in found else _joined(found)
-        return None if item is None else pa.list_(item)
-
-
-def _joined(found: Iterable[pa.DataType | None]) -> pa.DataType | None:
-    """The type that holds values of all; None if there is none. What says nothing does not count."""
-    result: pa.DataType | None = None
-    for kind in found:
-        if kind is None:
-            continue
-        result = kind if result is None else _number(result, kind) or joined_type(result, kind)
-        if result is None:
-            return None
-    return result
-
-
-def _number(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
-    both = {first, second}
-    return pa.float64() if both == {pa.int64(), pa.float64()} else None
+    def _array(self, place: Place, above: tuple[int, ...]) -> pa.DataType:
+        words = ("prefixItems", "items", "additionalItems")
+        said = [place.schema[word] for word in words if word in place.schema]
+        each = [item for items in said for item in (items if isinstance(items, list) else [items])]
+        return pa.list_(of_any(self._kinds(each, place, above)))
 
 
 def _is_null(schema: Any) -> bool:
-    return isinstance(schema, dict) and (
-        schema.get("type") == "null" or ("const" in schema and schema["const"] is None)
-    )
+    """Whether no value but null fits it."""
+    if not isinstance(schema, dict):
+        return schema is False
+    if "const" in schema or "enum" in schema:
+        return [schema["const"]] == [None] if "const" in schema else schema["enum"] == [None]
+    return schema.get("type") in ("null", ["null"])
 
 
 def _type_names(schema: dict[str, Any]) -> set[str]:

@@ -40,10 +40,19 @@ class Rules:
         """`schema` is what the table is going to have, if that is known to be more."""
         return cls(schema or metadata.schema(), on_mismatch_of(metadata), decoder, asides_of(metadata))
 
-    def known(self) -> pa.Schema:
-        """The columns whose types are settled, as decoders want them."""
+    def known(self, age: int = 0) -> pa.Schema:
+        """The columns whose types are settled, as decoders want them.
+
+        From an `age` of 1 on, with the types of columns that were put aside, the newest first, by their old names.
+        """
+        columns = {column.name: column for column in plain_schema(self.schema)}
         hidden = {PARTITION, OFFSET, *(name for names in self.asides.values() for name in names)}
-        return pa.schema([column for column in plain_schema(self.schema) if column.name not in hidden])
+        old = {name: columns[names[age - 1]].type for name, names in self.asides.items() if 0 < age <= len(names)}
+        return pa.schema([(name, old.get(name, each.type)) for name, each in columns.items() if name not in hidden])
+
+    def all_known(self) -> list[pa.Schema]:
+        """By age."""
+        return [self.known(age) for age in range(1 + max(map(len, self.asides.values()), default=0))]
 
 
 class Made(NamedTuple):
@@ -60,7 +69,7 @@ class RowMaker:
     def __init__(self, rules: Rules, lacks: Callable[[pa.Schema], bool] | None = None) -> None:
         self._rules = rules
         self._lacks = lacks
-        self._known = rules.known() if rules.decoder else None
+        self._known = rules.all_known() if rules.decoder else []
         self._schema = arrow_schema(rules.schema)
         self._ways = BySchema(self._way)
         self._mapper: Mapper | None = None
@@ -74,8 +83,7 @@ class RowMaker:
         if self._rules.decoder is None:
             fitted = self._map(batch).fit(batch, partition, offsets)
             return Made(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
-        pieces, faults = self._rules.decoder.decode(batch, self._known)
-        errors = dict(faults)
+        pieces, errors = self._decode(self._rules.decoder, batch)
         made: list[pa.RecordBatch] = []
         wanted: list[pa.Schema] = []
         for piece in pieces:
@@ -88,6 +96,20 @@ class RowMaker:
             made.append(fitted.batch)
             errors |= {piece.places[place].as_py(): reason for place, reason in fitted.faults.items()}
         return Made(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
+
+    def _decode(self, decoder: Decoder, batch: pa.RecordBatch) -> tuple[list[Piece], dict[int, str]]:
+        """What does not fit the columns that there are may fit those that were put aside."""
+        newest, *older = self._known
+        decoded = decoder.decode(batch, newest)
+        pieces, errors = list(decoded.pieces), dict(decoded.faults)
+        for known in older:
+            if not errors:
+                break
+            places = pa.array(errors, pa.int64())
+            again = decoder.decode(batch.take(places), known)
+            pieces += [Piece(places.take(piece.places), piece.rows) for piece in again.pieces]
+            errors = {place: reason for at, (place, reason) in enumerate(errors.items()) if at in again.faults}
+        return pieces, errors
 
     def _routed(self, piece: Piece) -> pa.RecordBatch | None:
         """The rows with the names under which the table has their columns; None if it lacks some."""

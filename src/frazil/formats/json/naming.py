@@ -1,0 +1,64 @@
+"""Which names fields may have: such that tables can have a column of that name, beside those that are there."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from frazil.formats.json.leaves import Misfit, check_text, shown
+from frazil.formats.paths import named_parts, pruned
+
+
+class Names:
+    """All names at all levels, by the paths that tables have for them."""
+
+    def __init__(self, kind: pa.DataType | None = None) -> None:
+        """Those of a type, whatever they are."""
+        parts = named_parts(kind) if kind is not None else ()
+        self._taken = {part.path.lower(): part.path for part in parts}
+        self._fresh: list[str] = []
+
+    def add(self, path: str, name: str) -> None:
+        """`Misfit` if there can be no such column; else it is new until the names are kept or forgotten."""
+        if not name:
+            raise Misfit(f"field {shown(path)} has no name")
+        if "\0" in name:
+            raise Misfit(f"field {shown(path)} has a NUL in its name, which many readers take for its end")
+        check_text(name, path)
+        folded = path.lower()
+        other = self._taken.get(folded)
+        if other == path:
+            raise Misfit(f"field {shown(path)} is there twice: tables name what is inside of others with dots, too")
+        if other is not None:
+            raise Misfit(f"field {shown(path)} differs in case only from {shown(other)}: Spark takes both for one")
+        self._taken[folded] = path
+        self._fresh.append(folded)
+
+    def keep(self) -> None:
+        self._fresh.clear()
+
+    def forget(self) -> None:
+        """What is new."""
+        for folded in self._fresh:
+            del self._taken[folded]
+        self._fresh.clear()
+
+
+def check_names(kind: pa.DataType) -> None:
+    """`Misfit` if no table can have columns of all these names."""
+    names = Names()
+    for part in named_parts(kind):
+        names.add(*part)
+
+
+def nameable(kind: pa.DataType) -> pa.DataType:
+    """The type without fields that no table can have; of two that cannot be together the first stays."""
+    names = Names()
+
+    def is_free(path: str, name: str) -> bool:
+        try:
+            names.add(path, name)
+        except Misfit:
+            return False
+        return True
+
+    return pruned(kind, is_free)

@@ -1,0 +1,84 @@
+"""How tables name what is inside of columns: by a path from the top, with dots, in which case does not count.
+
+So a column `a.b` cannot be beside a column `a` that has a field `b`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.types as types
+
+
+class Named(NamedTuple):
+    path: str
+    name: str
+    """The last part of the path."""
+
+
+def named_parts(kind: pa.DataType, above: str = "") -> Iterator[Named]:
+    """All that has a name inside of a type: fields, and what lists and maps consist of."""
+    for name, part in _parts(kind):
+        path = below(above, name)
+        yield Named(path, name)
+        yield from named_parts(part, path)
+
+
+def pruned(kind: pa.DataType, keep: Callable[[str, str], bool]) -> pa.DataType:
+    """The type without fields of which a path and name are not to be kept; asked in the order of the fields."""
+    return _pruned(kind, keep, "") or pa.null()
+
+
+def _pruned(kind: pa.DataType, keep: Callable[[str, str], bool], above: str) -> pa.DataType | None:
+    """None where the parts that a list or map cannot be without are not to be kept."""
+    if types.is_struct(kind):
+        kept: list[pa.Field] = []
+        for field in kind.fields:
+            path = below(above, field.name)
+            inner = _pruned(field.type, keep, path) if keep(path, field.name) else None
+            kept += [field.with_type(inner)] if inner is not None else []
+        return pa.struct(kept)
+    if types.is_list(kind):
+        item = _part(kind.value_field, keep, below(above, "element"), "element")
+        return None if item is None else pa.list_(item)
+    if types.is_map(kind):
+        key = _part(kind.key_field, keep, below(above, "key"), "key")
+        item = _part(kind.item_field, keep, below(above, "value"), "value")
+        return None if key is None or item is None else pa.map_(key, item)
+    return kind
+
+
+def _part(field: pa.Field, keep: Callable[[str, str], bool], path: str, name: str) -> pa.Field | None:
+    inner = _pruned(field.type, keep, path) if keep(path, name) else None
+    return None if inner is None else field.with_type(inner)
+
+
+def distinct(kind: pa.DataType) -> pa.DataType:
+    """The type without fields that have the path of one before them."""
+    taken: set[str] = set()
+
+    def is_free(path: str, _: str) -> bool:
+        free = path.lower() not in taken
+        taken.add(path.lower())
+        return free
+
+    return pruned(kind, is_free)
+
+
+def below(above: str, name: str) -> str:
+    return f"{above}.{name}" if above else name
+
+
+def _parts(kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    if isinstance(kind, pa.BaseExtensionType):
+        yield from _parts(kind.storage_type)
+    elif types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        yield from _parts(kind.value_type)
+    elif types.is_struct(kind):
+        yield from ((field.name, field.type) for field in kind.fields)
+    elif types.is_map(kind):
+        yield from (("key", kind.key_type), ("value", kind.item_type))
+    elif types.is_nested(kind) and hasattr(kind, "value_field"):
+        yield "element", kind.value_type
