@@ -16,10 +16,13 @@ TIMEOUT_SECONDS = 60
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """This process's environment without settings of Frazil, and with Python's usual buffering of stdout."""
+    """This process's environment without settings of Frazil, and with Python's usual buffering of stdout.
+
+    The OTLP door is closed: its ports are the same for all.
+    """
     clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("FRAZIL_")}
     clean.pop("PYTHONUNBUFFERED", None)
-    return {**clean, **settings}
+    return {**clean, "FRAZIL__OTLP__ENABLED": "false", **settings}
 
 
 def frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
