@@ -48,6 +48,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 # Its ports are the same for all: only the tests that are about it open the door, on free ones.
 os.environ.setdefault("FRAZIL__OTLP__ENABLED", "false")
+# As the door itself has it; tests may use gRPC before they import that.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("frazil", deadline=None)
