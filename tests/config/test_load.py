@@ -416,6 +416,11 @@ def test_a_variable_finds_the_name_in_the_file_whatever_its_spelling() -> None:
             "(frazil.yaml, line 4)",
         ),
         (
+            "kafka: {bootstrap_servers: localhost:9092, topics: [orders, logs]}",
+            "kafka.topics: logs is a topic of the OTLP door; leave it out, or set otlp.enabled to false "
+            "(frazil.yaml, line 1)",
+        ),
+        (
             "topics: {a: {table: {compression: snappy, compression_level: 3}}}",
             "topics.a.table.compression_level: snappy has no levels; zstd and gzip have (frazil.yaml, line 1)",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,6 +61,12 @@ def test_topics_are_moved_side_by_side(tmp_path: Path) -> None:
             assert "broken was not made by Frazil" in pipeline.health.reason
             moved = 'frazil_rows_flushed_total{table="frazil.orders",topic="orders"} 807'
             pipeline.wait_for(lambda: moved in pipeline.metrics, "counted the rows")
+            for name in ("flushes_total", "iceberg_commits_total", "flush_duration_seconds_count"):
+                found = re.search(
+                    rf'^frazil_{name}{{table="frazil.orders",topic="orders"}} (\S+)$', pipeline.metrics, re.M
+                )
+                assert found
+                assert float(found[1]) >= 2
             assert pipeline.stop() == 0
         expect_once(found_offsets(lake, base_identifier(config, "orders")), {0: 507, 1: 300})
         snapshot = lake.load(base_identifier(config, "orders")).current_snapshot()

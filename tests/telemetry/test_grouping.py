@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, TracesData
 
+from frazil.doors.otlp.signals import SPANS
 from frazil.telemetry import spans
 from frazil.telemetry.grouping import spans_data
 from frazil.telemetry.messaging import plain_rows
 from tests.telemetry import strategies
 from tests.telemetry.strategies import resources, scopes
-from tests.telemetry.test_spans import rows_of
+from tests.telemetry.support import rows_of
 
 urls = st.sampled_from(["", "https://a"])
 
@@ -62,7 +63,7 @@ def test_each_resource_and_each_scope_is_there_once(given: list[tuple[ResourceSp
         scope_level = resource_level.scope_spans.add()
         scope_level.CopyFrom(of_scope)
         scope_level.spans.append(span)
-    data = spans_data(plain_rows(pa.Table.from_batches([rows_of(request).batch])))
+    data = spans_data(plain_rows(pa.Table.from_batches([rows_of(SPANS, request).batch])))
     expected, found = flat(request), flat(data)
     assert Counter(found) == Counter(expected)
     firsts = list(dict.fromkeys(resource for resource, _, _ in expected))
@@ -82,6 +83,6 @@ def test_spans_keep_their_order() -> None:
         level = request.resource_spans.add()
         level.resource.attributes.add(key="service.name").value.string_value = service
         level.scope_spans.add().spans.add(name=f"{number}")
-    data = spans_data(plain_rows(pa.Table.from_batches([rows_of(request).batch])))
+    data = spans_data(plain_rows(pa.Table.from_batches([rows_of(SPANS, request).batch])))
     names = [[span.name for span in level.scope_spans[0].spans] for level in data.resource_spans]
     assert names == [["0", "3"], ["1", "2"]]

@@ -32,31 +32,18 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
+from frazil.doors.otlp.signals import METRICS
 from frazil.lake.mapping import Mapper
 from frazil.lake.schema import target_schema
 from frazil.telemetry import metrics
-from frazil.telemetry.messages import check, decode
 from frazil.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.telemetry.rows import Arrival, Rows
+from frazil.telemetry.rows import Rows
 from frazil.telemetry.series import labels, series_id
 from tests.telemetry.metric_strategies import requests
+from tests.telemetry.support import NOW, rows_of
 
 Buckets = ExponentialHistogramDataPoint.Buckets
 CUMULATIVE = AGGREGATION_TEMPORALITY_CUMULATIVE
-NOW = 1_700_000_000_123_456_789
-
-
-def rows_of_bodies(*bodies: bytes) -> Rows:
-    for body in bodies:
-        check(metrics.REQUEST, body)
-    tenants = pa.array([f"tenant-{number}" for number in range(len(bodies))])
-    rows = metrics.to_rows(decode(metrics.REQUEST, bodies), Arrival(tenants, NOW))
-    rows.batch.validate(full=True)
-    return rows
-
-
-def rows_of(*requests: metrics.REQUEST) -> Rows:
-    return rows_of_bodies(*(request.SerializeToString() for request in requests))
 
 
 def request_of(*given: Metric) -> metrics.REQUEST:
@@ -87,7 +74,7 @@ def in_bytes(message: Any) -> bytes:
 
 @given(given=st.lists(requests, min_size=1, max_size=3))
 def test_all_of_it_comes_back(given: list[metrics.REQUEST]) -> None:
-    rows = rows_of(*given)
+    rows = rows_of(METRICS, *given)
     assert rows.batch.schema == metrics.SCHEMA
     assert (rows.invalid_ids, rows.timeless, rows.rejected) == (0, frozenset(), {})
     numbers = rows.requests.to_pylist()
@@ -114,7 +101,7 @@ def test_all_of_it_comes_back(given: list[metrics.REQUEST]) -> None:
 
 @given(given=requests)
 def test_all_of_it_comes_back_from_a_table(given: metrics.REQUEST) -> None:
-    rows = rows_of(given)
+    rows = rows_of(METRICS, given)
     stored = Mapper(metrics.SCHEMA, target_schema(metrics.SCHEMA)).map(rows.batch, 0, 0)
     assert stored.misfits is None
     file = pa.BufferOutputStream()
@@ -147,7 +134,7 @@ def _origin_of(row: Row) -> tuple[Any, ...]:
 def test_rows_come_request_by_request() -> None:
     gauge = Metric(name="g", gauge=Gauge(data_points=[NumberDataPoint(as_int=1, time_unix_nano=1)]))
     summary = Metric(name="s", summary=Summary(data_points=[SummaryDataPoint(count=1, time_unix_nano=1)]))
-    rows = rows_of(request_of(summary, gauge), request_of(), request_of(gauge, summary))
+    rows = rows_of(METRICS, request_of(summary, gauge), request_of(), request_of(gauge, summary))
     assert rows.requests.to_pylist() == [0, 0, 2, 2]
     assert rows.batch["tenant_id"].to_pylist() == ["tenant-0", "tenant-0", "tenant-2", "tenant-2"]
     assert rows.batch["metric_name"].to_pylist() == ["g", "s", "g", "s"]
@@ -157,14 +144,20 @@ def test_rows_come_request_by_request() -> None:
 
 def test_no_requests_and_no_points() -> None:
     empty = [Metric(name="none"), Metric(name="no points", gauge=Gauge())]
-    for rows in (rows_of(), rows_of(metrics.REQUEST()), rows_of(request_of(*empty))):
+    for rows in (
+        rows_of(
+            METRICS,
+        ),
+        rows_of(METRICS, metrics.REQUEST()),
+        rows_of(METRICS, request_of(*empty)),
+    ):
         assert rows.batch.schema == metrics.SCHEMA
         assert rows.batch.num_rows == len(rows.requests) == 0
 
 
 def test_no_time_is_that_of_arrival() -> None:
     points = [NumberDataPoint(time_unix_nano=time) for time in (0, 2**63, 2**64 - 1)]
-    rows = rows_of(request_of(), request_of(Metric(gauge=Gauge(data_points=points))))
+    rows = rows_of(METRICS, request_of(), request_of(Metric(gauge=Gauge(data_points=points))))
     assert [(row["timestamp"], row["start_timestamp"]) for row in plain(rows)] == [(NOW, None)] * 3
     assert rows.timeless == {1}
 
@@ -174,14 +167,14 @@ def test_a_stale_marker_keeps_its_bits() -> None:
     marker = 0x7FF0000000000002
     point = struct.pack("<BQBQ", 0x19, 1, 0x21, marker)  # time_unix_nano, as_double
     body = _nested(1, _nested(2, _nested(2, _nested(5, _nested(1, point)))))
-    column = rows_of_bodies(body).batch["value_double"]
+    column = rows_of(METRICS, body).batch["value_double"]
     assert struct.unpack("<Q", column.buffers()[1][:8].to_pybytes())[0] == marker
 
 
 def test_a_point_without_a_value_is_not_zero() -> None:
     flags = DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
     points = [NumberDataPoint(flags=flags), NumberDataPoint(as_double=0), NumberDataPoint(as_int=0)]
-    rows = plain(rows_of(request_of(Metric(gauge=Gauge(data_points=points)))))
+    rows = plain(rows_of(METRICS, request_of(Metric(gauge=Gauge(data_points=points)))))
     found = [(row["value_double"], row["value_int"], row["flags"]) for row in rows]
     assert found == [(None, None, 1), (0.0, None, 0), (None, 0, 0)]
 
@@ -210,7 +203,7 @@ def test_a_count_that_no_column_can_have_is_rejected_alone(wrong: Metric) -> Non
     mixed = Metric(name="mixed")
     mixed.CopyFrom(wrong)
     getattr(mixed, kind).data_points.add(count=7, time_unix_nano=1)
-    rows = rows_of(request_of(good), request_of(wrong, mixed, good))
+    rows = rows_of(METRICS, request_of(good), request_of(wrong, mixed, good))
     assert rows.requests.to_pylist() == [0, 1, 1]
     assert rows.batch["count"].to_pylist() == [2**63 - 1, 7, 2**63 - 1]
     ((number, rejected),) = rows.rejected.items()
@@ -223,7 +216,7 @@ def test_a_metric_of_two_kinds_at_once_has_points_of_both() -> None:
     summed = Sum(data_points=[NumberDataPoint(as_int=2)], is_monotonic=True, aggregation_temporality=CUMULATIVE)
     counter = Metric(sum=summed)
     body = _nested(1, _nested(2, _nested(2, gauge.SerializeToString() + counter.SerializeToString())))
-    rows = plain(rows_of_bodies(body))
+    rows = plain(rows_of(METRICS, body))
     found = [(row["metric_type"], row["prometheus_name"], row["value_int"], row["is_monotonic"]) for row in rows]
     assert found == [("gauge", "one_ratio", 1, None), ("sum", "one_total", 2, True)]
 
@@ -244,7 +237,7 @@ def test_names_for_prometheus() -> None:
         counted = Sum(data_points=[point], is_monotonic=monotonic, aggregation_temporality=temporality)
         given.append(Metric(name="requests", unit="{request}", sum=counted))
     given.append(Metric(name="took", unit="s", histogram=Histogram(data_points=[HistogramDataPoint()])))
-    rows = plain(rows_of(request_of(*given)))
+    rows = plain(rows_of(METRICS, request_of(*given)))
     assert [row["metric_name"] for row in rows] == ["used", "used", "cpu.load", "cpu.load", *["requests"] * 4, "took"]
     assert [row["prometheus_name"] for row in rows] == [
         *("used_bytes", "used_bytes", "cpu_load_ratio", "cpu_load"),
@@ -264,7 +257,7 @@ def test_points_of_one_series_have_one_id() -> None:
 
     first = metrics.REQUEST(resource_metrics=[sent("shop", ("a", "1"), ("b", "2")), sent("shop", ("a", "2"))])
     second = metrics.REQUEST(resource_metrics=[sent("shop", ("b", "2"), ("a", "1")), sent("bank", ("a", "2"))])
-    found = rows_of(first, second).batch["series_id"].to_pylist()
+    found = rows_of(METRICS, first, second).batch["series_id"].to_pylist()
     assert found[0] == found[2]
     assert len(set(found)) == 3
 

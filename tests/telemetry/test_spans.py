@@ -10,28 +10,19 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
+from frazil.doors.otlp.signals import SPANS
 from frazil.lake.mapping import Mapper
 from frazil.lake.schema import target_schema
 from frazil.telemetry import spans
-from frazil.telemetry.messages import check, decode
 from frazil.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.telemetry.rows import Arrival, Rows
+from frazil.telemetry.rows import Rows
 from tests.telemetry import strategies
 from tests.telemetry.strategies import LATEST, resources, scopes, texts
-
-NOW = 1_700_000_000_123_456_789
-
-
-def rows_of(*requests: spans.REQUEST) -> Rows:
-    bodies = [request.SerializeToString() for request in requests]
-    for body in bodies:
-        check(spans.REQUEST, body)
-    tenants = pa.array([f"tenant-{number}" for number in range(len(bodies))])
-    return spans.to_rows(decode(spans.REQUEST, bodies), Arrival(tenants, NOW))
+from tests.telemetry.support import NOW, rows_of
 
 
 def of_spans(*given: Span) -> Rows:
-    return rows_of(spans.REQUEST(resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=given)])]))
+    return rows_of(SPANS, spans.REQUEST(resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=given)])]))
 
 
 def row_of(span: Span) -> Row:
@@ -50,7 +41,7 @@ requests = st.builds(spans.REQUEST, resource_spans=st.lists(resource_spans, max_
 
 @given(given=st.lists(requests, min_size=1, max_size=3))
 def test_all_of_it_comes_back(given: list[spans.REQUEST]) -> None:
-    rows = rows_of(*given)
+    rows = rows_of(SPANS, *given)
     batch = rows.batch
     expected = [
         (number, of_resource, of_scope, span)
@@ -109,7 +100,7 @@ def test_requests_with_spans_that_have_no_time_are_told() -> None:
     started, ended = Span(start_time_unix_nano=1), Span(end_time_unix_nano=2)
     given = [[started, ended], [started, Span()], [], [Span(), Span()]]
     requests = [spans.REQUEST(resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=some)])]) for some in given]
-    assert rows_of(*requests).timeless == {1, 3}
+    assert rows_of(SPANS, *requests).timeless == {1, 3}
 
 
 @pytest.mark.parametrize("time", [0, 1, LATEST, LATEST + 1, 2**64 - 1])

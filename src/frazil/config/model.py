@@ -616,7 +616,11 @@ class Config(Section):
 
     def topic(self, name: str) -> TopicConfig:
         given = self.topics.get(name, _DEFAULTS)
-        return _over(TELEMETRY[name], given) if self.otlp.enabled and name in TELEMETRY else given
+        return _over(TELEMETRY[name], given) if self.is_telemetry(name) else given
+
+    def is_telemetry(self, topic: str) -> bool:
+        """Whether a topic is the OTLP door's, and so nobody else's."""
+        return self.otlp.enabled and topic in TELEMETRY
 
     def base_table(self, topic: str) -> str:
         """The name of its base table, with the namespace. Dots in a topic would be namespaces in a table's name."""
@@ -633,6 +637,10 @@ class Config(Section):
             raise problem("needs kafka.bootstrap_servers, the brokers that have them", "kafka", "topics")
         if self.kafka.bootstrap_servers and not self.kafka.topics:
             raise problem("needs kafka.topics, the topics to read from them", "kafka", "bootstrap_servers")
+        for name in filter(self.is_telemetry, self.kafka.topics):
+            raise problem(
+                f"{name} is a topic of the OTLP door; leave it out, or set otlp.enabled to false", "kafka", "topics"
+            )
         return self
 
     @model_validator(mode="after")

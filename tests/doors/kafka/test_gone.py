@@ -167,6 +167,16 @@ def test_where_to_begin_can_be_left_to_a_person(kafka: KafkaServer, tmp_path: Pa
         until(lambda: sealed(door.log, topic) == 3)
 
 
+def test_a_topic_of_the_otlp_door_is_not_taken_from_kafka(kafka: KafkaServer, tmp_path: Path) -> None:
+    kafka.create_topic(name="spans")
+    other = kafka.create_topic()
+    kafka.produce(other, numbered(3))
+    with running(settings(kafka, tmp_path, "^spans$", other)) as door:
+        until(lambda: sealed(door.log, other) == 3)
+        until(lambda: "otlp.enabled" in problem_of(door, "spans"))
+        assert door.log.topics() == [other]
+
+
 def test_a_topic_of_other_records_is_not_mixed_with_kafkas(kafka: KafkaServer, tmp_path: Path) -> None:
     topic = kafka.create_topic()
     config = settings(kafka, tmp_path, topic)

@@ -45,6 +45,8 @@ class Opener:
         """The topic as it is now, if it can be a topic of Frazil."""
         layout.check_topic(topic)
         writer_options(self._config, topic)
+        if self._config.is_telemetry(topic):
+            raise ConfigError(f"{topic!r} is a topic of the OTLP door: `otlp.enabled: false` leaves it to Kafka.")
         life = self._cluster.life(topic)
         if life.internal:
             raise ConfigError(f"{topic!r} is a topic that Kafka keeps for itself.")

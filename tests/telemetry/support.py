@@ -1,0 +1,23 @@
+"""Requests become rows, as the door makes them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from google.protobuf.message import Message
+
+from frazil.doors.otlp.signals import Signal
+from frazil.telemetry.messages import check, decode
+from frazil.telemetry.rows import Arrival, Rows
+
+NOW = 1_700_000_000_123_456_789
+
+
+def rows_of(signal: Signal, *requests: Message | bytes) -> Rows:
+    """Each request is of a tenant of its own: `tenant-0`, `tenant-1` and so on."""
+    bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
+    for body in bodies:
+        check(signal.request, body)
+    tenants = pa.array([f"tenant-{number}" for number in range(len(bodies))])
+    rows = signal.to_rows(decode(signal.request, bodies), Arrival(tenants, NOW))
+    rows.batch.validate(full=True)
+    return rows
