@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import Producer
 from tests.servers.kafka import KafkaServer
@@ -15,7 +12,11 @@ from bench.children import Connection, Frazil, committed
 from bench.figures import Bench, Figure, Latencies
 from bench.kafka import settings
 from bench.kafka_records import Records, broker
-from frazil.config.model import BufferConfig, Config, PipelineConfig, Section
+from bench.watching import Watch
+from frazil.config.kafka import BufferConfig
+from frazil.config.model import Config
+from frazil.config.pipeline import PipelineConfig
+from frazil.config.section import Section
 
 PAUSE_SECONDS = 0.1
 """Between two records: a topic where little happens, so that nothing is full before its time."""
@@ -84,25 +85,14 @@ class _Producing:
         self.times.append(started)
 
 
-class _TableWatch:
+class _TableWatch(Watch):
     """Notes when how many records were in a table."""
 
     def __init__(self, config: Config, topic: str) -> None:
+        super().__init__(TABLE_LOOK_SECONDS)
         self._config = config
         self._topic = topic
         self._seen: list[tuple[int, float]] = []
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
 
     @property
     def end(self) -> int:
@@ -111,8 +101,7 @@ class _TableWatch:
     def seen_at(self, offset: int) -> float:
         return next(at for end, at in self._seen if end > offset)
 
-    def _watch(self) -> None:
-        while not self._done.wait(TABLE_LOOK_SECONDS):
-            end = committed(self._config, self._topic)
-            if end > self.end:
-                self._seen.append((end, time.monotonic()))
+    def _look(self) -> None:
+        end = committed(self._config, self._topic)
+        if end > self.end:
+            self._seen.append((end, time.monotonic()))

@@ -21,7 +21,12 @@ from prometheus_client import CollectorRegistry
 from bench.figures import Latencies
 from bench.log import TOPIC
 from bench.machine import resident_mib
-from frazil.config.model import MIB, BufferConfig, Config, LogConfig, OtlpConfig, ServerConfig, TopicConfig
+from frazil.config.kafka import BufferConfig
+from frazil.config.log import LogConfig
+from frazil.config.model import Config, ServerConfig
+from frazil.config.otlp import OtlpConfig
+from frazil.config.section import MIB
+from frazil.config.topics import TopicConfig
 from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
 from frazil.hot_part import HotPart

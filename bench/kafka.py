@@ -20,7 +20,9 @@ from bench.bare_kafka import Taken, count_messages
 from bench.children import Frazil, committed
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
 from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
-from frazil.config.model import Config, KafkaConfig, OtlpConfig, ServerConfig
+from frazil.config.kafka import KafkaConfig
+from frazil.config.model import Config, ServerConfig
+from frazil.config.otlp import OtlpConfig
 from frazil.doors.kafka.settings import consumer_settings
 from frazil.log.index import SegmentIndex
 from frazil.log.store import open_store

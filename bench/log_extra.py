@@ -14,7 +14,8 @@ import pyarrow as pa
 from bench import machine, samples
 from bench.figures import Below, Bench, Figure, Latencies, Round, figure
 from bench.log import BATCH_ROWS, TOPIC, rng, unsealed
-from frazil.config.model import Config, LogConfig, SealConfig
+from frazil.config.log import LogConfig, SealConfig
+from frazil.config.model import Config
 from frazil.log.follow import follow
 from frazil.log.log import Log
 from frazil.log.reader import PartitionReader

@@ -19,7 +19,10 @@ from bench.children import Frazil, committed, wait
 from bench.figures import Below, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
 from bench.pipeline import QUIET
-from frazil.config.model import Config, LogConfig, OtlpConfig, PipelineConfig, ServerConfig
+from frazil.config.log import LogConfig
+from frazil.config.model import Config, ServerConfig
+from frazil.config.otlp import OtlpConfig
+from frazil.config.pipeline import PipelineConfig
 from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.catalog import Lake
 from frazil.lake.commit import commit_add_files

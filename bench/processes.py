@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+
+from bench.watching import Watch
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
@@ -54,51 +52,24 @@ def memory_mib(pid: int) -> float:
     return total / 1024
 
 
-class _Watch(ABC):
-    """Looks at a process and its descendants again and again while it is entered."""
-
-    def __init__(self, pid: int, every_seconds: float) -> None:
-        self._pid = pid
-        self._every = every_seconds
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> Self:
-        self._look()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._done.set()
-        self._thread.join()
-        self._look()
-
-    def _watch(self) -> None:
-        while not self._done.wait(self._every):
-            self._look()
-
-    @abstractmethod
-    def _look(self) -> None: ...
-
-
-class PeakMemory(_Watch):
+class PeakMemory(Watch):
     """The largest `memory_mib` meanwhile."""
 
     def __init__(self, pid: int) -> None:
-        super().__init__(pid, 0.2)
+        super().__init__(0.2)
+        self._pid = pid
         self.mib = 0.0
 
     def _look(self) -> None:
         self.mib = max(self.mib, memory_mib(self._pid))
 
 
-class CpuUse(_Watch):
+class CpuUse(Watch):
     """Seconds of CPU that were used meanwhile, also by processes that did not live all the time."""
 
     def __init__(self, pid: int) -> None:
-        super().__init__(pid, 0.5)
+        super().__init__(0.5)
+        self._pid = pid
         self._before: dict[int, float] | None = None
         self._after: dict[int, float] = {}
         self._commands: dict[int, str] = {}

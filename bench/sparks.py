@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.running import RunningPipeline
-from frazil.config.model import TableConfig
+from frazil.config.lake import TableConfig
 from frazil.lake.spark_catalog import spark_catalog_name
 
 PROPERTIES = {"write.parquet.compression-codec": "zstd", "write.parquet.compression-level": "3"}

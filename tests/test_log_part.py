@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from frazil.config.model import Config, LogConfig, SealConfig
+from frazil.config.log import LogConfig, SealConfig
+from frazil.config.model import Config
 from frazil.errors import LogCorrupted
 from frazil.log.store.local import LocalStore
 from frazil.log.wal.recovery import wal_files

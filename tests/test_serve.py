@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.config.model import Config, OtlpConfig
+from frazil.config.model import Config
+from frazil.config.otlp import OtlpConfig
 from frazil.errors import ConfigError
 from frazil.ops.metrics import create_registry
 from frazil.serve import Role, everything, ingest, pipeline_alone

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from frazil.config.model import MIB, Config
+from frazil.config.model import Config
+from frazil.config.section import MIB
 from frazil.doors.otlp.admission import Admission
 from frazil.doors.otlp.http import OtlpHttp
 from frazil.doors.otlp.intake import Intake

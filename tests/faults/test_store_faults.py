@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil.config.model import Config, LogConfig, SealConfig, TopicConfig
+from frazil.config.log import LogConfig, SealConfig
+from frazil.config.model import Config
+from frazil.config.topics import TopicConfig
 from frazil.errors import LogFull, PartitionFenced
 from frazil.log.log import Log
 from frazil.log.positions import Origin, Sequence

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 
-from frazil.config.model import Config, OrphansConfig
+from frazil.config.maintenance import OrphansConfig
+from frazil.config.model import Config
 from frazil.errors import FrazilError, TableNotFound
 from frazil.lake.catalog import Lake
 from frazil.lake.tables import base_identifier, dead_letter_identifier

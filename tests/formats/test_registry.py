@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from frazil.config.model import BreakerConfig, Config, KafkaConfig, RegistryConfig
+from frazil.config.kafka import KafkaConfig, RegistryConfig
+from frazil.config.model import Config
+from frazil.config.retry import BreakerConfig
 from frazil.errors import (
     ConfigError,
     DependencyUnavailable,

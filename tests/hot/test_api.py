@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from frazil.config.model import Config, FormatConfig
+from frazil.config.kafka import FormatConfig
+from frazil.config.model import Config
 from frazil.hot.cold import Cold
 from frazil.hot.threads import COLD_THREADS, COLD_WAITING
 from frazil.hot_part import HotPart

@@ -21,7 +21,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from frazil.config.model import Config, LakeConfig, TableLayoutConfig
+from frazil.config.lake import LakeConfig, TableLayoutConfig
+from frazil.config.model import Config
 from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.catalog import Lake
 from frazil.lake.columns import OFFSET, PARTITION

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from frazil.config.model import Config, TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
 from frazil.lake.catalog import Lake
 from frazil.lake.schema import target_schema
 from frazil.lake.tables import base_identifier, create_table

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from pyiceberg.table import Table
 
-from frazil.config.model import Config, TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
 from frazil.errors import SchemaEvolution
 from frazil.lake.acceptance import accept_schema
 from frazil.lake.arrow import arrow_schema

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from frazil.config.model import IcebergConfig, TableLayoutConfig
+from frazil.config.lake import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.catalog import Lake
 from frazil.lake.layout import layout_properties, partition_spec, sort_order

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
-from frazil.config.model import TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
 from frazil.errors import FrazilError, IcebergError, OffsetsAhead
 from frazil.lake.catalog import Lake
 from frazil.lake.offsets import TableState, check_history

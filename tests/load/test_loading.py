@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.config.model import Config, LogConfig
+from frazil.config.log import LogConfig
+from frazil.config.model import Config
 from frazil.errors import RecordTooLarge, SchemaMismatch, SerializationError
 from frazil.formats import kafka
 from frazil.load.inputs import Input, find_input

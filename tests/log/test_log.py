@@ -6,7 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.config.model import Config, LogConfig, SealConfig, TopicConfig, TopicSealConfig
+from frazil.config.log import LogConfig, SealConfig
+from frazil.config.model import Config
+from frazil.config.topics import TopicConfig, TopicSealConfig
 from frazil.errors import ConfigError, LogCorrupted, PartitionTaken, ShutdownError, StorageError, TopicNotFound
 from frazil.log import layout
 from frazil.log.claims import owner

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.model import SourcesConfig
+from frazil.config.log import SourcesConfig
 from frazil.errors import SequenceTooOld
 from frazil.log.positions import Origin, Place, Positions, Sequence, Source, Stored, decode_origins, encode_origins
 

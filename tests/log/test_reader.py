@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.config.model import Config, TopicConfig
+from frazil.config.model import Config
+from frazil.config.topics import TopicConfig
 from frazil.errors import (
     EpochChanged,
     LogCorrupted,

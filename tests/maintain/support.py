@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from frazil.config.model import Config, TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
 from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.catalog import Identifier, Lake
 from frazil.lake.columns import OFFSET, PARTITION

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from frazil.config.model import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
+from frazil.config.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.offsets import check_history, history_offsets
 from frazil.maintain.compaction import Compaction

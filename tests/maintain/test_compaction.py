@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
-from frazil.config.model import CompactionConfig
+from frazil.config.maintenance import CompactionConfig
 from frazil.lake.offsets import check_history, history_offsets
 from frazil.maintain.compaction import SMALL, Compaction, Group, expected_files, worth_it
 from frazil.maintain.operations import perform

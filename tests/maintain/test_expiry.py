@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
-from frazil.config.model import ExpiryConfig
+from frazil.config.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
 from frazil.lake.catalog import Lake
 from frazil.lake.offsets import check_history, history_offsets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frazil.config.model import ManifestsConfig
+from frazil.config.maintenance import ManifestsConfig
 from frazil.lake.offsets import check_history
 from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.operations import perform

@@ -18,7 +18,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import NestedField, StringType
 
-from frazil.config.model import ExpiryConfig
+from frazil.config.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.migration import Change, Migration, Step

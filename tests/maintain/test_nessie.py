@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from frazil.config.model import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
+from frazil.config.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
 from frazil.lake.catalog import Lake
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.tables import base_identifier

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from frazil.config.model import Config, ExpiryConfig, OrphansConfig
+from frazil.config.maintenance import ExpiryConfig, OrphansConfig
+from frazil.config.model import Config
 from frazil.lake.catalog import Lake
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.files import place

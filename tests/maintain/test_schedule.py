@@ -10,7 +10,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from pyiceberg.table import Table
 
-from frazil.config.model import ExpiryConfig, MaintenanceConfig
+from frazil.config.maintenance import ExpiryConfig, MaintenanceConfig
 from frazil.errors import IcebergError
 from frazil.lake.catalog import Lake
 from frazil.maintain.expiry import Expiry

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from frazil.config.model import Config, TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
 from frazil.errors import ConfigError
 from frazil.lake.catalog import Identifier, Lake
 from frazil.lake.markers import mark

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.config.model import Config, TopicConfig
+from frazil.config.model import Config
+from frazil.config.topics import TopicConfig
 from frazil.errors import InvalidTenant
 from frazil.ops.tenants import Tenant, tenant_name, tenant_of
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from frazil import __version__
 from frazil.cli.commands import COMMANDS
 from frazil.cli.context import GivenContext
-from frazil.config.model import Config, OtlpConfig
+from frazil.config.model import Config
+from frazil.config.otlp import OtlpConfig
 from frazil.errors import Interrupted
 from frazil.ops.logging import setup_logging
 from frazil.serve import everything

@@ -9,7 +9,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from frazil.config.model import Config, Format, FormatConfig
+from frazil.config.kafka import Format, FormatConfig
+from frazil.config.model import Config
 from frazil.formats.decoding import Decoder
 from frazil.formats.kafka import is_kafka
 from frazil.formats.raw import RawDecoder

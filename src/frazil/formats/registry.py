@@ -18,7 +18,9 @@ from typing import Any
 from urllib.parse import quote
 
 from frazil.backoff import Backoff
-from frazil.config.model import BreakerConfig, Config, RegistryConfig
+from frazil.config.kafka import RegistryConfig
+from frazil.config.model import Config
+from frazil.config.retry import BreakerConfig
 from frazil.errors import RegistryError, SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.registry_disk import SchemaFolder
 from frazil.formats.registry_http import RegistryHttp

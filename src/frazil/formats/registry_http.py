@@ -9,7 +9,7 @@ import ssl
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from frazil.config.model import RegistryConfig
+from frazil.config.kafka import RegistryConfig
 from frazil.errors import ConfigError, RegistryError, RegistryRefused, RegistryUnavailable
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.config.model import MIB
+from frazil.config.section import MIB
 from frazil.hot import finding
 from frazil.hot.finding import Piece
 from frazil.hot.held import Held

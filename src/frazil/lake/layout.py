@@ -9,7 +9,7 @@ from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, Par
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 
-from frazil.config.model import IcebergConfig, TableLayoutConfig
+from frazil.config.lake import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.terms import Term, parse_field, parse_order
 

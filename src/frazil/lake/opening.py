@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from frazil.config.model import Config, TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
 from frazil.failpoints import failpoint
 from frazil.lake.adoption import adopt_table
 from frazil.lake.catalog import Identifier, Lake, dotted

@@ -21,7 +21,8 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
-from frazil.config.model import MIB, Config
+from frazil.config.model import Config
+from frazil.config.section import MIB
 from frazil.errors import CasConflict, FrazilError, SchemaEvolution, TableNotFound, TopicNotFound
 from frazil.failpoints import failpoint
 from frazil.formats.opening import open_decoder

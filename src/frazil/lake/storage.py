@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from frazil.config.model import Config, StoreConfig
+from frazil.config.log import StoreConfig
+from frazil.config.model import Config
 from frazil.errors import ConfigError
 
 WAREHOUSE = "warehouse"

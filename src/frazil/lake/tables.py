@@ -8,7 +8,8 @@ from typing import Literal
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from frazil.config.model import Config, TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
 from frazil.errors import CasConflict, ConfigError, TableExists, TableNotFound
 from frazil.lake.birth import Plan, give_birth
 from frazil.lake.catalog import Identifier, Lake, dotted

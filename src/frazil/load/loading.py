@@ -11,7 +11,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from frazil.config.model import MIB
+from frazil.config.section import MIB
 from frazil.errors import FrazilError, LogFull, SchemaMismatch, SerializationError
 from frazil.formats.json.kinds import known_part
 from frazil.formats.kafka import is_kafka

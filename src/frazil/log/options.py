@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from frazil.config.model import MIB, Ack, LogConfig, SourcesConfig, Sync, TopicConfig
+from frazil.config.log import Ack, LogConfig, SourcesConfig, Sync
+from frazil.config.section import MIB
+from frazil.config.topics import TopicConfig
 from frazil.log.segments import DEFAULT_ENCODING, Encoding
 
 

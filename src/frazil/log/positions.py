@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from frazil.config.model import SourcesConfig
+from frazil.config.log import SourcesConfig
 from frazil.errors import SequenceTooOld
 
 REMEMBERED_SEQUENCES = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from frazil.config.model import SourcesConfig
+from frazil.config.log import SourcesConfig
 from frazil.errors import PartitionTaken, SegmentMissing
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.config.model import MaintenanceConfig
+from frazil.config.maintenance import MaintenanceConfig
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite

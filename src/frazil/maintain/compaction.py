@@ -19,7 +19,7 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, TruncateTransform, VoidTransform
 
-from frazil.config.model import CompactionConfig
+from frazil.config.maintenance import CompactionConfig
 from frazil.lake.catalog import Identifier, dotted
 from frazil.lake.offsets import current_snapshot
 from frazil.maintain.contents import Contents, amounts

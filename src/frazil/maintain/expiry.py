@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from frazil.config.model import ExpiryConfig
+from frazil.config.maintenance import ExpiryConfig
 from frazil.errors import CasConflict
 from frazil.failpoints import failpoint
 from frazil.lake.offsets import OFFSETS, ancestors, summary_of

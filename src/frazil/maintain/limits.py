@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, NestedField, TimestampType, TimestamptzType
 
-from frazil.config.model import Config, TableLayoutConfig
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
 from frazil.errors import ConfigError
 from frazil.lake.offsets import ROLE, TOPIC, named
 from frazil.lake.tables import derived_identifier

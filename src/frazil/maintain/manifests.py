@@ -7,7 +7,7 @@ import math
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 
-from frazil.config.model import ManifestsConfig
+from frazil.config.maintenance import ManifestsConfig
 from frazil.lake.catalog import dotted
 from frazil.lake.offsets import current_snapshot
 from frazil.maintain.contents import Contents

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pyiceberg.table import Table
 
-from frazil.config.model import OrphansConfig
+from frazil.config.maintenance import OrphansConfig
 from frazil.errors import IcebergError, TableNotFound
 from frazil.lake.birth import is_temporary
 from frazil.lake.calls import calling

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.config.model import (
+from frazil.config.maintenance import (
     CompactionConfig,
     ExpiryConfig,
     MaintenanceConfig,

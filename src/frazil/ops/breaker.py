@@ -15,7 +15,7 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from frazil.config.model import BreakerConfig
+from frazil.config.retry import BreakerConfig
 from frazil.errors import CasConflict, DependencyUnavailable, FrazilError, Interrupted, ShutdownError
 from frazil.log.world import Clock, SystemClock
 from frazil.ops.health import HEALTHY, Health

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from frazil.config.model import MIB
+from frazil.config.section import MIB
 from frazil.ops.sizes import first_within
 
 _ROWS = 8192

@@ -20,7 +20,7 @@ from granian.server.embed import Server as Embedded
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from frazil.config.keys import variable
-from frazil.config.model import TlsConfig
+from frazil.config.otlp import TlsConfig
 from frazil.errors import ConfigError
 
 _BACKLOG = 1024

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from frazil.config.model import MIB
+from frazil.config.section import MIB
 
 ANSWER_BYTES = 64 * MIB
 """Rows of one answer, at most, unless a single one is larger: all of them are in memory, and once more as text."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from frazil.config.model import MIB, PipelineConfig, TopicPipelineConfig
+from frazil.config.pipeline import PipelineConfig, TopicPipelineConfig
+from frazil.config.section import MIB
 from frazil.errors import OffsetsAhead, SegmentsGone
 from frazil.lake.ranges import Range
 from frazil.log.index import SegmentIndex

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from frazil.config.model import StoreConfig
+from frazil.config.log import StoreConfig
 from frazil.errors import FrazilError
 from frazil.lake.ranges import Range
 from frazil.log.reader import Position

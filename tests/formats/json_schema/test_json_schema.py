@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.model import BreakerConfig, RegistryConfig
+from frazil.config.kafka import RegistryConfig
+from frazil.config.retry import BreakerConfig
 from frazil.formats.json_schema import JsonSchemaDecoder
 from frazil.formats.registry import Registry
 from frazil.formats.values import DecodedValues, Payloads

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.model import BreakerConfig, RegistryConfig
+from frazil.config.kafka import RegistryConfig
+from frazil.config.retry import BreakerConfig
 from frazil.formats.protobuf import ProtobufDecoder, message_of
 from frazil.formats.protobuf.indexes import MAX_LEVELS, by_message
 from frazil.formats.registry import Registry

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from frazil.config.model import StoreConfig
+from frazil.config.log import StoreConfig
 from frazil.errors import ObjectExists, StorageError, StorageUnavailable
 from frazil.log.store import ObjectStore, open_store
 from tests.servers.proxy import Proxy

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.config.model import StoreConfig
+from frazil.config.log import StoreConfig
 from frazil.errors import ConfigError, FrazilError, ObjectExists, ObjectNotFound, StorageError
 from frazil.log.store import ObjectStore, open_store
 

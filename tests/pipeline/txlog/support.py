@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from frazil.config.model import TransactionLogConfig
+from frazil.config.pipeline import TransactionLogConfig
 from frazil.lake.proposals import Request
 from frazil.lake.ranges import Range
 from frazil.pipeline.txlog.file import files, slot_folder

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from frazil.backoff import Backoff
-from frazil.config.model import Config, KafkaConfig
+from frazil.config.kafka import KafkaConfig
+from frazil.config.model import Config
 from frazil.doors.kafka.cluster import Cluster, Life
 from frazil.doors.kafka.failures import translated
 from frazil.doors.kafka.opening import not_from_kafka

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from frazil.config.model import MIB, BufferConfig
+from frazil.config.kafka import BufferConfig
+from frazil.config.section import MIB
 from frazil.doors.kafka.feed import Feed
 
 HIGH = 0.75

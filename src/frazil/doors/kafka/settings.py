@@ -8,7 +8,8 @@ from typing import Literal, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
-from frazil.config.model import Config, KafkaConfig
+from frazil.config.kafka import KafkaConfig
+from frazil.config.model import Config
 from frazil.doors.kafka.said import client_logger
 from frazil.errors import ConfigError
 from frazil.formats.kafka import HEADERS, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE

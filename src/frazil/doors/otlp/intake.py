@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from frazil.config.model import MIB, OtlpConfig
+from frazil.config.otlp import OtlpConfig
+from frazil.config.section import MIB
 from frazil.doors.otlp.bodies import expand
 from frazil.doors.otlp.jsonbody import to_protobuf
 from frazil.doors.otlp.limits import Limits

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.config.model import MIB, OtlpLimitsConfig
+from frazil.config.otlp import OtlpLimitsConfig
+from frazil.config.section import MIB
 from frazil.errors import FrazilError
 from frazil.telemetry.rows import Rejected, Rows
 

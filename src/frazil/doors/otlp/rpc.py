@@ -12,7 +12,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from frazil.config.model import OtlpConfig
+from frazil.config.otlp import OtlpConfig
 from frazil.doors.otlp.admission import Admission
 from frazil.doors.otlp.answers import encoded, refusal, response
 from frazil.doors.otlp.intake import Intake, Request

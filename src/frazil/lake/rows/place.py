@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from frazil.config.model import Config, StoreConfig
+from frazil.config.log import StoreConfig
+from frazil.config.model import Config
 from frazil.log.reader import PartitionReader
 from frazil.log.store import ObjectStore, open_store
 from frazil.log.topics import TopicSchemas

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from frazil.config.model import Format, FormatConfig
+from frazil.config.kafka import Format, FormatConfig
 from frazil.formats.decoding import Decoder
 from frazil.lake.layers import widest
 from frazil.lake.rows.cut import Span

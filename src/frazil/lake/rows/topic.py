@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
-from frazil.config.model import MIB, Config
+from frazil.config.model import Config
+from frazil.config.section import MIB
 from frazil.errors import ConfigError, OffsetOutOfRange, SegmentsGone
 from frazil.lake.catalog import Lake
 from frazil.lake.columns import OFFSET

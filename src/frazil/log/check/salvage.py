@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from frazil.config.model import SourcesConfig, Sync
+from frazil.config.log import SourcesConfig, Sync
 from frazil.log.check.survey import Found, WalSurvey
 from frazil.log.epochs import Epochs
 from frazil.log.positions import Positions, Stored

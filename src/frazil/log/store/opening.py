@@ -12,7 +12,7 @@ from urllib.request import url2pathname
 from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from frazil.config.model import StoreConfig
+from frazil.config.log import StoreConfig
 from frazil.errors import ConfigError
 from frazil.log.store.cloud import CloudStore
 from frazil.log.store.interface import ObjectStore

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from frazil.config.model import Sync
+from frazil.config.log import Sync
 from frazil.log import frames
 from frazil.log.epochs import Epochs
 from frazil.log.positions import Stored, decode_origins, encode_origins

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from frazil.config.model import MIB, TransactionLogConfig
+from frazil.config.pipeline import TransactionLogConfig
+from frazil.config.section import MIB
 from frazil.errors import CheckpointFailed, FrazilError, LogBroken, PartitionLocked, ShutdownError
 from frazil.lake.proposals import Request
 from frazil.lake.ranges import Range

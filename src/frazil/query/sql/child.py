@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from frazil.config.model import MIB, Config
+from frazil.config.model import Config
+from frazil.config.section import MIB
 from frazil.errors import FrazilError, QueryError
 from frazil.lake.rows.extents import Tails
 from frazil.ops.jsontext import rows_to_json

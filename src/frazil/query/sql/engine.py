@@ -11,7 +11,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.config.model import MIB, SqlConfig
+from frazil.config.model import SqlConfig
+from frazil.config.section import MIB
 from frazil.errors import FrazilError, QueryTooLarge
 from frazil.query.pinned import Pinned
 from frazil.query.sql.dataset import Scanning, TopicDataset
