@@ -21,10 +21,10 @@ from prometheus_client import CollectorRegistry
 from bench.figures import Latencies
 from bench.log import TOPIC
 from bench.machine import resident_mib
+from bench.settings import NO_TELEMETRY
 from frazil.config.kafka import BufferConfig
 from frazil.config.log import LogConfig
 from frazil.config.model import Config, ServerConfig
-from frazil.config.otlp import OtlpConfig
 from frazil.config.section import MIB
 from frazil.config.topics import TopicConfig
 from frazil.formats import kafka
@@ -165,7 +165,7 @@ def settings(folder: Path) -> Config:
         buffer=BufferConfig(max_size_mb=100_000, ttl_seconds=86_400),
         topics={TOPIC: TopicConfig(ack="object")},
         server=ServerConfig(port=0),
-        otlp=OtlpConfig(enabled=False),
+        **NO_TELEMETRY,
     )
 
 

@@ -20,9 +20,9 @@ from bench.bare_kafka import Taken, count_messages
 from bench.children import Frazil, committed
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
 from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
+from bench.settings import NO_TELEMETRY
 from frazil.config.kafka import KafkaConfig
 from frazil.config.model import Config, ServerConfig
-from frazil.config.otlp import OtlpConfig
 from frazil.doors.kafka.settings import consumer_settings
 from frazil.log.index import SegmentIndex
 from frazil.log.store import open_store
@@ -44,7 +44,7 @@ def settings(server: KafkaServer, data: Path, topic: str) -> Config:
         data_dir=data,
         kafka=KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]),
         server=ServerConfig(port=0),
-        otlp=OtlpConfig(enabled=False),
+        **NO_TELEMETRY,
     )
 
 

@@ -19,9 +19,9 @@ from bench.children import Frazil, committed, wait
 from bench.figures import Below, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
 from bench.pipeline import QUIET
+from bench.settings import NO_TELEMETRY
 from frazil.config.log import LogConfig
 from frazil.config.model import Config, ServerConfig
-from frazil.config.otlp import OtlpConfig
 from frazil.config.pipeline import PipelineConfig
 from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.catalog import Lake
@@ -58,7 +58,7 @@ def idle_serve(bench: Bench) -> Iterator[Figure]:
         data_dir=data,
         pipeline=PipelineConfig(flush_interval_seconds=0.1),
         server=ServerConfig(port=0),
-        otlp=OtlpConfig(enabled=False),
+        **NO_TELEMETRY,
     )
     with Frazil("serve", config, bench.folder) as frazil:
         bench.say("serve: until the tables have all records")

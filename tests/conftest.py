@@ -16,6 +16,7 @@ from hypothesis import settings
 from frazil.config.model import Config
 from frazil.log.store import ObjectStore, open_store
 from frazil.log.store.local import LocalStore
+from tests.cli.support import NO_TELEMETRY
 from tests.servers.broker import Broker
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import Proxy
@@ -46,8 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(r"ignore:unclosed <socket.*127\.0\.0\.1:ResourceWarning"))
 
 
-# Its ports are the same for all: only the tests that are about it open the door, on free ones.
-os.environ.setdefault("FRAZIL__OTLP__ENABLED", "false")
+# Their ports are the same for all: only the tests that are about them open the doors, on free ones.
+os.environ.update(NO_TELEMETRY)
 # As the door itself has it; tests may use gRPC before they import that.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 

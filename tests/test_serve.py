@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from frazil.config.otlp import OtlpConfig
 from frazil.errors import ConfigError
 from frazil.ops.metrics import create_registry
 from frazil.serve import Role, everything, ingest, pipeline_alone
 
+CLOSED = {door: {"enabled": False} for door in ("otlp", "loki", "prometheus")}
 KAFKA = {"bootstrap_servers": ["localhost:9092"], "topics": ["orders"]}
 
 
 @pytest.mark.parametrize(
     ("role", "settings", "parts"),
     [
-        (everything, {}, ["log", "pipeline", "buffer", "otlp", "query"]),
-        (everything, {"kafka": KAFKA}, ["log", "pipeline", "buffer", "kafka", "otlp", "query"]),
-        (everything, {"pipeline": {"enabled": False}, "otlp": {"enabled": False}}, ["log", "buffer", "query"]),
-        (ingest, {"kafka": KAFKA, "otlp": {"enabled": False}}, ["log", "buffer", "kafka"]),
-        (ingest, {}, ["log", "buffer", "otlp"]),
+        (everything, {}, ["log", "pipeline", "buffer", "telemetry", "query"]),
+        (everything, {"kafka": KAFKA}, ["log", "pipeline", "buffer", "kafka", "telemetry", "query"]),
+        (everything, {"pipeline": {"enabled": False}, **CLOSED}, ["log", "buffer", "query"]),
+        (ingest, {"kafka": KAFKA, **CLOSED}, ["log", "buffer", "kafka"]),
+        (ingest, {}, ["log", "buffer", "telemetry"]),
         (pipeline_alone, {"kafka": KAFKA}, ["pipeline"]),
     ],
 )
@@ -40,4 +40,4 @@ def test_parts_start_before_those_that_need_them(
 
 def test_no_doors_are_no_role(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"set kafka\.bootstrap_servers and kafka\.topics"):
-        ingest(Config(data_dir=tmp_path, otlp=OtlpConfig(enabled=False)), create_registry())
+        ingest(Config.model_validate({"data_dir": tmp_path, **CLOSED}), create_registry())

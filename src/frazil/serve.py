@@ -19,10 +19,10 @@ from frazil.ops.metrics import create_registry
 from frazil.ops.server import HttpServer
 from frazil.ops.service import Part, Service
 from frazil.ops.status import status_endpoint
-from frazil.otlp_part import OtlpPart
 from frazil.pipeline_part import PipelinePart
 from frazil.query.lookup import ColdLookup
 from frazil.query_part import QueryPart
+from frazil.telemetry_part import TelemetryPart
 
 Announce = Callable[[str], None]
 """Called with the HTTP address once everything has started."""
@@ -63,7 +63,7 @@ def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
 
 def _doors(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[Part]:
     kafka = [KafkaPart(config, metrics, lambda: log.log)] if config.kafka.bootstrap_servers else []
-    return [*kafka, *([OtlpPart(config, metrics, lambda: log.log)] if config.otlp.enabled else [])]
+    return [*kafka, *([TelemetryPart(config, metrics, lambda: log.log)] if config.takes_telemetry else [])]
 
 
 def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:

@@ -14,15 +14,17 @@ from pathlib import Path
 FRAZIL = Path(sys.executable).with_name("frazil")
 TIMEOUT_SECONDS = 60
 
+NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI", "PROMETHEUS")}
+
 
 def environment(**settings: str) -> dict[str, str]:
     """This process's environment without settings of Frazil, and with Python's usual buffering of stdout.
 
-    The OTLP door is closed: its ports are the same for all.
+    The doors for telemetry are closed: their ports are the same for all.
     """
     clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("FRAZIL_")}
     clean.pop("PYTHONUNBUFFERED", None)
-    return {**clean, "FRAZIL__OTLP__ENABLED": "false", **settings}
+    return {**clean, **NO_TELEMETRY, **settings}
 
 
 def frazil(folder: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:

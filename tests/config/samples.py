@@ -65,8 +65,8 @@ def companions(key: KeyPath) -> dict[KeyPath, str]:
         needed["kafka", "registry", "url"] = "http://localhost:8081"
     if key == ("kafka", "topics"):
         needed["kafka", "bootstrap_servers"] = "localhost:9092"
-    if key in (("otlp", "tls", "cert"), ("otlp", "tls", "key")):
-        needed["otlp", "tls", "key" if key[-1] == "cert" else "cert"] = "file.pem"
+    if key[1:] in (("tls", "cert"), ("tls", "key")):
+        needed[*key[:2], "key" if key[-1] == "cert" else "cert"] = "file.pem"
     if key == ("kafka", "bootstrap_servers"):
         needed["kafka", "topics"] = "orders"
     return needed

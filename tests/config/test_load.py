@@ -417,8 +417,8 @@ def test_a_variable_finds_the_name_in_the_file_whatever_its_spelling() -> None:
         ),
         (
             "kafka: {bootstrap_servers: localhost:9092, topics: [orders, logs]}",
-            "kafka.topics: logs is a topic of the OTLP door; leave it out, or set otlp.enabled to false "
-            "(frazil.yaml, line 1)",
+            "kafka.topics: logs is a topic of the doors for telemetry; leave it out, or set otlp.enabled, "
+            "loki.enabled and prometheus.enabled to false (frazil.yaml, line 1)",
         ),
         (
             "topics: {a: {table: {compression: snappy, compression_level: 3}}}",

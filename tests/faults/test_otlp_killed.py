@@ -15,7 +15,7 @@ import yaml
 from frazil.config.model import Config
 from frazil.query.reading import read
 from tests.cli.support import FRAZIL, environment
-from tests.doors.otlp.support import PROTOBUF, logs_request
+from tests.doors.telemetry.support import PROTOBUF, logs_request
 from tests.servers.child import Child, free_ports
 
 CLIENTS = 4
@@ -31,7 +31,7 @@ class Door:
         self.settings = {
             "data_dir": str(folder / "data"),
             "server": {"port": 0},
-            "otlp": {"enabled": True, "http": {"port": http}, "grpc": {"port": grpc}},
+            "otlp": {"http": {"port": http}, "grpc": {"port": grpc}},
             "log": {"seal": {"interval_seconds": 0.5}},
         }
         (folder / "frazil.yaml").write_text(yaml.safe_dump(self.settings))
@@ -43,7 +43,7 @@ class Door:
     def start(self) -> None:
         self._starts += 1
         log = self._folder / f"said-{self._starts}.log"
-        env = {name: value for name, value in environment().items() if name != "FRAZIL__OTLP__ENABLED"}
+        env = environment(FRAZIL__OTLP__ENABLED="true")
         self._child = Child([str(FRAZIL), "ingest"], log, self._folder, env)
 
     def kill(self) -> None:

@@ -16,8 +16,8 @@ def rows_of(signal: Signal, *requests: Message | bytes) -> Rows:
     """Each request is of a tenant of its own: `tenant-0`, `tenant-1` and so on."""
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
-        check(signal.request, body)
+        check(signal.requests.message, body)
     tenants = pa.array([f"tenant-{number}" for number in range(len(bodies))])
-    rows = signal.to_rows(decode(signal.request, bodies), Arrival(tenants, NOW))
+    rows = signal.requests.to_rows(decode(signal.requests.message, bodies), Arrival(tenants, NOW))
     rows.batch.validate(full=True)
     return rows

@@ -13,10 +13,13 @@ from pydantic import Field, model_validator
 from frazil.config.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
 from frazil.config.lake import IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
 from frazil.config.log import LogConfig, StoreConfig
+from frazil.config.loki import LokiConfig
 from frazil.config.maintenance import MaintenanceConfig
 from frazil.config.otlp import OtlpConfig
 from frazil.config.pipeline import PipelineConfig
+from frazil.config.prometheus import PrometheusConfig
 from frazil.config.section import Positive, Seconds, Section, names, problem
+from frazil.config.telemetry import TelemetryConfig
 from frazil.config.topics import DEFAULTS, TELEMETRY, TopicConfig, over
 
 
@@ -60,7 +63,10 @@ class Config(Section):
     lake: LakeConfig = Field(LakeConfig(), description="Catalog and warehouse.")
     pipeline: PipelineConfig = Field(PipelineConfig(), description="The Spark pipeline.")
     kafka: KafkaConfig = Field(KafkaConfig(), description="The Kafka door.")
+    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="What all doors for telemetry have in common.")
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
+    loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
+    prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
@@ -76,8 +82,12 @@ class Config(Section):
         return over(TELEMETRY[name], given) if self.is_telemetry(name) else given
 
     def is_telemetry(self, topic: str) -> bool:
-        """Whether a topic is the OTLP door's, and so nobody else's."""
-        return self.otlp.enabled and topic in TELEMETRY
+        """Whether a topic is that of doors for telemetry, and so nobody else's."""
+        return topic in TELEMETRY and self.takes_telemetry
+
+    @property
+    def takes_telemetry(self) -> bool:
+        return self.otlp.enabled or self.loki.enabled or self.prometheus.enabled
 
     def base_table(self, topic: str) -> str:
         """The name of its base table, with the namespace. Dots in a topic would be namespaces in a table's name."""
@@ -96,7 +106,10 @@ class Config(Section):
             raise problem("needs kafka.topics, the topics to read from them", "kafka", "bootstrap_servers")
         for name in filter(self.is_telemetry, self.kafka.topics):
             raise problem(
-                f"{name} is a topic of the OTLP door; leave it out, or set otlp.enabled to false", "kafka", "topics"
+                f"{name} is a topic of the doors for telemetry; leave it out, or set otlp.enabled, loki.enabled and "
+                f"prometheus.enabled to false",
+                "kafka",
+                "topics",
             )
         return self
 

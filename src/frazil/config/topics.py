@@ -69,7 +69,7 @@ TELEMETRY = {
     "spans": _telemetry("trace_id", "timestamp"),
     "metrics": _telemetry("prometheus_name", "series_id", "timestamp"),
 }
-"""The topics of the OTLP door: what holds for them unless their settings say otherwise."""
+"""The topics of the doors for telemetry: what holds for them unless their settings say otherwise."""
 
 
 def over(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:

@@ -19,8 +19,8 @@ from granian.log import LogLevels
 from granian.server.embed import Server as Embedded
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from frazil.config.endpoint import TlsConfig
 from frazil.config.keys import variable
-from frazil.config.otlp import TlsConfig
 from frazil.errors import ConfigError
 
 _BACKLOG = 1024

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -11,13 +10,12 @@ import pyarrow.compute as pc
 from pyarrow.types import is_binary, is_fixed_size_binary, is_nested, is_string
 
 from frazil.config.model import Config
+from frazil.config.telemetry import NAME_RULE, is_tenant
 from frazil.errors import ConfigError, InvalidTenant
 
 HEADER = "x-scope-orgid"
 DEFAULT = "default"
 """The tenant of requests that name none."""
-
-_NAME = re.compile(r"[A-Za-z0-9!\-_.*'()]{1,150}")
 
 
 class Tenant(NamedTuple):
@@ -30,11 +28,8 @@ class Tenant(NamedTuple):
 def tenant_name(headers: Mapping[str, str]) -> str:
     """`headers` find their names in lower case, as those of Starlette do."""
     name = headers.get(HEADER, DEFAULT)
-    if not _NAME.fullmatch(name) or name in (".", ".."):
-        raise InvalidTenant(
-            f"{name!r} in X-Scope-OrgID cannot be a tenant: use 1 to 150 of the characters A-Z a-z 0-9 "
-            f"! - _ . * ' ( ) and neither . nor .. alone."
-        )
+    if not is_tenant(name):
+        raise InvalidTenant(f"{name!r} in X-Scope-OrgID cannot be a tenant: {NAME_RULE}.")
     return name
 
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.doors.otlp.bodies import expand
 from frazil.doors.otlp.jsonbody import to_protobuf
 from frazil.doors.otlp.signals import LOGS, SIGNALS, Signal
+from frazil.doors.telemetry.bodies import expand
 from frazil.errors import RequestError
 from frazil.telemetry.messages import check, decode
 from frazil.telemetry.rows import Arrival
-from tests.doors.otlp.support import Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 from tests.telemetry.test_logs import requests as logs_requests
 
 NOW = Arrival(pa.array(["default"]), 1)
@@ -29,22 +29,22 @@ NOW = Arrival(pa.array(["default"]), 1)
 def accepted(signal: Signal, body: bytes) -> int | None:
     """How many rows it becomes; None if it is refused."""
     try:
-        check(signal.request, body)
+        check(signal.requests.message, body)
     except RequestError:
         return None
-    found = signal.to_rows(decode(signal.request, [body]), NOW)
+    found = signal.requests.to_rows(decode(signal.requests.message, [body]), NOW)
     found.batch.validate(full=True)
     return len(found.requests)
 
 
-@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.topic)
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.requests.topic)
 @given(body=st.binary(max_size=200))
 def test_any_bytes(signal: Signal, body: bytes) -> None:
     accepted(signal, body)
 
 
 @given(request=logs_requests, data=st.data())
-def test_damaged_messages(request: LOGS.request, data: st.DataObject) -> None:  # type: ignore[name-defined]
+def test_damaged_messages(request: LOGS.requests.message, data: st.DataObject) -> None:  # type: ignore[name-defined]
     body = bytearray(request.SerializeToString())
     for _ in range(data.draw(st.integers(1, 3))):
         if body:
@@ -90,7 +90,7 @@ json_values = st.recursive(
 @given(value=json_values)
 def test_any_json(value: object) -> None:
     with suppress(RequestError):
-        accepted(LOGS, to_protobuf(LOGS.request, json.dumps(value).encode()))
+        accepted(LOGS, to_protobuf(LOGS.requests.message, json.dumps(value).encode()))
 
 
 @pytest.mark.parametrize("depth", [10, 40, 200, 100_000])

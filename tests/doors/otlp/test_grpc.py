@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
-from tests.doors.otlp.support import Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
 LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 STATUS = "grpc-status-details-bin"
@@ -86,7 +86,7 @@ def test_too_much_may_come_again(tmp_path: Path) -> None:
         assert status.details[0].Unpack(info)
         assert info.retry_delay.ToTimedelta().total_seconds() > 1
 
-    run(settings(tmp_path, otlp={"limits": {"rate_mb": 0.01, "burst_mb": 1}}), scenario)
+    run(settings(tmp_path, telemetry={"limits": {"rate_mb": 0.01, "burst_mb": 1}}), scenario)
 
 
 def test_a_message_over_the_limit(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_message_over_the_limit(tmp_path: Path) -> None:
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert STATUS not in dict(caught.value.trailing_metadata() or ())
 
-    run(settings(tmp_path, otlp={"max_body_mb": 1}), scenario)
+    run(settings(tmp_path, telemetry={"max_body_mb": 1}), scenario)
 
 
 def test_partial_success(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_partial_success(tmp_path: Path) -> None:
         answer = await export(served, logs_request("a", "x" * 5000).SerializeToString())
         partial = ExportLogsServiceResponse.FromString(answer).partial_success
         assert partial.rejected_log_records == 1
-        assert "`otlp.limits.max_record_kb`" in partial.error_message
+        assert "`telemetry.limits.max_record_kb`" in partial.error_message
         assert served.stored() == 1
 
-    run(settings(tmp_path, otlp={"limits": {"max_record_kb": 4}}), scenario)
+    run(settings(tmp_path, telemetry={"limits": {"max_record_kb": 4}}), scenario)
 
 
 def test_health_and_reflection(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
-from tests.doors.otlp.support import JSON, Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import JSON, Served, logs_request, rows, run, settings
 
 
 def test_what_is_acknowledged_can_be_read_at_once(tmp_path: Path) -> None:
@@ -119,9 +119,9 @@ def test_bodies_over_the_limit(body: bytes, encoding: str, tmp_path: Path) -> No
     async def scenario(served: Served) -> None:
         answer = await served.post("/v1/logs", body, content_encoding=encoding)
         assert answer.status_code == 413
-        assert "`otlp.max_body_mb`" in _status(answer.content).message
+        assert "`telemetry.max_body_mb`" in _status(answer.content).message
 
-    run(settings(tmp_path, otlp={"max_body_mb": 1}), scenario)
+    run(settings(tmp_path, telemetry={"max_body_mb": 1}), scenario)
 
 
 def test_json(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_the_same_bytes_again_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_records_over_a_limit_are_rejected_and_the_others_stored(tmp_path: Path) -> None:
-    config = settings(tmp_path, otlp={"limits": {"max_record_kb": 4, "max_attributes": 3}})
+    config = settings(tmp_path, telemetry={"limits": {"max_record_kb": 4, "max_attributes": 3}})
     request = logs_request("small", "x" * 5000, "many", "y" * 6000)
     for number in range(4):
         request.resource_logs[0].scope_logs[0].log_records[2].attributes.add(key=f"a{number}")
@@ -185,8 +185,8 @@ def test_records_over_a_limit_are_rejected_and_the_others_stored(tmp_path: Path)
         answer = await served.post("/v1/logs", request.SerializeToString())
         partial = ExportLogsServiceResponse.FromString(answer.content).partial_success
         assert (answer.status_code, partial.rejected_log_records) == (200, 3)
-        assert "`otlp.limits.max_record_kb`" in partial.error_message
-        assert "`otlp.limits.max_attributes`" in partial.error_message
+        assert "`telemetry.limits.max_record_kb`" in partial.error_message
+        assert "`telemetry.limits.max_attributes`" in partial.error_message
         assert (await asyncio.to_thread(rows, config))["body"].to_pylist() == ["small"]
 
     run(config, scenario)
@@ -199,10 +199,10 @@ def test_tenants_have_a_rate(tmp_path: Path) -> None:
         answer = await served.post("/v1/logs", body, x_scope_orgid="one")
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
-        assert "`otlp.limits.rate_mb`" in _status(answer.content).message
+        assert "`telemetry.limits.rate_mb`" in _status(answer.content).message
         assert (await served.post("/v1/logs", body, x_scope_orgid="two")).status_code == 200
 
-    run(settings(tmp_path, otlp={"limits": {"rate_mb": 0.01, "burst_mb": 1}}), scenario)
+    run(settings(tmp_path, telemetry={"limits": {"rate_mb": 0.01, "burst_mb": 1}}), scenario)
 
 
 def test_many_small_requests_at_once_and_a_bad_one_among_them(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_many_small_requests_at_once_and_a_bad_one_among_them(tmp_path: Path) ->
 
 def test_other_methods_and_paths(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
-        assert (await served.client.get(served.door.http_url + "/v1/logs")).status_code == 405
+        assert (await served.client.get(served.url("otlp") + "/v1/logs")).status_code == 405
         assert (await served.post("/v1/nothing", b"")).status_code == 404
-        assert (await served.client.get(served.door.http_url + "/health")).text == "ok\n"
+        assert (await served.client.get(served.url("otlp") + "/health")).text == "ok\n"
 
     run(settings(tmp_path), scenario)

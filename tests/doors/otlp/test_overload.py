@@ -8,13 +8,13 @@ from pathlib import Path
 
 import httpx
 
-from tests.doors.otlp.support import Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 from tests.servers.proxy import Proxy
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 
 
 def test_more_at_once_than_there_is_room_for(tmp_path: Path) -> None:
-    config = settings(tmp_path, otlp={"max_in_flight_mb": 1})
+    config = settings(tmp_path, telemetry={"max_in_flight_mb": 1})
 
     async def scenario(served: Served) -> None:
         async def send(number: int) -> httpx.Response:

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode
 
-from tests.doors.otlp.support import Served, rows, run, settings
+from tests.doors.telemetry.support import Served, rows, run, settings
 
 Exporter = Callable[[Served], Any]
 
@@ -37,7 +37,7 @@ def http(kind: type) -> Exporter:
         path = {"OTLPLogExporter": "logs", "OTLPSpanExporter": "traces", "OTLPMetricExporter": "metrics"}[
             kind.__name__
         ]
-        return kind(endpoint=f"{served.door.http_url}/v1/{path}", compression=Compression.Gzip)
+        return kind(endpoint=f"{served.url('otlp')}/v1/{path}", compression=Compression.Gzip)
 
     return make
 

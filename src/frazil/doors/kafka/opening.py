@@ -46,7 +46,10 @@ class Opener:
         layout.check_topic(topic)
         writer_options(self._config, topic)
         if self._config.is_telemetry(topic):
-            raise ConfigError(f"{topic!r} is a topic of the OTLP door: `otlp.enabled: false` leaves it to Kafka.")
+            raise ConfigError(
+                f"{topic!r} is a topic of the doors for telemetry; `otlp.enabled: false`, `loki.enabled: false` and "
+                f"`prometheus.enabled: false` leave it to Kafka."
+            )
         life = self._cluster.life(topic)
         if life.internal:
             raise ConfigError(f"{topic!r} is a topic that Kafka keeps for itself.")

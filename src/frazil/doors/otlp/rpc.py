@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import grpc
@@ -13,15 +13,18 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from frazil.config.otlp import OtlpConfig
-from frazil.doors.otlp.admission import Admission
-from frazil.doors.otlp.answers import encoded, refusal, response
-from frazil.doors.otlp.intake import Intake, Request
-from frazil.doors.otlp.metrics import OtlpMetrics
+from frazil.doors.otlp.answers import encoded, response, status
+from frazil.doors.otlp.signals import Signal
+from frazil.doors.telemetry.admission import Admission
+from frazil.doors.telemetry.intake import Intake, Request
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import ConfigError, FrazilError
 from frazil.ops.tenants import tenant_name
 
 logger = logging.getLogger(__name__)
 
+PROTOCOL = "otlp-grpc"
 STATUS = "grpc-status-details-bin"
 
 Context = Any
@@ -30,18 +33,23 @@ Export = Callable[[bytes, Context], Awaitable[bytes]]
 
 class OtlpGrpc:
     def __init__(
-        self, config: OtlpConfig, intakes: Sequence[Intake], admission: Admission, metrics: OtlpMetrics, most: int
+        self,
+        config: OtlpConfig,
+        intakes: Mapping[Signal, Intake],
+        admission: Admission,
+        metrics: TelemetryMetrics,
+        most: int,
     ) -> None:
         """`most` is the largest message, in bytes."""
         self._admission = admission
         self._metrics = metrics
         self._health = health.aio.HealthServicer()
-        self._services = [each.signal.service for each in intakes]
+        self._services = [signal.service for signal in intakes]
         self._server = grpc.aio.server(
             options=[("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)],
             compression=grpc.Compression.NoCompression,
         )
-        self._server.add_generic_rpc_handlers([self._handler(each) for each in intakes])
+        self._server.add_generic_rpc_handlers([self._handler(*each) for each in intakes.items()])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             [*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
@@ -75,13 +83,13 @@ class OtlpGrpc:
             ) from error
         return port
 
-    def _handler(self, intake: Intake) -> grpc.GenericRpcHandler:
-        method = grpc.unary_unary_rpc_method_handler(self._export(intake))
-        return grpc.method_handlers_generic_handler(intake.signal.service, {"Export": method})
+    def _handler(self, signal: Signal, intake: Intake) -> grpc.GenericRpcHandler:
+        method = grpc.unary_unary_rpc_method_handler(self._export(signal, intake))
+        return grpc.method_handlers_generic_handler(signal.service, {"Export": method})
 
-    def _export(self, intake: Intake) -> Export:
-        topic = intake.signal.topic
-        seconds = self._metrics.seconds.labels(topic)
+    def _export(self, signal: Signal, intake: Intake) -> Export:
+        topic = intake.kind.topic
+        seconds = self._metrics.seconds.labels(topic, PROTOCOL)
 
         async def export(body: bytes, context: Context) -> bytes:
             started = time.monotonic()
@@ -91,11 +99,11 @@ class OtlpGrpc:
                     ticket.add(len(body))
                     tenant = tenant_name(_metadata(context))
                     accepted = await intake.take(Request(tenant, body))
-                return encoded(response(intake.signal, accepted), as_json=False)
+                return encoded(response(signal, accepted), as_json=False)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
                 code = await self._refuse(error, context)
             finally:
-                self._metrics.requests.labels(topic, "grpc", code.name).inc()
+                self._metrics.requests.labels(topic, PROTOCOL, code.name).inc()
                 seconds.observe(time.monotonic() - started)
             return b""
 
@@ -107,7 +115,7 @@ class OtlpGrpc:
             logger.error("a request failed", exc_info=error)
         if found.grpc is grpc.StatusCode.UNAVAILABLE:
             self._metrics.errors.count(error)
-        context.set_trailing_metadata([(STATUS, encoded(found.status(), as_json=False))])
+        context.set_trailing_metadata([(STATUS, encoded(status(found), as_json=False))])
         context.set_code(found.grpc)
         context.set_details(found.reason)
         return found.grpc

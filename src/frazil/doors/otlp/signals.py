@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from google.protobuf.message import Message
@@ -11,15 +12,15 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from frazil.doors.otlp.jsonbody import to_protobuf
+from frazil.doors.telemetry.kinds import RequestKind
 from frazil.telemetry import logs, metrics, spans
 from frazil.telemetry.rows import Arrival, Rows
 
 
 @dataclass(frozen=True)
 class Signal:
-    topic: str
-    schema: pa.Schema
-    request: type[Message]
+    requests: RequestKind
     response: type[Message]
     rejected_field: str
     """Of a partial success: how many records will never be accepted."""
@@ -27,40 +28,36 @@ class Signal:
     """Of gRPC; its only method is `Export`."""
     path: str
     """Of HTTP."""
-    to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
+
+
+def _kind(
+    topic: str, schema: pa.Schema, message: type[Message], to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
+) -> RequestKind:
+    return RequestKind(topic, schema, message, partial(to_protobuf, message), to_rows)
 
 
 LOGS = Signal(
-    topic=logs.TOPIC,
-    schema=logs.SCHEMA,
-    request=logs.REQUEST,
+    requests=_kind(logs.TOPIC, logs.SCHEMA, logs.REQUEST, logs.to_rows),
     response=ExportLogsServiceResponse,
     rejected_field="rejected_log_records",
     service="opentelemetry.proto.collector.logs.v1.LogsService",
     path="/v1/logs",
-    to_rows=logs.to_rows,
 )
 
 SPANS = Signal(
-    topic=spans.TOPIC,
-    schema=spans.SCHEMA,
-    request=spans.REQUEST,
+    requests=_kind(spans.TOPIC, spans.SCHEMA, spans.REQUEST, spans.to_rows),
     response=ExportTraceServiceResponse,
     rejected_field="rejected_spans",
     service="opentelemetry.proto.collector.trace.v1.TraceService",
     path="/v1/traces",
-    to_rows=spans.to_rows,
 )
 
 METRICS = Signal(
-    topic=metrics.TOPIC,
-    schema=metrics.SCHEMA,
-    request=metrics.REQUEST,
+    requests=_kind(metrics.TOPIC, metrics.SCHEMA, metrics.REQUEST, metrics.to_rows),
     response=ExportMetricsServiceResponse,
     rejected_field="rejected_data_points",
     service="opentelemetry.proto.collector.metrics.v1.MetricsService",
     path="/v1/metrics",
-    to_rows=metrics.to_rows,
 )
 
 SIGNALS = (LOGS, SPANS, METRICS)

@@ -1,4 +1,4 @@
-"""A running OTLP door, and requests for it."""
+"""Running doors for telemetry, and requests for them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from frazil.config.model import Config
 from frazil.log.log import Log
 from frazil.log_part import LogPart
 from frazil.ops.metrics import create_registry
-from frazil.otlp_part import OtlpPart
 from frazil.query.reading import read
+from frazil.telemetry_part import TelemetryPart
 
 TIME = 1_700_000_000_000_000_000
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -25,15 +25,20 @@ JSON = {"content-type": "application/json"}
 
 
 def settings(folder: Path, **more: Any) -> Config:
-    """A door on free ports."""
-    otlp = {"http": {"port": 0}, "grpc": {"port": 0}, **more.pop("otlp", {})}
-    return Config.model_validate({"data_dir": folder, "otlp": otlp, **more})
+    """All doors, on free ports."""
+    doors: dict[str, dict[str, Any]] = {
+        "otlp": {"http": {"port": 0}, "grpc": {"port": 0}},
+        "loki": {"port": 0},
+        "prometheus": {"port": 0},
+    }
+    opened = {name: {"enabled": True, **ports, **more.pop(name, {})} for name, ports in doors.items()}
+    return Config.model_validate({"data_dir": folder, **opened, **more})
 
 
 class Served:
-    """A door that runs, with a client."""
+    """Doors that run, with a client."""
 
-    def __init__(self, config: Config, log: LogPart, door: OtlpPart, client: httpx.AsyncClient) -> None:
+    def __init__(self, config: Config, log: LogPart, door: TelemetryPart, client: httpx.AsyncClient) -> None:
         self.config = config
         self.log_part = log
         self.door = door
@@ -43,9 +48,12 @@ class Served:
     def log(self) -> Log:
         return self.log_part.log
 
-    async def post(self, path: str, body: bytes, **headers: str) -> httpx.Response:
+    def url(self, api: str) -> str:
+        return self.door.url(api)
+
+    async def post(self, path: str, body: bytes, api: str = "otlp", **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.client.post(self.door.http_url + path, content=body, headers={**PROTOBUF, **named})
+        return await self.client.post(self.url(api) + path, content=body, headers={**PROTOBUF, **named})
 
     def stored(self, topic: str = "logs") -> int:
         """Records that the log has."""
@@ -56,7 +64,7 @@ class Served:
 async def serving(config: Config) -> AsyncIterator[Served]:
     metrics = create_registry()
     log = LogPart(config, metrics)
-    door = OtlpPart(config, metrics, lambda: log.log)
+    door = TelemetryPart(config, metrics, lambda: log.log)
     await log.start()
     await door.start()
     try:

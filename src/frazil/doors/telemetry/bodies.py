@@ -19,7 +19,7 @@ class BodyTooLarge(RequestError):
 
     def __init__(self, most: int) -> None:
         super().__init__(
-            f"The body is over the limit of {most:,} bytes (`otlp.max_body_mb`), counted after decompression. "
+            f"The body is over the limit of {most:,} bytes (`telemetry.max_body_mb`), counted after decompression. "
             f"Send smaller batches."
         )
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from prometheus_client import Gauge
 
-from frazil.doors.otlp.limits import TooMuch
+from frazil.doors.telemetry.limits import TooMuch
 
 
 class Admission:
@@ -31,7 +31,7 @@ class Admission:
         # A single request is always let in: its size has a limit of its own.
         if self._used and self._used + nbytes > self._most:
             raise TooMuch(
-                f"More than {self._most:,} bytes of requests are being worked on (`otlp.max_in_flight_mb`)."
+                f"More than {self._most:,} bytes of requests are being worked on (`telemetry.max_in_flight_mb`)."
             )
 
     def change(self, nbytes: int) -> None:

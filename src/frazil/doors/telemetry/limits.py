@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.config.otlp import OtlpLimitsConfig
 from frazil.config.section import MIB
+from frazil.config.telemetry import TelemetryConfig
 from frazil.errors import FrazilError
 from frazil.telemetry.rows import Rejected, Rows
 
@@ -28,10 +28,14 @@ class TooMuch(FrazilError):
         self.seconds = seconds
 
 
+class RateExceeded(TooMuch):
+    """Raised when it is a tenant that sends more than it may."""
+
+
 class Limits:
     """Thread-safe."""
 
-    def __init__(self, config: OtlpLimitsConfig, monotonic: Callable[[], float]) -> None:
+    def __init__(self, config: TelemetryConfig, monotonic: Callable[[], float]) -> None:
         self._config = config
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -39,11 +43,12 @@ class Limits:
         """When each tenant was seen last, and what it had left then, in bytes."""
 
     def spend(self, tenant: str, nbytes: int) -> None:
-        """Count what a tenant sends; `TooMuch` if that is over its rate."""
-        if self._config.rate_mb is None:
+        """Count what a tenant sends; `RateExceeded` if that is over its rate."""
+        limits = self._config.limits_of(tenant)
+        if limits.rate_mb is None:
             return
-        rate = self._config.rate_mb * MIB
-        most = (self._config.burst_mb or self._config.rate_mb) * MIB
+        rate = limits.rate_mb * MIB
+        most = (limits.burst_mb or limits.rate_mb) * MIB
         now = self._monotonic()
         with self._lock:
             seen, left = self._spent.get(tenant, (now, most))
@@ -52,31 +57,39 @@ class Limits:
             enough = min(nbytes, most)
             if left < enough:
                 self._spent[tenant] = now, left
-                raise TooMuch(
-                    f"Tenant {tenant!r} sends more than {self._config.rate_mb:g} MiB a second "
-                    f"(`otlp.limits.rate_mb`).",
+                raise RateExceeded(
+                    f"Tenant {tenant!r} sends more than {limits.rate_mb:g} MiB a second "
+                    f"(`telemetry.limits.rate_mb`).",
                     (enough - left) / rate,
                 )
             self._spent[tenant] = now, left - nbytes
 
-    def without_excess(self, rows: Rows) -> Rows:
-        """The rows without those that are over a limit, which are rejected."""
-        most, most_attributes = self._config.max_record_kb * 1024, self._config.max_attributes
-        batch = rows.batch
-        too_many = np.diff(_borders(batch.column("attributes"))) > most_attributes
-        too_large = row_bytes(batch) > most if batch.nbytes > most else np.zeros(len(batch), np.bool_)
+    def without_excess(self, rows: Rows, tenants: Sequence[str]) -> Rows:
+        """The rows without those that are over a limit, which are rejected; `tenants` has that of each request."""
+        limits = [self._config.limits_of(tenant) for tenant in tenants]
+        batch, numbers = rows.batch, rows.requests.to_numpy()
+        most = np.array([each.max_record_kb * 1024 for each in limits])
+        most_attributes = np.array([each.max_attributes for each in limits])
+        too_many = np.diff(_borders(batch.column("attributes"))) > most_attributes[numbers]
+        small = batch.nbytes <= most.min(initial=batch.nbytes)
+        too_large = np.zeros(len(batch), np.bool_) if small else row_bytes(batch) > most[numbers]
         if not (too_large.any() or too_many.any()):
             return rows
-        numbers = rows.requests.to_numpy()
         rejected = dict(rows.rejected)
-        for wrong, reason in (
-            (too_large, f"larger than {self._config.max_record_kb:,} KiB (`otlp.limits.max_record_kb`)"),
-            (too_many & ~too_large, f"more than {most_attributes:,} attributes (`otlp.limits.max_attributes`)"),
-        ):
-            for number, count in zip(*np.unique(numbers[wrong], return_counts=True), strict=True):
-                rejected[int(number)] = _joined(rejected.get(int(number)), Rejected(int(count), reason))
+        for number, count in _counted(numbers, too_large):
+            reason = f"larger than {limits[number].max_record_kb:,} KiB (`telemetry.limits.max_record_kb`)"
+            rejected[number] = _joined(rejected.get(number), Rejected(count, reason))
+        for number, count in _counted(numbers, too_many & ~too_large):
+            reason = f"more than {limits[number].max_attributes:,} attributes (`telemetry.limits.max_attributes`)"
+            rejected[number] = _joined(rejected.get(number), Rejected(count, reason))
         kept = pa.array(~(too_large | too_many))
         return rows._replace(batch=batch.filter(kept), requests=rows.requests.filter(kept), rejected=rejected)
+
+
+def _counted(numbers: _Ints, chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """The requests of the rows that are chosen, and how many these are."""
+    found, counts = np.unique(numbers[chosen], return_counts=True)
+    return list(zip(found.tolist(), counts.tolist(), strict=True))
 
 
 def _joined(first: Rejected | None, second: Rejected) -> Rejected:

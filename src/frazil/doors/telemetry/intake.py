@@ -1,4 +1,4 @@
-"""Requests of one signal on their way into the log.
+"""Requests of one kind on their way into the log.
 
 Those that wait are decoded together, so that small requests cost little, and appended each by itself, so that each is
 stored once and answered for itself. Whoever sends again what was stored is told that it is, and nothing more happens.
@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from frazil.config.otlp import OtlpConfig
 from frazil.config.section import MIB
-from frazil.doors.otlp.bodies import expand
-from frazil.doors.otlp.jsonbody import to_protobuf
-from frazil.doors.otlp.limits import Limits
-from frazil.doors.otlp.metrics import OtlpMetrics
-from frazil.doors.otlp.signals import Signal
-from frazil.doors.otlp.writers import Writers
+from frazil.config.telemetry import TelemetryConfig
+from frazil.doors.telemetry.bodies import expand
+from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, RequestError
 from frazil.log.pieces import pieces
 from frazil.log.positions import Origin
@@ -77,15 +76,15 @@ class Intake:
 
     def __init__(
         self,
-        signal: Signal,
+        kind: RequestKind,
         writers: Writers,
-        config: OtlpConfig,
+        config: TelemetryConfig,
         limits: Limits,
-        metrics: OtlpMetrics,
+        metrics: TelemetryMetrics,
         clock: Clock,
         most_append: int,
     ) -> None:
-        self.signal = signal
+        self.kind = kind
         self._writers = writers
         self._config = config
         self._limits = limits
@@ -100,7 +99,7 @@ class Intake:
     async def take(self, request: Request) -> Accepted:
         """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
         `FrazilError` when it is to come again."""
-        await self._writers.of(self.signal)
+        await self._writers.of(self.kind)
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         if self._workers < WORKERS:
@@ -142,10 +141,10 @@ class Intake:
 
     async def _append(self, waiting: _Waiting) -> None:
         try:
-            writer = await self._writers.of(self.signal)
+            writer = await self._writers.of(self.kind)
             for batch, origin in waiting.pieces:
                 ack = await writer.append_async(batch, origin)
-                self._metrics.stored(self.signal.topic, waiting.request.tenant, batch, ack)
+                self._metrics.stored(self.kind.topic, waiting.request.tenant, batch, ack)
         except BaseException as error:  # noqa: BLE001 - whoever waits must be told
             waiting.fail(error)
         else:
@@ -187,17 +186,17 @@ class Intake:
         body = expand(request.body, request.encoding, self._most)
         self._limits.spend(request.tenant, len(body))
         if request.json:
-            return to_protobuf(self.signal.request, body)
-        check(self.signal.request, body)
+            return self.kind.from_json(body)
+        check(self.kind.message, body)
         return body
 
     def _convert(self, group: list[_Waiting], bodies: list[bytes]) -> None:
         if not group:
             return
         arrival = Arrival(pa.array([each.request.tenant for each in group]), self._clock.now_ms() * 10**6)
-        rows = self.signal.to_rows(decode(self.signal.request, bodies), arrival)
-        self._metrics.invalid_ids.labels(self.signal.topic).inc(rows.invalid_ids)
-        rows = self._limits.without_excess(rows)
+        rows = self.kind.to_rows(decode(self.kind.message, bodies), arrival)
+        self._metrics.invalid_ids.labels(self.kind.topic).inc(rows.invalid_ids)
+        rows = self._limits.without_excess(rows, [each.request.tenant for each in group])
         borders = np.searchsorted(rows.requests.to_numpy(), np.arange(len(group) + 1)).tolist()
         for number, (waiting, body) in enumerate(zip(group, bodies, strict=True)):
             start, end = borders[number : number + 2]
@@ -214,6 +213,7 @@ class Intake:
         # What was stored of a request in part must not be stored again, whatever it has in it.
         if self._config.deduplicate == "timed" and timeless and count == 1:
             return [None]
-        digest = hashlib.blake2b(f"{tenant}\0".encode(), digest_size=HASH_BYTES)
+        begin = f"{tenant}\0{self.kind.message.DESCRIPTOR.full_name}\0"
+        digest = hashlib.blake2b(begin.encode(), digest_size=HASH_BYTES)
         digest.update(body)
         return [Origin(request=digest.digest() + number.to_bytes(2)) for number in range(count)]

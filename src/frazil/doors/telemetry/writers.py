@@ -1,11 +1,11 @@
-"""The writers of the signals' topics: each is opened when something of its signal comes."""
+"""The writers of the topics: each is opened when something for its topic comes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
 
-from frazil.doors.otlp.signals import Signal
+from frazil.doors.telemetry.kinds import RequestKind
 from frazil.errors import FrazilError
 from frazil.log.log import Log
 from frazil.log.writer import PartitionWriter
@@ -20,23 +20,23 @@ class Writers:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._problems: dict[str, FrazilError] = {}
 
-    async def of(self, signal: Signal) -> PartitionWriter:
+    async def of(self, kind: RequestKind) -> PartitionWriter:
         """Raises what is in the way; whoever asks again may have more luck."""
-        if writer := self._writers.get(signal.topic):
+        if writer := self._writers.get(kind.topic):
             return writer
-        async with self._locks[signal.topic]:
-            if signal.topic not in self._writers:
-                await self._open(signal)
-        return self._writers[signal.topic]
+        async with self._locks[kind.topic]:
+            if kind.topic not in self._writers:
+                await self._open(kind)
+        return self._writers[kind.topic]
 
-    async def _open(self, signal: Signal) -> None:
+    async def _open(self, kind: RequestKind) -> None:
         try:
-            opened = await asyncio.to_thread(self._log.writer, signal.topic, signal.schema)
+            opened = await asyncio.to_thread(self._log.writer, kind.topic, kind.schema)
         except FrazilError as error:
-            self._problems[signal.topic] = error
+            self._problems[kind.topic] = error
             raise
-        self._problems.pop(signal.topic, None)
-        self._writers[signal.topic] = opened
+        self._problems.pop(kind.topic, None)
+        self._writers[kind.topic] = opened
 
     def problems(self) -> dict[str, FrazilError]:
         stopped = {topic: writer.stopped for topic, writer in self._writers.items()}

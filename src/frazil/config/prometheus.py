@@ -1,0 +1,17 @@
+"""Settings of Prometheus's API."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from frazil.config.endpoint import Port, TlsConfig
+from frazil.config.section import Section
+
+
+class PrometheusConfig(Section):
+    """Prometheus's API: samples are written to it."""
+
+    enabled: bool = Field(True, description="Whether to serve it.")
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: Port = Field(9090, description="Port; 0 takes a free one.")
+    tls: TlsConfig = Field(TlsConfig(), description="Its TLS.")

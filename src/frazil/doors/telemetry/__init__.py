@@ -1,0 +1,1 @@
+"""What the doors for telemetry share: from the bytes of a request to an append, and back to an answer."""

@@ -1,0 +1,24 @@
+"""Kinds of requests, in all that is needed to turn them into rows of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from google.protobuf.message import Message
+
+from frazil.telemetry.rows import Arrival, Rows
+
+
+@dataclass(frozen=True)
+class RequestKind:
+    topic: str
+    schema: pa.Schema
+    """Of the topic."""
+    message: type[Message]
+    """What bodies are, in Protobuf."""
+    from_json: Callable[[bytes], bytes]
+    """The same of a body in JSON. Raises `RequestError`."""
+    to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
+    """Of decoded bodies."""

@@ -1,0 +1,42 @@
+"""What the doors for telemetry count."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from frazil.log.group import Ack
+from frazil.ops.metrics import ErrorCounter
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class TelemetryMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"frazil_telemetry_{name}", text, labels, registry=registry)
+
+        self.errors = ErrorCounter(registry)
+        self.requests = counter("requests", "Requests by how they were answered.", "topic", "protocol", "status")
+        self.records = counter("records", "Records stored.", "topic", "tenant")
+        self.bytes = counter("bytes", "Bytes of the records stored, as Arrow holds them.", "topic", "tenant")
+        self.duplicates = counter("duplicates", "Requests that were stored already.", "topic")
+        self.rejected = counter("rejected", "Records that were refused for good.", "topic", "tenant")
+        self.invalid_ids = counter("invalid_ids", "Ids of traces and spans that are none; they are null.", "topic")
+        self.seconds = Histogram(
+            "frazil_telemetry_seconds",
+            "Time until the answer.",
+            ("topic", "protocol"),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.in_flight = Gauge(
+            "frazil_telemetry_in_flight_bytes", "Bytes of requests that are worked on.", registry=registry
+        )
+
+    def stored(self, topic: str, tenant: str, batch: pa.RecordBatch, ack: Ack) -> None:
+        if ack.duplicate:
+            self.duplicates.labels(topic).inc()
+            return
+        self.records.labels(topic, tenant).inc(batch.num_rows)
+        self.bytes.labels(topic, tenant).inc(batch.nbytes)

@@ -1,0 +1,112 @@
+"""The doors for telemetry as a part of a running Frazil: OTLP, and the APIs of Loki and Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from frazil.config.model import Config
+from frazil.config.section import MIB
+from frazil.doors.otlp.http import OtlpDialect
+from frazil.doors.otlp.rpc import OtlpGrpc
+from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
+from frazil.doors.telemetry.admission import Admission
+from frazil.doors.telemetry.http import Doorway, Endpoint
+from frazil.doors.telemetry.intake import Intake
+from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.writers import Writers
+from frazil.log.log import Log
+from frazil.ops.health import Health
+from frazil.ops.server import HttpServer
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+
+
+class TelemetryPart:
+    name = "telemetry"
+
+    def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
+        """`log` gives the log of this process, which is started before this part."""
+        self._config = config
+        self._metrics = TelemetryMetrics(metrics)
+        self._log = log
+        self._writers: Writers | None = None
+        self._servers: dict[str, HttpServer] = {}
+        self._grpc: OtlpGrpc | None = None
+
+    async def start(self) -> None:
+        config = self._config
+        log = self._log()
+        clock = log.world.clock
+        writers = self._writers = Writers(log)
+        limits = Limits(config.telemetry, clock.monotonic)
+        most, most_append = config.telemetry.max_body_mb * MIB, config.log.max_append_mb * MIB
+        admission = Admission(config.telemetry.max_in_flight_mb * MIB, self._metrics.in_flight)
+        doorway = Doorway(admission, self._metrics, most)
+
+        def intake(kind: RequestKind) -> Intake:
+            return Intake(kind, writers, config.telemetry, limits, self._metrics, clock, most_append)
+
+        signals = {signal: intake(signal.requests) for signal in SIGNALS}
+
+        def otlp(signal: Signal) -> Endpoint:
+            return Endpoint(signals[signal], OtlpDialect(signal), doorway)
+
+        if config.otlp.enabled:
+            app = _app({signal.path: otlp(signal) for signal in SIGNALS}, alive="/health")
+            where = config.otlp.http
+            self._servers["otlp"] = HttpServer(app, where.host, where.port, "otlp.http", config.otlp.tls)
+            self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, most)
+            await self._grpc.start()
+        if config.loki.enabled:
+            app = _app({"/otlp/v1/logs": otlp(LOGS)}, alive="/ready")
+            self._servers["loki"] = HttpServer(app, config.loki.host, config.loki.port, "loki", config.loki.tls)
+        if config.prometheus.enabled:
+            app = _app({"/api/v1/otlp/v1/metrics": otlp(METRICS)}, alive="/-/ready")
+            at = config.prometheus
+            self._servers["prometheus"] = HttpServer(app, at.host, at.port, "prometheus", at.tls)
+        for api, server in self._servers.items():
+            await server.start()
+            logger.info("takes telemetry", extra={"api": api, "url": server.url})
+        if self._grpc is not None:
+            logger.info("takes OTLP over gRPC", extra={"host": config.otlp.grpc.host, "port": self.grpc_port})
+
+    def url(self, api: str) -> str:
+        """The address of an API over HTTP: `otlp`, `loki` or `prometheus`."""
+        return self._servers[api].url
+
+    @property
+    def grpc_port(self) -> int:
+        assert self._grpc is not None
+        return self._grpc.port
+
+    async def stop(self) -> None:
+        stopping = [server.stop(STOP_SECONDS) for server in self._servers.values()]
+        if self._grpc is not None:
+            stopping.append(self._grpc.stop(STOP_SECONDS))
+        await asyncio.gather(*stopping)
+
+    def health(self) -> Health:
+        assert self._writers is not None
+        return Health.of(self._writers.problems())
+
+
+def _app(endpoints: Mapping[str, Endpoint], alive: str) -> Starlette:
+    """`alive` is where clients ask whether there is anybody."""
+    routes = [Route(path, endpoint.answer, methods=["POST"]) for path, endpoint in endpoints.items()]
+    return Starlette(routes=[Route(alive, _alive), *routes])
+
+
+async def _alive(_: Request) -> Response:
+    return PlainTextResponse("ok\n")
