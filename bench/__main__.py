@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import formats, freshness, hot, kafka, log, log_extra, machine, pipeline, pipeline_extra, table
+from bench import formats, freshness, hot, kafka, log, log_extra, machine, otlp, pipeline, pipeline_extra, table
 from bench.figures import Bench, Figure
 
 BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
@@ -30,6 +30,10 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "freshness": freshness.freshness,
     "hot": hot.hot,
     "formats": formats.formats,
+    "otlp-log": otlp.to_log,
+    "otlp-small": otlp.small,
+    "otlp-memory": otlp.memory,
+    "otlp-table": otlp.to_table,
 }
 
 

@@ -157,7 +157,7 @@ def to_table(bench: Bench) -> Iterator[Figure]:
             hidden = Hidden(server, topic)
             hidden.put(count)
             frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS)
-            _await_quiet(frazil)
+            await_quiet(frazil)
             bench.say(f"Kafka to the table: {count:,} records")
             with processes.CpuUse(frazil.pid) as cpu:
                 started = time.perf_counter()
@@ -182,11 +182,11 @@ def to_table(bench: Bench) -> Iterator[Figure]:
         (K2I_CPU_SECONDS / taken.cpu_per_million,),
         Below(K2I_CPU_SECONDS, "CPU s/M"),
     )
-    for part, used in _by_part(cpu).items():
+    for part, used in by_part(cpu).items():
         yield Figure(f"{name}: CPU of {part}", "CPU s/M", used / count * 1e6)
 
 
-def _await_quiet(frazil: Frazil) -> None:
+def await_quiet(frazil: Frazil) -> None:
     """Until Spark is through with what it does once at its start."""
 
     def is_quiet() -> bool:
@@ -197,7 +197,7 @@ def _await_quiet(frazil: Frazil) -> None:
     frazil.wait(is_quiet, 0)
 
 
-def _by_part(cpu: processes.CpuUse) -> dict[str, float]:
+def by_part(cpu: processes.CpuUse) -> dict[str, float]:
     used: defaultdict[str, float] = defaultdict(float)
     for line, seconds in cpu.by_command.items():
         used[_part(line)] += seconds
@@ -209,4 +209,4 @@ def _part(line: str) -> str:
         return "Spark's JVM"
     if "frazil.pipeline.process" in line:
         return "the pipeline's driver"
-    return "door and hot buffer" if line.rstrip().endswith("serve") else "Spark's Python workers"
+    return "doors and hot buffer" if line.rstrip().endswith("serve") else "Spark's Python workers"

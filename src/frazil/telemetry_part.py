@@ -14,19 +14,26 @@ from starlette.routing import Route
 
 from frazil.config.model import Config
 from frazil.config.section import MIB
+from frazil.doors.loki.http import LokiDialect
+from frazil.doors.loki.push import PATH as LOKI_PUSH
+from frazil.doors.loki.push import PUSH
 from frazil.doors.otlp.http import OtlpDialect
 from frazil.doors.otlp.rpc import OtlpGrpc
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
+from frazil.doors.prometheus import remote_write
 from frazil.doors.telemetry.admission import Admission
+from frazil.doors.telemetry.backlog import Backlog
 from frazil.doors.telemetry.http import Doorway, Endpoint
 from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.preparing import Preparer
 from frazil.doors.telemetry.writers import Writers
 from frazil.log.log import Log
 from frazil.ops.health import Health
 from frazil.ops.server import HttpServer
+from frazil.ops.tls import check_tls
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +54,12 @@ class TelemetryPart:
 
     async def start(self) -> None:
         config = self._config
+        if config.otlp.enabled:
+            check_tls(config.otlp.tls, "otlp.tls")
+        if config.loki.enabled:
+            check_tls(config.loki.tls, "loki.tls")
+        if config.prometheus.enabled:
+            check_tls(config.prometheus.tls, "prometheus.tls")
         log = self._log()
         clock = log.world.clock
         writers = self._writers = Writers(log)
@@ -54,9 +67,11 @@ class TelemetryPart:
         most, most_append = config.telemetry.max_body_mb * MIB, config.log.max_append_mb * MIB
         admission = Admission(config.telemetry.max_in_flight_mb * MIB, self._metrics.in_flight)
         doorway = Doorway(admission, self._metrics, most)
+        backlog = Backlog(config.telemetry.max_in_flight_mb * MIB)
 
         def intake(kind: RequestKind) -> Intake:
-            return Intake(kind, writers, config.telemetry, limits, self._metrics, clock, most_append)
+            preparer = Preparer(kind, config.telemetry, limits, self._metrics, clock, most_append)
+            return Intake(kind, preparer, writers, self._metrics, backlog)
 
         signals = {signal: intake(signal.requests) for signal in SIGNALS}
 
@@ -70,10 +85,13 @@ class TelemetryPart:
             self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, most)
             await self._grpc.start()
         if config.loki.enabled:
-            app = _app({"/otlp/v1/logs": otlp(LOGS)}, alive="/ready")
+            push = Endpoint(intake(PUSH), LokiDialect(), doorway)
+            app = _app({LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}, alive="/ready")
             self._servers["loki"] = HttpServer(app, config.loki.host, config.loki.port, "loki", config.loki.tls)
         if config.prometheus.enabled:
-            app = _app({"/api/v1/otlp/v1/metrics": otlp(METRICS)}, alive="/-/ready")
+            written = Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), doorway)
+            paths = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
+            app = _app(paths, "/-/ready", "/-/healthy")
             at = config.prometheus
             self._servers["prometheus"] = HttpServer(app, at.host, at.port, "prometheus", at.tls)
         for api, server in self._servers.items():
@@ -102,10 +120,10 @@ class TelemetryPart:
         return Health.of(self._writers.problems())
 
 
-def _app(endpoints: Mapping[str, Endpoint], alive: str) -> Starlette:
-    """`alive` is where clients ask whether there is anybody."""
+def _app(endpoints: Mapping[str, Endpoint], alive: str, *also: str) -> Starlette:
+    """`alive`, and `also` other paths, is where clients ask whether there is anybody."""
     routes = [Route(path, endpoint.answer, methods=["POST"]) for path, endpoint in endpoints.items()]
-    return Starlette(routes=[Route(alive, _alive), *routes])
+    return Starlette(routes=[*(Route(path, _alive) for path in (alive, *also)), *routes])
 
 
 async def _alive(_: Request) -> Response:

@@ -3,129 +3,139 @@
 from __future__ import annotations
 
 import random
-import threading
+import re
 import time
 from collections import Counter
 from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 
 from frazil.config.model import Config
+from frazil.doors.otlp.signals import LOGS, SIGNALS, Signal
+from frazil.lake.catalog import Lake
+from frazil.lake.tables import base_identifier
 from frazil.query.reading import read
-from tests.cli.support import FRAZIL, environment
-from tests.doors.telemetry.support import PROTOBUF, logs_request
-from tests.servers.child import Child, free_ports
+from tests.doors.otlp.process import DoorProcess, only_otlp
+from tests.faults.exporting import COLUMNS, Exporters
+from tests.faults.pipelines import MOVED_SECONDS, pipeline_config
+from tests.faults.test_serve_killed import Serve
+from tests.pipeline.test_pipeline import committed
+from tests.servers.child import free_ports
 
-CLIENTS = 4
 WAIT_SECONDS = 120.0
+DEATHS = 25
+LONG_LIVES = 0.4
+"""How many of the lives last until the pipeline has moved something."""
 
 
-class Door:
-    """`frazil ingest` with only this door, always on the same port."""
-
-    def __init__(self, folder: Path) -> None:
-        http, grpc = free_ports(2)
-        folder.mkdir()
-        self.settings = {
-            "data_dir": str(folder / "data"),
-            "server": {"port": 0},
-            "otlp": {"http": {"port": http}, "grpc": {"port": grpc}},
-            "log": {"seal": {"interval_seconds": 0.5}},
-        }
-        (folder / "frazil.yaml").write_text(yaml.safe_dump(self.settings))
-        self.url = f"http://127.0.0.1:{http}"
-        self._folder = folder
-        self._starts = 0
-        self.start()
-
-    def start(self) -> None:
-        self._starts += 1
-        log = self._folder / f"said-{self._starts}.log"
-        env = environment(FRAZIL__OTLP__ENABLED="true")
-        self._child = Child([str(FRAZIL), "ingest"], log, self._folder, env)
-
-    def kill(self) -> None:
-        self._child.kill()
-
-    def stop(self) -> None:
-        self._child.stop()
+def check_log_and_table(config: Config, exporters: Exporters) -> None:
+    """Whatever is acknowledged by now is there; nothing is there twice."""
+    for signal in SIGNALS:
+        acknowledged = set(exporters.acknowledged(signal))
+        column = COLUMNS[signal]
+        found = Counter(read(signal.requests.topic, config=config, columns=[column]).table()[column].to_pylist())
+        lost, twice = acknowledged - set(found), [text for text, count in found.items() if count > 1]
+        assert not lost, f"{len(lost)} {signal.requests.topic} lost: {sorted(lost)[:10]}"
+        assert not twice, f"{len(twice)} {signal.requests.topic} twice: {sorted(twice)[:10]}"
 
 
-class Sender(threading.Thread):
-    """Sends one request after the other; each again until it is acknowledged, as exporters do."""
-
-    def __init__(self, name: str, url: str, stopping: threading.Event) -> None:
-        super().__init__(name=name, daemon=True)
-        self._url = url
-        self._stopping = stopping
-        self.acknowledged: list[str] = []
-        self.repeated = 0
-        self.refused: list[str] = []
-
-    def run(self) -> None:
-        with httpx.Client(timeout=30) as client:
-            number = 0
-            while not self._stopping.is_set():
-                texts = [f"{self.name} {number} {each}" for each in range(5)]
-                body = logs_request(*texts, time=1 + number).SerializeToString()
-                while not self._sent(client, body):
-                    self.repeated += 1
-                    time.sleep(0.05)
-                self.acknowledged += texts
-                number += 1
-
-    def _sent(self, client: httpx.Client, body: bytes) -> bool:
-        try:
-            answer = client.post(f"{self._url}/v1/logs", content=body, headers=PROTOBUF)
-        except httpx.TransportError:
-            return False
-        if answer.status_code not in (200, 429, 503):
-            self.refused.append(answer.text)
-        return answer.status_code == 200
-
-
-def deaths(folder: Path, kills: int, seed: int) -> None:
-    chance = random.Random(seed)
-    door = Door(folder)
-    stopping = threading.Event()
-    senders = [Sender(f"sender-{number}", door.url, stopping) for number in range(CLIENTS)]
-    try:
-        for sender in senders:
-            sender.start()
-        for _ in range(kills):
-            _await_progress(senders)
-            time.sleep(chance.random())
-            door.kill()
-            door.start()
-        _await_progress(senders)
-    finally:
-        stopping.set()
-        for sender in senders:
-            sender.join(WAIT_SECONDS)
-        door.stop()
-    assert not any(sender.is_alive() for sender in senders)
-    assert not [text for sender in senders for text in sender.refused]
-    assert sum(sender.repeated for sender in senders) > 0
-    found = read("logs", config=Config.model_validate(door.settings)).table()["body"].to_pylist()
-    expected = [text for sender in senders for text in sender.acknowledged]
-    assert Counter(found) == Counter(expected)
-
-
-def _await_progress(senders: list[Sender]) -> None:
-    before = [len(sender.acknowledged) for sender in senders]
-    until = time.monotonic() + WAIT_SECONDS
-    while not all(len(sender.acknowledged) > count for sender, count in zip(senders, before, strict=True)):
-        assert time.monotonic() < until, "nothing is acknowledged any more"
-        time.sleep(0.02)
+def check_exactly(exporters: Exporters, signal: Signal, found: list[str]) -> None:
+    assert Counter(found) == Counter(exporters.acknowledged(signal))
 
 
 def test_a_few_deaths(tmp_path: Path, seed: int) -> None:
-    deaths(tmp_path / "door", 3, seed)
+    chance = random.Random(seed)
+    door = DoorProcess(tmp_path / "door", log={"seal": {"interval_seconds": 0.5}})
+    exporters = Exporters(door.http_port, door.grpc_port, pause=0.0)
+    try:
+        exporters.start()
+        for _ in range(3):
+            exporters.await_progress(WAIT_SECONDS)
+            time.sleep(chance.random())
+            door.kill()
+            door.start()
+        exporters.await_progress(WAIT_SECONDS)
+        exporters.stop(WAIT_SECONDS)
+    finally:
+        door.stop()
+    assert not exporters.refused
+    assert exporters.repeated > 0
+    for signal in SIGNALS:
+        topic, column = signal.requests.topic, COLUMNS[signal]
+        check_exactly(exporters, signal, read(topic, config=door.config).table()[column].to_pylist())
+
+
+# --- with everything beside it -----------------------------------------------------------------------------
+
+
+def rows_in_table(config: Config, signal: Signal) -> list[str]:
+    """As PyIceberg reads them, without the log."""
+    lake = Lake(config)
+    try:
+        table = lake.load(base_identifier(config, signal.requests.topic))
+        found: list[str] = table.scan(selected_fields=(COLUMNS[signal],)).to_arrow()[COLUMNS[signal]].to_pylist()
+        return found
+    finally:
+        lake.close()
+
+
+def is_moved(config: Config) -> bool:
+    topics = [signal.requests.topic for signal in SIGNALS]
+    return all(committed(config, topic) == read(topic, config=config).offsets for topic in topics)
+
+
+def await_batch(serve: Serve, config: Config) -> None:
+    before = committed(config, LOGS.requests.topic)
+    serve.wait_for(lambda: committed(config, LOGS.requests.topic) != before, "moved")
+
+
+def duplicates(serve: Serve) -> int:
+    """Requests that this life has recognised."""
+    if (url := serve.url) is None:
+        return 0
+    text = httpx.get(f"{url}/metrics", timeout=30).text
+    return sum(int(float(each)) for each in re.findall(r"^frazil_telemetry_duplicates_total\S* (\S+)", text, re.M))
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3000)
+@pytest.mark.xdist_group("own-jvm")
 def test_many_deaths(tmp_path: Path, seed: int) -> None:
-    deaths(tmp_path / "door", 25, seed)
+    """The whole of `frazil serve`: the pipeline moves, compacts, expires and trims as often as it can."""
+    chance = random.Random(seed)
+    http, grpc = free_ports(2)
+    log = {"trim_grace_seconds": 5, "seal": {"interval_seconds": 0.5}}
+    config = pipeline_config(tmp_path, **only_otlp(http, grpc), log=log)
+    exporters = Exporters(http, grpc, pause=0.02)
+    recognised = checks = 0
+    with Serve(tmp_path / "serve", config, FRAZIL__OTLP__ENABLED="true") as serve:
+        exporters.start()
+        for _ in range(DEATHS):
+            exporters.await_progress(WAIT_SECONDS)
+            if chance.random() < LONG_LIVES:
+                await_batch(serve, config)
+                check_log_and_table(config, exporters)
+                checks += 1
+            time.sleep(chance.uniform(0.0, 3.0))
+            recognised += duplicates(serve)
+            serve.process.kill()
+            serve.process.wait()
+            serve.start()
+        exporters.await_progress(WAIT_SECONDS)
+        exporters.stop(WAIT_SECONDS)
+        check_log_and_table(config, exporters)
+        serve.wait_for(lambda: is_moved(config), "moved everything", MOVED_SECONDS)
+        recognised += duplicates(serve)
+    assert not exporters.refused
+    assert exporters.repeated > 0
+    counts = {}
+    for signal in SIGNALS:
+        topic, column = signal.requests.topic, COLUMNS[signal]
+        check_exactly(exporters, signal, read(topic, config=config).table()[column].to_pylist())
+        check_exactly(exporters, signal, rows_in_table(config, signal))
+        counts[topic] = len(exporters.acknowledged(signal))
+    print(  # noqa: T201
+        f"seed {seed}: {DEATHS} deaths, {counts}, {exporters.repeated} sent again, "
+        f"{recognised} recognised, {checks} checks between"
+    )

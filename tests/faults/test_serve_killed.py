@@ -31,7 +31,7 @@ LIFE_SECONDS = 25.0
 class Serve:
     """`frazil serve` with a log file, so that nobody has to listen to it."""
 
-    def __init__(self, folder: Path, config: Config) -> None:
+    def __init__(self, folder: Path, config: Config, **variables: str) -> None:
         folder.mkdir(exist_ok=True)
         settings = config.model_dump(mode="json", exclude_unset=True)
         settings["lake"] = {**settings.get("lake", {}), "properties": dict(config.lake.properties)}
@@ -39,6 +39,7 @@ class Serve:
         settings["server"] = {"port": 0}
         (folder / "frazil.yaml").write_text(yaml.safe_dump(settings))
         self._folder = folder
+        self._variables = variables
         self._log = folder / "serve.log"
         self.start()
 
@@ -46,7 +47,7 @@ class Serve:
         with self._log.open("ab") as log:
             self._begun = self._log.stat().st_size
             self.process = subprocess.Popen(
-                [FRAZIL, "serve"], cwd=self._folder, env=environment(), stdout=log, stderr=log
+                [FRAZIL, "serve"], cwd=self._folder, env=environment(**self._variables), stdout=log, stderr=log
             )
 
     def __enter__(self) -> Self:
@@ -66,14 +67,19 @@ class Serve:
         found = [each for each in children(self.process.pid) if "frazil.pipeline.process" in command(each)]
         return found[0] if found else None
 
-    def health(self) -> dict[str, Any]:
-        """What it says of itself; nothing before it listens."""
+    @property
+    def url(self) -> str | None:
+        """Of its operations; nothing before it listens."""
         with self._log.open("rb") as log:
             log.seek(self._begun)
             found = re.search(r"operations +(http://\S+)", log.read().decode(errors="replace"))
-        if found is None:
+        return found[1] if found else None
+
+    def health(self) -> dict[str, Any]:
+        """What it says of itself; nothing before it listens."""
+        if (url := self.url) is None:
             return {"status": "", "components": {}}
-        health: dict[str, Any] = httpx.get(f"{found[1]}/health", timeout=30).json()
+        health: dict[str, Any] = httpx.get(f"{url}/health", timeout=30).json()
         return health
 
     def wait_for(self, done: Callable[[], bool], what: str, seconds: float = MOVED_SECONDS) -> None:

@@ -7,6 +7,7 @@ import resource
 import struct
 import threading
 import time
+from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from frazil.errors import (
 )
 from frazil.log import layout
 from frazil.log.follow import follow, follow_async
+from frazil.log.group import Part
 from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
 from frazil.log.reader import Records
@@ -142,7 +144,7 @@ def test_columns_that_came_earlier_than_their_batch_are_followed_too(local_store
     older = w._learn(SCHEMA).version
     grown = SCHEMA.append(pa.field("extra", pa.string()))
     w.append(pa.record_batch([pa.array([1], pa.int64()), pa.array(["x"]), pa.array(["kept"])], schema=grown))
-    w._queue.add(older, rows(0, 1), None, 100)
+    w._queue.add(older, rows(0, 1), [Part(1)], 100)
     w.drain()
     r = reader(local_store, w)
     followed = [row for run in r.news(0) for row in run.batch.to_pylist()]
@@ -384,6 +386,29 @@ def test_another_process_never_sees_past_the_watermark(local_store: LocalStore, 
     assert view.end == 5
     w._committer._wal.publish(10)
     assert ids(reader(local_store, WalTail(wal_of(tmp_path))).read(0)) == list(range(10))
+    w.close()
+
+
+def test_a_wal_file_that_begins_within_a_segment_repeats_nothing(local_store: LocalStore, tmp_path: Path) -> None:
+    """Records that come while others are sealed are in the same file as those."""
+    w = writer(local_store, tmp_path, seal_rows=10)
+    for first, count in ((0, 10), (10, 5)):
+        w.append(rows(first, count))
+    w.seal()
+    w._dropping.result()
+    for first in (15, 20):
+        w.append(rows(first, 5))
+    w.seal()
+    w._dropping.result()
+    r = reader(local_store, WalTail(wal_of(tmp_path)))
+    tail = r.tail
+    assert tail is not None
+    view = tail.view()
+    assert view is not None
+    assert (view.start, w.sealed_end, view.end) == (15, 20, 25)
+    for start, end in product(range(26), range(26)):
+        if start <= end:
+            assert ids(r.read(start, end)) == list(range(start, end))
     w.close()
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
 from frazil.log import layout
 from frazil.log.positions import Origin, Positions, Sequence, Source
 from frazil.log.segments import read_footer
 from frazil.log.store.local import LocalStore
 from frazil.log.wal.recovery import wal_files
-from tests.log.support import TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
+from tests.log.support import SCHEMA, TOPIC, Machine, crash, ids, reader, rows, wal_of, writer
 
 
 class TestSealing:
@@ -55,6 +58,20 @@ class TestSealing:
         assert (segment.first, segment.end) == (0, 3)
         assert segment.epochs == w.tail.epochs
         assert Positions.from_json(segment.positions).sources == [Source("kafka:a:0", "id", 3)]
+        w.close()
+
+    @pytest.mark.parametrize("text", ['"footer_crc":"', '{"footer_crc":"00000000"}', 'a"footer_crc":"12345678'])
+    def test_records_that_look_like_what_a_segment_says_of_itself(
+        self, text: str, local_store: LocalStore, tmp_path: Path
+    ) -> None:
+        """The footer has the least and the largest text of a column."""
+        w = writer(local_store, tmp_path)
+        batch = pa.record_batch([pa.array([1, 2, 3]), pa.array([text] * 3)], schema=SCHEMA)
+        w.append(batch, Origin(source=Source(text, text, 3)))
+        w.seal()
+        assert [run.batch.to_pylist() for run in reader(local_store).read(0)] == [batch.to_pylist()]
+        segment = read_footer(local_store, layout.segment_key(TOPIC, 0, 0))
+        assert Positions.from_json(segment.positions).sources == [Source(text, text, 3)]
         w.close()
 
     def test_a_crash_between_put_and_wal_deletion_repeats_nothing(

@@ -28,7 +28,7 @@ class SecureProxy:
     def __init__(self, endpoint: str, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.authority = folder / "authority.pem"
-        chain, key = _certificate(folder, self.authority)
+        chain, key = certificate(folder, self.authority)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(chain, key)
         self._server = _Server(endpoint, context)
@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Tests have no use for a line per request."""
 
 
-def _certificate(folder: Path, authority: Path) -> tuple[Path, Path]:
+def certificate(folder: Path, authority: Path) -> tuple[Path, Path]:
     """A certificate for the loopback address, signed by an authority made for it; and its key."""
     authority_key, key, request, chain, extensions = (
         folder / name for name in ("authority.key", "server.key", "server.csr", "server.pem", "server.ext")

@@ -12,6 +12,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
 
 from frazil.doors.otlp.signals import LOGS
+from frazil.errors import RequestError
 from frazil.telemetry import logs
 from frazil.telemetry.messaging import plain_rows, resource_of, scope_of
 from frazil.telemetry.rows import Rows
@@ -98,3 +99,13 @@ def test_service_names() -> None:
         level.resource.attributes.add(key="service.name", value=name)
         level.scope_logs.add().log_records.add()
     assert rows_of(LOGS, request).batch["service_name"].to_pylist() == ["shop", None, "5", None]
+
+
+def test_a_long_resource_of_many_records_is_refused() -> None:
+    request = logs.REQUEST()
+    level = request.resource_logs.add()
+    level.resource.attributes.add(key="service.name").value.string_value = "x" * 100_000
+    for _ in range(20_000):
+        level.scope_logs.add().log_records.add(time_unix_nano=1)
+    with pytest.raises(RequestError, match="Send smaller batches, or shorter attributes of resources"):
+        rows_of(LOGS, request)

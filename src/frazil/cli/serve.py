@@ -11,8 +11,10 @@ from pathlib import Path
 from frazil import __version__
 from frazil.cli.commands import COMMANDS
 from frazil.cli.context import GivenContext
+from frazil.config.endpoint import EndpointConfig, TlsConfig
+from frazil.config.loki import LokiConfig
 from frazil.config.model import Config
-from frazil.config.otlp import OtlpConfig
+from frazil.config.prometheus import PrometheusConfig
 from frazil.errors import Interrupted
 from frazil.ops.logging import setup_logging
 from frazil.serve import everything
@@ -42,11 +44,22 @@ def program() -> str:
     return os.path.relpath(called) if called.exists() else "frazil"
 
 
-def _otlp(config: OtlpConfig) -> str:
-    """A port that was left to chance is told in the log."""
-    scheme = "http" if config.tls.cert is None else "https"
-    shown = [(f"{scheme}://", config.http), ("gRPC ", config.grpc)]
-    return ", ".join(f"{kind}{each.host}:{each.port or '(any)'}" for kind, each in shown)
+def _doors(config: Config) -> list[str]:
+    """What takes telemetry, and where; a port that was left to chance is told in the log."""
+    otlp, loki, prometheus = config.otlp, config.loki, config.prometheus
+    lines = []
+    if otlp.enabled:
+        lines.append(f"  OTLP        {_url(otlp.http, otlp.tls)}, gRPC {otlp.grpc.host}:{otlp.grpc.port or '(any)'}")
+    if loki.enabled:
+        lines.append(f"  Loki        {_url(loki, loki.tls)}/loki/api/v1/push")
+    if prometheus.enabled:
+        lines.append(f"  Prometheus  {_url(prometheus, prometheus.tls)}/api/v1/write")
+    return lines
+
+
+def _url(at: EndpointConfig | LokiConfig | PrometheusConfig, tls: TlsConfig) -> str:
+    scheme = "http" if tls.cert is None else "https"
+    return f"{scheme}://{at.host}:{at.port or '(any)'}"
 
 
 def banner(config: Config, url: str) -> str:
@@ -59,7 +72,7 @@ def banner(config: Config, url: str) -> str:
         [
             f"Frazil {__version__} is ready to take records.",
             f"  operations  {url}",
-            *([f"  OTLP        {_otlp(config.otlp)}"] if config.otlp.enabled else []),
+            *_doors(config),
             f"  data        {config.data_dir.resolve()}",
             *([f"  store       {config.store.url}"] if config.store.url else []),
             *(

@@ -78,24 +78,24 @@ class Committer:
             if group.generation != self.generation:
                 raise PartitionFenced("Another writer came first; what was waiting was dropped. Send it again.")
             try:
-                batches, outcomes = self._store_new(group)
+                fresh, outcomes = self._store_new(group)
             except BaseException as error:
                 self._stop_sources(group, error)
                 raise
             group.outcomes = outcomes
-            group.acked_at = self._next if batches else _last_end(outcomes)
-            self._count(group, len(batches))
+            group.acked_at = self._next if fresh else _last_end(outcomes)
+            self._count(group, fresh)
             stored_then(group)
 
-    def _store_new(self, group: Group) -> tuple[list[pa.RecordBatch], list[Ack | FrazilError]]:
-        """Store what is not stored yet: that, and what each append is going to be answered."""
-        if group.origins:
-            batches, stored, outcomes = self._without_duplicates(group)
-        else:
-            batches, stored, outcomes = group.batches, [], self._acks(group.batches)
-        if batches:
-            self._store(self._entry(group.schema, batches, stored))
-        return batches, outcomes
+    def _store_new(self, group: Group) -> tuple[int, list[Ack | FrazilError]]:
+        """Store what is not stored yet: how many appends, and what each is going to be answered."""
+        if not group.origins:
+            self._store(self._entry(group.schema, group.batches, []))
+            return len(group.rows), self._acks(group.rows)
+        fresh, stored, outcomes = self._without_duplicates(group)
+        if fresh:
+            self._store(self._entry(group.schema, _chosen(group, fresh), stored))
+        return len(fresh), outcomes
 
     def _stop_sources(self, group: Group, error: BaseException) -> None:
         """What a source sends is a sequence: to store what comes after a gap would be to lose what is in it."""
@@ -105,26 +105,25 @@ class Committer:
     def _count(self, group: Group, fresh: int) -> None:
         stats = self.stats
         stats.commits += 1
-        stats.appends += len(group.batches)
-        stats.duplicates += len(group.batches) - fresh
+        stats.appends += len(group.rows)
+        stats.duplicates += len(group.rows) - fresh
         stats.bytes += group.nbytes
         stats.records = self._next - self._opened_at
 
-    def _acks(self, batches: list[pa.RecordBatch]) -> list[Ack | FrazilError]:
-        rows = [batch.num_rows for batch in batches]
-        offsets = accumulate(rows, initial=self._next)
+    def _acks(self, rows: list[int]) -> list[Ack | FrazilError]:
+        """Of appends that are just stored."""
+        offsets = accumulate(rows, initial=self._next - sum(rows))
         return list(map(Ack, offsets, rows, repeat(self._tail.epochs.current), repeat(self._options.ack)))
 
-    def _without_duplicates(self, group: Group) -> tuple[list[pa.RecordBatch], list[Stored], list[Ack | FrazilError]]:
-        """The batches that are not stored yet, their origins, and what each append is going to be answered."""
-        fresh: list[pa.RecordBatch] = []
+    def _without_duplicates(self, group: Group) -> tuple[list[int], list[Stored], list[Ack | FrazilError]]:
+        """The appends that are not stored yet, their origins, and what each one is going to be answered."""
+        fresh: list[int] = []
         stored: list[Stored] = []
         outcomes: list[Ack | FrazilError] = []
         seen: dict[Sequence | bytes, Place] = {}
         offset, epoch, durability = self._next, self._tail.epochs.current, self._options.ack
-        for index, batch in enumerate(group.batches):
+        for index, rows in enumerate(group.rows):
             origin = group.origins.get(index)
-            rows = batch.num_rows
             if origin is not None:
                 try:
                     place = _seen(seen, origin) or self._positions.find(origin)
@@ -139,7 +138,7 @@ class Committer:
                         seen[name] = Place(offset, rows)
                 stored.append(Stored(offset, rows, origin))
             outcomes.append(Ack(offset, rows, epoch, durability))
-            fresh.append(batch)
+            fresh.append(index)
             offset += rows
         return fresh, stored, outcomes
 
@@ -256,6 +255,15 @@ class Committer:
             if self._wal:
                 self._wal.close(None if isinstance(self.stopped, LogBroken) else self._next)
                 self._wal = None
+
+
+def _chosen(group: Group, appends: list[int]) -> list[pa.RecordBatch]:
+    """The rows of these appends of a group."""
+    if len(appends) == len(group.rows):
+        return group.batches
+    whole = pa.concat_batches(group.batches)
+    starts = list(accumulate(group.rows, initial=0))
+    return [whole.slice(starts[index], group.rows[index]) for index in appends]
 
 
 def _seen(seen: dict[Sequence | bytes, Place], origin: Origin) -> Place | None:

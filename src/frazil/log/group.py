@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -29,6 +30,13 @@ class Ack(NamedTuple):
     """It had been stored before, at this offset, and was not stored again."""
 
 
+class Part(NamedTuple):
+    """Rows of a batch that are an append of their own."""
+
+    rows: int
+    origin: Origin | None = None
+
+
 class Group:
     """Appends of one schema that share one frame and one fate."""
 
@@ -37,8 +45,11 @@ class Group:
         self.generation = generation
         """How often the partition had been fenced when the group began: what came before a fence stays out."""
         self.batches: list[pa.RecordBatch] = []
+        """All rows, in their order; the rows of one may be several appends."""
+        self.rows: list[int] = []
+        """Of each append."""
         self.origins: dict[int, Origin] = {}
-        """Where those batches came from that said so, by their index."""
+        """Where those appends came from that said so, by their index."""
         self.nbytes = 0
         self.done = False
         self.acked_at = 0
@@ -65,7 +76,7 @@ class Group:
         resolve(self._futures)
 
     def fail(self, error: FrazilError) -> None:
-        self.outcomes = [error] * len(self.batches)
+        self.outcomes = [error] * len(self.rows)
         self.finish()
 
     def outcome(self, index: int) -> Ack:
@@ -89,8 +100,9 @@ class GroupQueue:
         self._joinable: Group | None = None
 
     def add(
-        self, schema: SchemaVersion, batch: pa.RecordBatch, origin: Origin | None, nbytes: int
+        self, schema: SchemaVersion, batch: pa.RecordBatch, parts: Iterable[Part], nbytes: int
     ) -> tuple[Group, int]:
+        """The group that these appends are in now, and the index of the first of them there."""
         group = self._joinable
         if (
             group is None
@@ -100,13 +112,15 @@ class GroupQueue:
         ):
             group = self._joinable = Group(schema, self.generation)
             self._groups.append(group)
-        index = len(group.batches)
+        first = len(group.rows)
         group.batches.append(batch)
-        if origin is not None:
-            group.origins[index] = origin
+        for rows, origin in parts:
+            if origin is not None:
+                group.origins[len(group.rows)] = origin
+            group.rows.append(rows)
         group.nbytes += nbytes
         self.nbytes += nbytes
-        return group, index
+        return group, first
 
     def lead(self) -> bool:
         """True when the caller is now the one who writes."""

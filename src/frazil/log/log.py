@@ -99,7 +99,11 @@ class Log:
                 schemas.admit(schema)
             elif schemas.latest() is None:
                 raise TopicNotFound(f"Topic {topic!r} does not exist, and no schema was given to create it with.")
-            return self._open(topic, partition, options, confirm) if partition is not None else self._open_free(topic)
+            return (
+                self._open(topic, partition, options, confirm)
+                if partition is not None
+                else self._open_free(topic, options)
+            )
 
     def _open_already(self, topic: str, partition: int | None) -> PartitionWriter | None:
         with self._lock:
@@ -108,31 +112,32 @@ class Log:
                     return writer
         return None
 
-    def _open_free(self, topic: str) -> PartitionWriter:
+    def _open_free(self, topic: str, options: WriterOptions | None) -> PartitionWriter:
         """A partition of this node that no other process holds, or a new one."""
         node = self._node()
         for partition in self._local_partitions(topic):
-            if (writer := self._try_open(topic, partition)) is not None:
+            if (writer := self._try_open(topic, partition, options)) is not None:
                 return writer
         known = list_partitions(self.store, topic)
         for partition in known:
-            if owner(self.store, topic, partition) == node and (writer := self._try_open(topic, partition)):
+            if owner(self.store, topic, partition) == node and (writer := self._try_open(topic, partition, options)):
                 return writer
         partition = known[-1] + 1 if known else 0
         while True:
             claimed = claim(self.store, topic, partition, node, self.world)
-            if claimed and (writer := self._try_open(topic, partition)):
+            if claimed and (writer := self._try_open(topic, partition, options)):
                 return writer
             partition += 1
 
-    def _try_open(self, topic: str, partition: int) -> PartitionWriter | None:
+    def _try_open(self, topic: str, partition: int, options: WriterOptions | None) -> PartitionWriter | None:
         try:
-            return self._open(topic, partition)
+            return self._open(topic, partition, options)
         except (PartitionLocked, PartitionTaken) as error:
             logger.info("partition not free", extra={"topic": topic, "partition": partition, "reason": str(error)})
             return None
 
-    def _options(self, topic: str) -> WriterOptions:
+    def options(self, topic: str) -> WriterOptions:
+        """Of its writers, as the settings have them."""
         return WriterOptions.of(self.config.log, self.config.topic(topic))
 
     def _check_store(self) -> None:
@@ -149,7 +154,7 @@ class Log:
         confirm: Callable[[], None] = lambda: None,
     ) -> PartitionWriter:
         self._check_store()
-        options = options or self._options(topic)
+        options = options or self.options(topic)
         directory = layout.wal_directory(self.config.data_dir, topic, partition)
         if options.ack == "object" and wal_files(directory):
             self._retire_wal(topic, partition, directory)
@@ -237,7 +242,7 @@ class Log:
         return found
 
     def _adopt(self, topic: str, partition: int) -> bool:
-        options = replace(self._options(topic), ack="local")
+        options = replace(self.options(topic), ack="local")
         try:
             writer = self._open(topic, partition, options)
         except PartitionLocked:

@@ -66,6 +66,8 @@ class Bounds(NamedTuple):
 
 class _Plan(NamedTuple):
     segments: list[Segment]
+    border: int
+    """Up to where segments are read. The last of them may go on: WAL files do not begin where segments do."""
     entries: list[Entry]
     schema: pa.Schema
     epochs: Epochs
@@ -136,7 +138,7 @@ class PartitionReader:
         if start == view.end:
             return iter(())
         newest = max(view.entries, key=lambda entry: entry.schema_version)
-        plan = _Plan([], view.entries, newest.schema, view.epochs)
+        plan = _Plan([], view.start, view.entries, newest.schema, view.epochs)
         return self._run(plan, start, view.end, None)
 
     @property
@@ -168,7 +170,7 @@ class PartitionReader:
         version = max([s.schema_version for s in segments] + [e.schema_version for e in entries])
         epochs = self._epochs(view)
         assert epochs
-        return _Plan(segments, entries, self._schemas.get(version), epochs)
+        return _Plan(segments, border, entries, self._schemas.get(version), epochs)
 
     def _run(self, plan: _Plan, start: int, end: int, columns: Sequence[str] | None) -> Iterator[Records]:
         schema = plan.schema
@@ -177,7 +179,7 @@ class PartitionReader:
         for segment in plan.segments:
             table = self._segment(segment, columns)
             offset = max(start, segment.first)
-            rows = table.slice(offset - segment.first, min(end, segment.end) - offset)
+            rows = table.slice(offset - segment.first, min(plan.border, segment.end) - offset)
             for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
                 yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
                 offset += batch.num_rows

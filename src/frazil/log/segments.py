@@ -121,7 +121,8 @@ def _footer(data: pa.Buffer) -> tuple[int, int]:
 
 
 def _crc_at(footer: bytes) -> int:
-    return footer.index(_CRC) + len(_CRC)
+    # The last one: what comes before is statistics, which may have any text of a record, and this one too.
+    return footer.rindex(_CRC) + len(_CRC)
 
 
 def _crc(footer: bytes) -> bytes:

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from frazil.errors import (
     WriteFailed,
 )
 from frazil.log.commit import Committer
-from frazil.log.group import Ack, Group, GroupQueue
+from frazil.log.group import Ack, Group, GroupQueue, Part
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Positions
@@ -161,12 +161,20 @@ class PartitionWriter:
             self._await_room(nbytes)
         with self._queue.lock:
             self._check_open()
-            group, index = self._queue.add(fit.version, batch, origin, nbytes)
+            group, index = self._queue.add(fit.version, batch, [Part(batch.num_rows, origin)], nbytes)
             group.event()
             return Pending(group, index), self._queue.lead()
 
     async def append_async(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
         """As `append`, without blocking the event loop."""
+        (outcome,) = await self.append_parts(batch, [Part(batch.num_rows, origin)])
+        if isinstance(outcome, FrazilError):
+            raise outcome.again()
+        return outcome
+
+    async def append_parts(self, batch: pa.RecordBatch, parts: Sequence[Part]) -> list[Ack | FrazilError]:
+        """Store a batch whose rows are several appends: what became of each. They share one fate but for those that
+        were stored before."""
         nbytes = self._measure(batch)
         fit = self._fit
         if fit is None or not batch.schema.equals(fit.given):
@@ -178,7 +186,7 @@ class PartitionWriter:
         queue = self._queue
         with queue.lock:
             self._check_open()
-            group, index = queue.add(fit.version, batch, origin, nbytes)
+            group, first = queue.add(fit.version, batch, parts, nbytes)
             leading = queue.lead()
             inline = leading and nbytes <= SMALL and self._committer.is_quick(nbytes)
             future = None if inline and self.options.ack == "local" else group.future()
@@ -188,7 +196,7 @@ class PartitionWriter:
             self._executor.submit(self._lead)
         if future is not None:
             await future
-        return group.outcome(index)
+        return group.outcomes[first : first + len(parts)]
 
     def _measure(self, batch: pa.RecordBatch) -> int:
         """The size of a batch, if it may be stored."""

@@ -39,8 +39,15 @@ def fields(name: str) -> list[pa.Field]:
 def of_lists(lists: pa.ListArray) -> Attributes:
     """The attributes of decoded lists of `KeyValue`; of entries with the same key the last one counts."""
     pairs = lists.flatten()
-    keys = pairs.field("key")
-    texts, codes = to_text(pairs.field("value"))
+    return _of(lists, pairs.field("key"), *to_text(pairs.field("value")))
+
+
+def of_texts(lists: pa.ListArray, keys: pa.Array, texts: pa.Array) -> Attributes:
+    """The same where all values are text: `keys` and `texts` are those of the entries of all lists."""
+    return _of(lists, keys, texts, np.full(len(keys), ord(TEXT), np.uint8))
+
+
+def _of(lists: pa.ListArray, keys: pa.Array, texts: pa.Array, codes: npt.NDArray[np.uint8]) -> Attributes:
     offsets = _offsets(lists)
     if not _rising(offsets, keys) and repeats_a_key(pa.array(offsets, pa.int32()), keys):
         kept = _last_of_each(offsets, keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,17 +33,21 @@ def times(nanoseconds: pa.Array, otherwise: int | None) -> pa.Array:
 def ids(column: pa.Array, kind: pa.DataType) -> Ids:
     """Ids have their length, and are not all zeros; an empty one is none."""
     size = kind.byte_width
-    lengths = pc.binary_length(column).to_numpy()
+    lengths = np.diff(_offsets(column))
     sized = lengths == size
-    wrong = ~sized & (lengths > 0)
-    if wrong.any():
-        column = pc.if_else(pa.array(wrong), pa.scalar(b"", column.type), column)
-    words = np.zeros((len(column), size // 8), np.uint64)
-    words[sized] = np.frombuffer(_data(column), np.uint64).reshape(-1, size // 8)
-    present = words.any(axis=1)
-    wrong |= sized & ~present
-    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
-    return Ids(pa.Array.from_buffers(kind, len(column), [validity, pa.py_buffer(words)]), int(wrong.sum()))
+    if sized.all():
+        data, unsized = _data(column), 0
+    else:
+        wrong = ~sized & (lengths > 0)
+        column = pc.if_else(pa.array(wrong), pa.scalar(b"", column.type), column) if wrong.any() else column
+        padded = np.zeros((len(column), size), np.uint8)
+        padded[sized] = np.frombuffer(_data(column), np.uint8).reshape(-1, size)
+        data, unsized = pa.py_buffer(padded), int(wrong.sum())
+    present = np.frombuffer(data, np.uint64).reshape(-1, size // 8).any(axis=1)
+    if present.all():
+        return Ids(pa.Array.from_buffers(kind, len(column), [None, data]), unsized)
+    validity = pa.py_buffer(np.packbits(present, bitorder="little"))
+    return Ids(pa.Array.from_buffers(kind, len(column), [validity, data]), unsized + int((sized & ~present).sum()))
 
 
 def counts(column: pa.Array) -> pa.Array:
@@ -50,12 +55,20 @@ def counts(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64())
 
 
+def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
+    """Where the values of binary columns begin, and where the last one ends."""
+    buffer = column.buffers()[1]
+    if buffer is None or not len(column):
+        return np.zeros(len(column) + 1, np.int32)
+    return np.frombuffer(buffer, np.int32)[column.offset : column.offset + len(column) + 1]
+
+
 def _data(column: pa.Array) -> pa.Buffer:
     """The bytes of all values, one after the other."""
-    _, offsets, data = column.buffers()
+    data = column.buffers()[2]
     if data is None or not len(column):
         return pa.py_buffer(b"")
-    places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
+    places = _offsets(column)
     return data.slice(places[0], places[-1] - places[0])
 
 

@@ -1,7 +1,7 @@
 """What records of all signals have in common: whose they are, and the resource and the scope that they came from.
 
 A request has resources, these have scopes, and these have records. A level is worked out once for each resource and
-each scope, and then repeated for their records.
+each scope (`known`), and then repeated for their records.
 """
 
 from __future__ import annotations
@@ -11,9 +11,16 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from google.protobuf.message import Message
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from frazil.telemetry import attributes
 from frazil.telemetry.attributes import Attributes
+from frazil.telemetry.known import Known
+from frazil.telemetry.messages import decode
+from frazil.telemetry.rows import ROW_BYTES, check_total
+from frazil.telemetry.runs import Ints
 
 TENANT = "tenant_id"
 SERVICE_NAME = "service_name"
@@ -53,6 +60,8 @@ class Records(NamedTuple):
     """Which request each is of."""
     common: Columns
     """The columns of `WHOSE` but for the tenant, and of `ORIGIN`."""
+    widths: Ints
+    """About how many bytes each has of these."""
 
 
 def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: str) -> Records:
@@ -62,43 +71,76 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     scope_lists = of_resource.field(scopes)
     of_scope = scope_lists.flatten()
     record_lists = of_scope.field(records)
+    widths = _widths(of_resource, "resource")[pc.list_parent_indices(scope_lists).to_numpy()] + _widths(
+        of_scope, "scope"
+    )
+    check_total(int((widths + ROW_BYTES).dot(record_lists.value_lengths().to_numpy())))
     scope_at = pc.list_parent_indices(record_lists)
     resource_at = pc.list_parent_indices(scope_lists).take(scope_at)
     request_at = pc.list_parent_indices(resource_lists).take(resource_at)
     common = {
-        **_taken(_resources(of_resource), resource_at),
-        **_taken(_scopes(of_scope), scope_at),
+        **_repeated(_RESOURCES, of_resource.field("resource"), resource_at),
+        "resource_schema_url": of_resource.field("schema_url").take(resource_at),
+        **_repeated(_SCOPES, of_scope.field("scope"), scope_at),
+        "scope_schema_url": of_scope.field("schema_url").take(scope_at),
     }
-    return Records(record_lists.flatten(), request_at, common)
+    return Records(record_lists.flatten(), request_at, common, widths[scope_at.to_numpy()])
 
 
-def _taken(columns: Columns, places: pa.Array) -> Columns:
-    return {name: column.take(places) for name, column in columns.items()}
+def _widths(level: pa.StructArray, message: str) -> Ints:
+    """How many bytes each of a level has for each of its records."""
+    lengths = pc.add(
+        pc.binary_length(level.field(message)).fill_null(0), pc.binary_length(level.field("schema_url"))
+    ).to_numpy()
+    widths: Ints = lengths.astype(np.int64)
+    return widths
 
 
-def _resources(level: pa.StructArray) -> Columns:
-    resource = level.field("resource")
-    absent = resource.is_null()
-    found = attributes.of_lists(resource.field("attributes"))
-    return {
-        SERVICE_NAME: _service_names(found),
-        **named("resource_attributes", found, absent),
-        "resource_dropped_attributes_count": _or_null(resource.field("dropped_attributes_count"), absent, pa.int64()),
-        "resource_entity_refs": _or_null(resource.field("entity_refs"), absent, pa.list_(_ENTITY)),
-        "resource_schema_url": level.field("schema_url"),
-    }
+def _repeated(known: Known, messages: pa.Array, places: pa.Array) -> Columns:
+    """The columns of messages of one level, for records that are of those at these places."""
+    distinct = messages.dictionary_encode("encode")
+    rows = known.rows(distinct.dictionary.to_pylist())
+    columns = rows.take(distinct.indices.take(places))
+    return dict(zip((field.name for field in columns.type), columns.flatten(), strict=True))
 
 
-def _scopes(level: pa.StructArray) -> Columns:
-    scope = level.field("scope")
-    absent = scope.is_null()
-    return {
-        "scope_name": _or_null(scope.field("name"), absent, pa.string()),
-        "scope_version": _or_null(scope.field("version"), absent, pa.string()),
-        **named("scope_attributes", attributes.of_lists(scope.field("attributes")), absent),
-        "scope_dropped_attributes_count": _or_null(scope.field("dropped_attributes_count"), absent, pa.int64()),
-        "scope_schema_url": level.field("schema_url"),
-    }
+def _resources(messages: pa.Array) -> pa.StructArray:
+    resource, absent = _decoded(Resource, messages)
+    found = attributes.of_lists(resource.column("attributes"))
+    return _rows(
+        {
+            SERVICE_NAME: _service_names(found),
+            **named("resource_attributes", found, absent),
+            "resource_dropped_attributes_count": _or_null(
+                resource.column("dropped_attributes_count"), absent, pa.int64()
+            ),
+            "resource_entity_refs": _or_null(resource.column("entity_refs"), absent, pa.list_(_ENTITY)),
+        }
+    )
+
+
+def _scopes(messages: pa.Array) -> pa.StructArray:
+    scope, absent = _decoded(InstrumentationScope, messages)
+    return _rows(
+        {
+            "scope_name": _or_null(scope.column("name"), absent, pa.string()),
+            "scope_version": _or_null(scope.column("version"), absent, pa.string()),
+            **named("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
+            "scope_dropped_attributes_count": _or_null(scope.column("dropped_attributes_count"), absent, pa.int64()),
+        }
+    )
+
+
+def _decoded(kind: type[Message], messages: pa.Array) -> tuple[pa.RecordBatch, pa.Array]:
+    """The fields of messages, and which of these are not there."""
+    return decode(kind, messages.fill_null(b"")), messages.is_null()
+
+
+def _rows(columns: Columns) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns.values(), columns)
+
+
+_RESOURCES, _SCOPES = Known(_resources), Known(_scopes)
 
 
 def named(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:

@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     """The records of decoded requests."""
-    records, of_request, common = records_of(requests, "resource_logs", "scope_logs", "log_records")
+    records, of_request, common, _ = records_of(requests, "resource_logs", "scope_logs", "log_records")
     trace_ids, span_ids = ids(records.field("trace_id"), TRACE_ID), ids(records.field("span_id"), SPAN_ID)
     body, body_codes = to_text(records.field("body"))
     columns = {

@@ -23,6 +23,6 @@ def check(kind: type[Message], body: bytes) -> None:
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name}: {' '.join(str(error).split())}.") from error
 
 
-def decode(kind: type[Message], bodies: Sequence[bytes]) -> pa.RecordBatch:
+def decode(kind: type[Message], bodies: Sequence[bytes] | pa.Array) -> pa.RecordBatch:
     """One row for each body, all of which were checked."""
     return handler_of(kind.DESCRIPTOR).array_to_record_batch(pa.array(bodies, pa.binary()))

@@ -17,7 +17,7 @@ from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, Columns, named, recor
 from frazil.telemetry.messaging import Row, pairs
 from frazil.telemetry.points import EXPONENTIAL, GAUGE, HISTOGRAM, KINDS, SUM, TOO_BIG, points_of, to_point
 from frazil.telemetry.prometheus_names import metric_names
-from frazil.telemetry.rows import Arrival, Rejected, Rows, requests_with
+from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
 from frazil.telemetry.runs import Ints, runs_of
 from frazil.telemetry.series import Owners, series_ids, targets
 
@@ -50,8 +50,11 @@ _TEMPORAL = [KINDS.index(kind) for kind in (SUM, HISTOGRAM, EXPONENTIAL)]
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     """The points of decoded requests."""
-    metrics, of_request, common = records_of(requests, "resource_metrics", "scope_metrics", "metrics")
+    metrics, of_request, common, widths = records_of(requests, "resource_metrics", "scope_metrics", "metrics")
     found = points_of(metrics, of_request.to_numpy(), arrival.time_ns)
+    for name in ("name", "description", "unit"):
+        widths = widths + pc.binary_length(metrics.field(name)).to_numpy()
+    check_total(int((widths[found.metrics] + ROW_BYTES).sum()))
     at = pa.array(found.metrics)
     numbers = of_request.take(at)
     # A metric whose bytes have points of several kinds is several.

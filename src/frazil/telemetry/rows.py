@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from frazil.errors import RequestError
 from frazil.telemetry.values import ABSENT, TEXT, Codes
 
 
@@ -39,6 +40,22 @@ class Rows(NamedTuple):
     """Requests with records that have no time of their own: the same bytes again may be other records."""
     rejected: Mapping[int, Rejected] = _NOBODY
     """By request."""
+
+
+MOST_BYTES = 1 << 30
+"""Of the rows of requests that are decoded together. Each row has what it shares with others, so a small request
+could stand for more than there is memory."""
+ROW_BYTES = 200
+"""Of a row with nothing in it."""
+
+
+def check_total(nbytes: int) -> None:
+    """Raises `RequestError` for rows that would be larger than may be."""
+    if nbytes > MOST_BYTES:
+        raise RequestError(
+            f"The records would be {nbytes:,} bytes, each with all that they share, and {MOST_BYTES:,} may be. Send "
+            f"smaller batches, or shorter attributes of resources."
+        )
 
 
 def requests_with(chosen: pa.Array, requests: pa.Array) -> frozenset[int]:

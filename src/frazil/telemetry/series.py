@@ -35,11 +35,14 @@ class Owners(NamedTuple):
 # --- of one ----------------------------------------------------------------------------------------------------
 
 
-def labels(name: str, attributes: Pairs, resource: Pairs = ()) -> dict[str, str]:
-    """Attributes whose names become one have their values joined, in the order of their keys."""
+def labels(name: str, attributes: Pairs, resource: Pairs = (), translated: bool = True) -> dict[str, str]:
+    """Attributes whose names become one have their values joined, in the order of their keys.
+
+    Those of rows without `metadata` came from Prometheus, and are labels as they are: not `translated`.
+    """
     found: dict[str, str] = {}
     for key, text in sorted(attributes):
-        label = label_name(key)
+        label = label_name(key) if translated else key
         found[label] = f"{found[label]};{text or ''}" if label in found else text or ""
     of = dict(resource)
     job = of.get(_SERVICE)
@@ -74,22 +77,22 @@ def targets(resources: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     return names, pc.map_lookup(resources, _ID, "first")
 
 
-def series_ids(owners: Owners, places: Ints, attributes: pa.MapArray) -> pa.Array:
+def series_ids(owners: Owners, places: Ints, attributes: pa.MapArray, translated: bool = True) -> pa.Array:
     """As `series_id` of `labels`, for all points; `places` says which of the owners is that of each."""
     offsets, keys, texts = _entries(attributes)
     encoded = keys.dictionary_encode()
     codes = encoded.indices.to_numpy()
-    known = [_label(key) for key in encoded.dictionary.to_pylist()]
+    known = [_label(key, translated) for key in encoded.dictionary.to_pylist()]
     names = [name for name, _ in known]
     hashes = _hash_columns(texts, *owners)
     hashed = _hash_pairs(np.array([number for _, number in known], np.uint64)[codes], hashes[0])
     of_owners = np.zeros(len(owners.names), np.uint64)
     for label, of_label in zip((NAME, JOB, INSTANCE), hashes[1:], strict=True):
         of_owners += _hash_pairs(np.uint64(_of_name(label)), of_label)
-        if label in names:
+        replaced = (of_label > 0) | (label == NAME)
+        if label in names and replaced.any():
             # What metric and resource say replaces what attributes say.
             at = np.flatnonzero(np.isin(codes, [code for code, name in enumerate(names) if name == label]))
-            replaced = (of_label > 0) | (label == NAME)
             hashed[at[replaced[places[_rows(offsets, at)]]]] = 0
     sums = np.zeros(len(hashed) + 1, np.uint64)
     np.cumsum(hashed, out=sums[1:])
@@ -114,9 +117,9 @@ def _hash_columns(*columns: pa.Array) -> list[Words]:
 
 
 @lru_cache(maxsize=4096)
-def _label(key: str) -> tuple[str, int]:
+def _label(key: str, translated: bool) -> tuple[str, int]:
     """The label that an attribute becomes, and what this adds to the hash of its value."""
-    name = label_name(key)
+    name = label_name(key) if translated else key
     return name, _of_name(name)
 
 

@@ -75,7 +75,7 @@ _BITS = 2**64 - 1
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     """The spans of decoded requests."""
-    spans, of_request, common = records_of(requests, "resource_spans", "scope_spans", "spans")
+    spans, of_request, common, _ = records_of(requests, "resource_spans", "scope_spans", "spans")
     trace_ids, span_ids = ids(spans.field("trace_id"), TRACE_ID), ids(spans.field("span_id"), SPAN_ID)
     parents = ids(spans.field("parent_span_id"), SPAN_ID)
     starts, ends = spans.field("start_time_unix_nano"), spans.field("end_time_unix_nano")

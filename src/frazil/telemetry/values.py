@@ -32,6 +32,8 @@ Codes = npt.NDArray[np.uint8]
 
 def to_text(values: pa.StructArray) -> tuple[pa.Array, Codes]:
     """Decoded `AnyValue`s as text, null where there is nothing, and the letter of each as a number."""
+    if not values.null_count and not (plain := values.field("string_value")).null_count:
+        return plain, np.full(len(values), ord(TEXT), np.uint8)
     codes = np.full(len(values), ord(NOTHING), np.uint8)
     if values.null_count:
         codes[np.asarray(values.is_null())] = ord(ABSENT)

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import random
+import subprocess
+import sys
+import time
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
 
-from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
+from frazil.query.reading import read
+from tests.doors.otlp.process import DoorProcess
+from tests.doors.telemetry.support import PROTOBUF, TIME, Served, logs_request, rows, run, settings
 from tests.servers.proxy import Proxy
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
+
+CONNECTIONS = 64
+MIB = 1 << 20
 
 
 def test_more_at_once_than_there_is_room_for(tmp_path: Path) -> None:
@@ -31,6 +45,227 @@ def test_more_at_once_than_there_is_room_for(tmp_path: Path) -> None:
         assert (await send(1000)).status_code == 200
 
     run(config, scenario)
+
+
+def test_a_refusal_waits_for_nothing(tmp_path: Path) -> None:
+    """Neither for those who are let in nor for its own body, which nobody would read."""
+
+    async def scenario(served: Served) -> None:
+        async def begin(nbytes: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(served.url("otlp")).port)
+            head = f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-type: {PROTOBUF['content-type']}\r\n"
+            writer.write(f"{head}content-length: {nbytes}\r\n\r\n".encode())
+            return reader, writer
+
+        slow = logs_request("x" * 900_000).SerializeToString()
+        answer, sending = await begin(len(slow))
+        sending.write(slow[:1000])
+        while (await status_of(begin, 200_000)) != 429:
+            await asyncio.sleep(0.02)
+        sending.write(slow[1000:])
+        assert b" 200 " in await answer.readline()
+        sending.close()
+        assert served.stored() == 1
+        small = logs_request("small").SerializeToString()
+        assert (await served.post("/v1/logs", small)).status_code == 200
+
+    async def status_of(begin: Any, nbytes: int) -> int:
+        """What is answered to the head of a request alone; 0 if nothing is, as long as there is room."""
+        answer, sending = await begin(nbytes)
+        try:
+            return int((await asyncio.wait_for(answer.readline(), 1)).split()[1])
+        except TimeoutError:
+            return 0
+        finally:
+            sending.close()
+
+    run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
+
+
+async def parts() -> AsyncIterator[bytes]:
+    """The last one is too much."""
+    for _ in range(2):
+        yield bytes(600_000)
+
+
+def test_who_sends_a_large_body_sees_why_it_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Not a connection that is reset while the body is on its way; and the connection is good for the next one."""
+
+    async def scenario(served: Served) -> None:
+        body = bytes(16 * MIB)
+        port = httpx.URL(served.url("otlp")).port
+        for _ in range(5):
+            assert (await served.post("/v1/logs", body)).status_code == 413
+            assert (await served.post("/v1/logs", body, content_type="text/plain")).status_code == 415
+            assert (await served.post("/v1/logs", body, x_scope_orgid="a/b")).status_code == 400
+            assert (await served.post("/v1/logs", logs_request("a").SerializeToString())).status_code == 200
+            unsized = await served.client.post(served.url("otlp") + "/v1/logs", content=parts(), headers=PROTOBUF)
+            assert unsized.status_code == 413
+        # Who goes away in the middle is no problem of anybody's.
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body[:MIB]
+        )
+        writer.close()
+        assert (await served.post("/v1/logs", logs_request("b").SerializeToString())).status_code == 200
+        assert served.stored() == 2
+
+    run(settings(tmp_path, telemetry={"max_body_mb": 1}), scenario)
+    assert not caplog.messages
+
+
+# --- the memory of a process ------------------------------------------------------------------------------
+
+
+class Door(DoorProcess):
+    def __init__(self, folder: Path, **telemetry: Any) -> None:
+        # What is stored is kept in memory too, as far as these allow.
+        log = {"max_tail_mb": 32, "seal": {"max_mb": 8}}
+        super().__init__(folder, telemetry=telemetry, log=log, buffer={"max_size_mb": 32})
+        self.url = f"http://127.0.0.1:{self.http_port}/v1/logs"
+
+    def stored(self) -> Counter[str]:
+        """How many records each service has."""
+        found = read("logs", config=self.config, columns=["service_name"]).table()["service_name"].value_counts()
+        return Counter({each["values"].as_py(): each["counts"].as_py() for each in found})
+
+
+@contextmanager
+def door(folder: Path, **telemetry: Any) -> Iterator[Door]:
+    opened = Door(folder, **telemetry)
+    try:
+        until = time.monotonic() + 60
+        while not listens(opened.url):
+            assert opened.child.alive, opened.child.log()
+            assert time.monotonic() < until, opened.child.log()
+            time.sleep(0.05)
+        yield opened
+    finally:
+        opened.stop()
+
+
+def listens(url: str) -> bool:
+    try:
+        # The first request opens the topic.
+        return httpx.post(url, content=request("first", 1), headers=PROTOBUF, timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+RECORDS = 100
+_LINE = "the order is late and nobody knows why, so somebody should have a look at it " * 3
+
+
+def request(service: str, blocks: int) -> bytes:
+    """With `blocks` times `RECORDS` records, of about 25 KiB each."""
+    block: bytes = logs_request(*[_LINE] * RECORDS, time=TIME, service=service).SerializeToString()
+    return block * blocks
+
+
+def posted(number: int, body: bytes) -> bytes:
+    """A whole request of HTTP; every third body is compressed."""
+    packed = number % 3 == 0
+    body = gzip.compress(body, 1) if packed else body
+    head = f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-type: {PROTOBUF['content-type']}\r\n"
+    encoding = "content-encoding: gzip\r\n" if packed else ""
+    return f"{head}{encoding}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Connection:
+    """As quick as a client can be that is written in Python."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, url: str) -> Connection:
+        return cls(*await asyncio.open_connection("127.0.0.1", httpx.URL(url).port))
+
+    async def send(self, request: bytes) -> int:
+        """The status that is answered; who is to come again is told when."""
+        self._writer.write(request)
+        await self._writer.drain()
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
+        headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
+        await self._reader.readexactly(int(headers.get("content-length", "0")))
+        status = int(head.split()[1])
+        assert status == 200 or int(headers["retry-after"]) >= 1
+        return status
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@pytest.mark.timeout(300)
+def test_much_more_than_it_takes(tmp_path: Path, seed: int) -> None:
+    """Large and small bodies, plain and compressed, from many connections that never pause."""
+    chance = random.Random(seed)
+    sizes = [chance.choice((1, 1, 20, 40)) for _ in range(CONNECTIONS * 15)]
+    offered = [posted(number, request(f"service-{number}", size)) for number, size in enumerate(sizes)]
+    answers: dict[int, int] = {}
+
+    async def offer(url: str) -> None:
+        numbers = iter(range(len(sizes)))
+        connections = [await Connection.open(url) for _ in range(CONNECTIONS)]
+
+        async def send_on(connection: Connection) -> None:
+            for number in numbers:
+                answers[number] = await connection.send(offered[number])
+
+        await asyncio.gather(*map(send_on, connections))
+        assert set(answers.values()) == {200, 429}
+        # Afterwards there is room for everybody, one at a time.
+        again = [number for number, status in answers.items() if status == 429][:20]
+        answers.update({number: await connections[0].send(offered[number]) for number in again})
+        assert {answers[number] for number in again} == {200}
+        for connection in connections:
+            connection.close()
+
+    with door(tmp_path, max_in_flight_mb=1, max_body_mb=4) as opened:
+        before = opened.memory("VmRSS")
+        asyncio.run(offer(opened.url))
+        grown = opened.memory("VmHWM") - before
+        assert grown < 400 * MIB, f"{grown:,} bytes"
+        expected = {f"service-{each}": sizes[each] * RECORDS for each, status in answers.items() if status == 200}
+        found = opened.stored()
+        assert found.pop("first") == RECORDS
+        assert found == expected
+
+
+@pytest.mark.timeout(300)
+def test_small_bodies_that_become_large_take_no_more_memory_than_there_is(tmp_path: Path) -> None:
+    """All are let in, and each is a hundred times larger than it came."""
+    blocks = 8 * MIB // len(request("x", 1))
+    bodies = {
+        f"service-{number}": gzip.compress(request(f"service-{number}", blocks)) for number in range(CONNECTIONS)
+    }
+    assert max(map(len, bodies.values())) < 8 * MIB // 50
+
+    async def offer(url: str) -> list[int]:
+        headers = {**PROTOBUF, "content-encoding": "gzip"}
+        async with httpx.AsyncClient(timeout=240, limits=httpx.Limits(max_connections=CONNECTIONS)) as client:
+            answers = (client.post(url, content=body, headers=headers) for body in bodies.values())
+            return [answer.status_code for answer in await asyncio.gather(*answers)]
+
+    with door(tmp_path, max_in_flight_mb=16, max_body_mb=8) as opened:
+        before = opened.memory("VmRSS")
+        statuses = dict(zip(bodies, asyncio.run(offer(opened.url)), strict=True))
+        grown = opened.memory("VmHWM") - before
+        assert set(statuses.values()) <= {200, 429}
+        found = opened.stored()
+        assert found.pop("first") == RECORDS
+        assert found == {service: blocks * RECORDS for service, status in statuses.items() if status == 200}
+        assert grown < 600 * MIB, f"{grown:,} bytes for {CONNECTIONS} bodies of 8 MiB"
+
+
+# --- what the door stands on fails ------------------------------------------------------------------------
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.doors.otlp.full_disk"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_log_that_is_full_because_the_store_is_away(s3_proxy: Proxy, s3_prefix: str, tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from frazil.config.otlp import OtlpConfig
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
 from frazil.doors.telemetry.admission import Admission
-from frazil.doors.telemetry.intake import Intake, Request
+from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import ConfigError, FrazilError
 from frazil.ops.tenants import tenant_name

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from frazil.doors.telemetry import intake as door
+from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.admission import Admission, Ticket
 from frazil.doors.telemetry.bodies import BodyTooLarge
 from frazil.doors.telemetry.intake import Accepted, Intake
@@ -22,6 +24,8 @@ from frazil.ops.tenants import tenant_name
 logger = logging.getLogger(__name__)
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_PASS_OVER_SECONDS = 10.0
+"""How long the rest of a refused body may take; it is kept nowhere."""
 _CLOSED = 499
 """The client has gone; nobody reads the answer."""
 
@@ -76,15 +80,19 @@ class Endpoint:
 
     async def _answer(self, request: Request, ticket: Ticket) -> Response:
         form = Form()
+        body: bytes | None = None
         try:
             form = self._dialect.form(request.headers)
             tenant = tenant_name(request.headers)
             body = await self._read(request, ticket)
-            accepted = await self._intake.take(door.Request(tenant, body, form.encoding, form.json))
+            accepted = await self._intake.take(preparing.Request(tenant, body, form.encoding, form.json))
         except ClientDisconnect:
             return Response(status_code=_CLOSED)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
-            return self._refused(error, form)
+            refused = self._refused(error, form)
+            if body is None:
+                refused.background = BackgroundTask(_pass_over, request)
+            return refused
         return self._dialect.accepted(accepted, form)
 
     async def _read(self, request: Request, ticket: Ticket) -> bytes:
@@ -112,6 +120,20 @@ class Endpoint:
         if found.http == 503:
             self._doorway.metrics.errors.count(error)
         return self._dialect.refused(found, form)
+
+
+async def _pass_over(request: Request) -> None:
+    """Read the rest of a body that was refused, after the answer.
+
+    A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
+    """
+    try:
+        async with asyncio.timeout(_PASS_OVER_SECONDS):
+            async for _ in request.stream():
+                pass
+    except (ClientDisconnect, TimeoutError, asyncio.CancelledError, RuntimeError):
+        # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
+        return
 
 
 def media_type(headers: Mapping[str, str]) -> str:

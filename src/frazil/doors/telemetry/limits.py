@@ -17,6 +17,10 @@ from frazil.telemetry.rows import Rejected, Rows
 
 _Ints = npt.NDArray[np.int64]
 
+_ATTRIBUTES = ("attributes", "resource_attributes")
+"""Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of a span's events and links
+are not counted; the size of the record bounds them."""
+
 
 class TooMuch(FrazilError):
     """Raised when more comes than can be taken now; `seconds` later it may be tried again."""
@@ -59,7 +63,7 @@ class Limits:
                 self._spent[tenant] = now, left
                 raise RateExceeded(
                     f"Tenant {tenant!r} sends more than {limits.rate_mb:g} MiB a second "
-                    f"(`telemetry.limits.rate_mb`).",
+                    f"({self._setting(tenant, 'rate_mb')}).",
                     (enough - left) / rate,
                 )
             self._spent[tenant] = now, left - nbytes
@@ -70,20 +74,28 @@ class Limits:
         batch, numbers = rows.batch, rows.requests.to_numpy()
         most = np.array([each.max_record_kb * 1024 for each in limits])
         most_attributes = np.array([each.max_attributes for each in limits])
-        too_many = np.diff(_borders(batch.column("attributes"))) > most_attributes[numbers]
+        too_many = _most_of_any(batch, _ATTRIBUTES) > most_attributes[numbers]
         small = batch.nbytes <= most.min(initial=batch.nbytes)
         too_large = np.zeros(len(batch), np.bool_) if small else row_bytes(batch) > most[numbers]
         if not (too_large.any() or too_many.any()):
             return rows
         rejected = dict(rows.rejected)
         for number, count in _counted(numbers, too_large):
-            reason = f"larger than {limits[number].max_record_kb:,} KiB (`telemetry.limits.max_record_kb`)"
+            setting = self._setting(tenants[number], "max_record_kb")
+            reason = f"larger than {limits[number].max_record_kb:,} KiB ({setting})"
             rejected[number] = _joined(rejected.get(number), Rejected(count, reason))
         for number, count in _counted(numbers, too_many & ~too_large):
-            reason = f"more than {limits[number].max_attributes:,} attributes (`telemetry.limits.max_attributes`)"
+            setting = self._setting(tenants[number], "max_attributes")
+            reason = f"more than {limits[number].max_attributes:,} attributes ({setting})"
             rejected[number] = _joined(rejected.get(number), Rejected(count, reason))
         kept = pa.array(~(too_large | too_many))
         return rows._replace(batch=batch.filter(kept), requests=rows.requests.filter(kept), rejected=rejected)
+
+    def _setting(self, tenant: str, name: str) -> str:
+        """Where a limit of a tenant is set."""
+        own = self._config.tenants.get(tenant)
+        section = "limits" if own is None or getattr(own, name) is None else f"tenants.{tenant}"
+        return f"`telemetry.{section}.{name}`"
 
 
 def _counted(numbers: _Ints, chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -94,6 +106,13 @@ def _counted(numbers: _Ints, chosen: npt.NDArray[np.bool_]) -> list[tuple[int, i
 
 def _joined(first: Rejected | None, second: Rejected) -> Rejected:
     return Rejected(first.records + second.records, f"{first.reason}; {second.reason}") if first else second
+
+
+def _most_of_any(batch: pa.RecordBatch, names: Sequence[str]) -> _Ints:
+    """How many entries each row has in that of its maps which has most."""
+    counts = [np.diff(_borders(batch.column(name))) for name in names]
+    found: _Ints = np.maximum.reduce(counts)
+    return found
 
 
 def row_bytes(batch: pa.RecordBatch) -> _Ints:

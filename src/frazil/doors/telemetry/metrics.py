@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from frazil.log.group import Ack
@@ -34,9 +33,9 @@ class TelemetryMetrics:
             "frazil_telemetry_in_flight_bytes", "Bytes of requests that are worked on.", registry=registry
         )
 
-    def stored(self, topic: str, tenant: str, batch: pa.RecordBatch, ack: Ack) -> None:
+    def stored(self, topic: str, tenant: str, ack: Ack, nbytes: int) -> None:
         if ack.duplicate:
             self.duplicates.labels(topic).inc()
             return
-        self.records.labels(topic, tenant).inc(batch.num_rows)
-        self.bytes.labels(topic, tenant).inc(batch.nbytes)
+        self.records.labels(topic, tenant).inc(ack.rows)
+        self.bytes.labels(topic, tenant).inc(nbytes)

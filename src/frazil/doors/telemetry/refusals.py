@@ -13,7 +13,7 @@ from math import ceil
 import grpc
 
 from frazil.doors.telemetry.bodies import BodyTooLarge, UnknownEncoding
-from frazil.doors.telemetry.limits import TooMuch
+from frazil.doors.telemetry.limits import RateExceeded, TooMuch
 from frazil.errors import BufferFull, RequestError
 
 RETRY_SECONDS = 1.0
@@ -25,6 +25,8 @@ class Refusal:
     grpc: grpc.StatusCode
     reason: str
     retry_seconds: float | None = None
+    busy: bool = False
+    """Whether there is too much for all, and not for a tenant."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -41,8 +43,10 @@ def refusal(error: BaseException) -> Refusal:
             return Refusal(415, grpc.StatusCode.INVALID_ARGUMENT, reason)
         case RequestError():
             return Refusal(400, grpc.StatusCode.INVALID_ARGUMENT, reason)
-        case TooMuch():
+        case RateExceeded():
             return Refusal(429, grpc.StatusCode.RESOURCE_EXHAUSTED, reason, error.seconds)
+        case TooMuch():
+            return Refusal(429, grpc.StatusCode.RESOURCE_EXHAUSTED, reason, error.seconds, busy=True)
         case BufferFull():
-            return Refusal(429, grpc.StatusCode.RESOURCE_EXHAUSTED, reason, RETRY_SECONDS)
+            return Refusal(429, grpc.StatusCode.RESOURCE_EXHAUSTED, reason, RETRY_SECONDS, busy=True)
     return Refusal(503, grpc.StatusCode.UNAVAILABLE, reason or type(error).__name__, RETRY_SECONDS)

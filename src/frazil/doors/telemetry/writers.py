@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
 
+from frazil.doors.telemetry.encodings import encoding_of
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.errors import FrazilError
 from frazil.log.log import Log
@@ -31,12 +33,16 @@ class Writers:
 
     async def _open(self, kind: RequestKind) -> None:
         try:
-            opened = await asyncio.to_thread(self._log.writer, kind.topic, kind.schema)
+            opened = await asyncio.to_thread(self._opened, kind)
         except FrazilError as error:
             self._problems[kind.topic] = error
             raise
         self._problems.pop(kind.topic, None)
         self._writers[kind.topic] = opened
+
+    def _opened(self, kind: RequestKind) -> PartitionWriter:
+        options = replace(self._log.options(kind.topic), encoding=encoding_of(kind.schema))
+        return self._log.writer(kind.topic, kind.schema, options=options)
 
     def problems(self) -> dict[str, FrazilError]:
         stopped = {topic: writer.stopped for topic, writer in self._writers.items()}

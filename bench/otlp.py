@@ -1,0 +1,238 @@
+"""The OTLP door over HTTP: requests acknowledged, and their records in the table.
+
+Held against the bare decoding of the same bytes into columns, and a bare server that drops them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tests.servers.child import free_ports
+
+from bench import otlp_messages, processes
+from bench.bare_server import HOST
+from bench.children import Frazil, committed, wait
+from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
+from bench.http_load import Load, is_open, send
+from bench.kafka import await_quiet, by_part
+from bench.otlp_messages import Make, bodies
+from bench.settings import NO_TELEMETRY
+from frazil.config.endpoint import EndpointConfig
+from frazil.config.model import Config, ServerConfig
+from frazil.config.otlp import OtlpConfig
+from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
+from frazil.lake.catalog import Lake
+from frazil.lake.tables import base_identifier
+from frazil.telemetry.messages import decode
+
+CLIENTS, MANY_CLIENTS = 8, 64
+BARE = "ptars alone, the same bytes"
+BARE_SERVER = "a server that drops bodies"
+
+
+class Kind(NamedTuple):
+    name: str
+    signal: Signal
+    make: Callable[[], Make]
+
+
+KINDS = (
+    Kind("log records", LOGS, otlp_messages.logs),
+    Kind("spans", SPANS, otlp_messages.spans),
+    Kind("data points", METRICS, otlp_messages.points),
+)
+
+
+class Door(NamedTuple):
+    frazil: Frazil
+    config: Config
+    address: tuple[str, int]
+
+
+@contextmanager
+def opened(command: str, bench: Bench) -> Iterator[Door]:
+    """The defaults, but for the ports."""
+    http, grpc = free_ports(2)
+    data = bench.folder / f"data-{uuid.uuid4().hex}"
+    doors = {**NO_TELEMETRY, "otlp": OtlpConfig(http=EndpointConfig(port=http), grpc=EndpointConfig(port=grpc))}
+    config = Config(data_dir=data, server=ServerConfig(port=0), **doors)
+    with Frazil(command, config, bench.folder) as frazil, frazil.connect():
+        yield Door(frazil, config, (HOST, http))
+    shutil.rmtree(data)
+
+
+# --- to the log ------------------------------------------------------------------------------------------------
+
+
+def to_log(bench: Bench) -> Iterator[Figure]:
+    """Requests of 1,000 records until they are acknowledged, while older ones are sealed."""
+    requests = 300 if bench.quick else 1000
+    for kind in KINDS:
+        name = f"{kind.name} over HTTP, requests of 1,000, {CLIENTS} clients"
+        make = kind.make()
+        with opened("ingest", bench) as door:
+            send(door.address, kind.signal.path, bodies(make, 20, 1000), CLIENTS)
+            sample = list(bodies(make, 100, 1000))
+            rounds = 1 if bench.quick else 3
+            speeds, loads = [], []
+            before = _decoded(kind.signal, sample)
+            for number in range(rounds):
+                bench.say(f"{name}: round {number + 1} of {rounds}")
+                loads.append(send(door.address, kind.signal.path, bodies(make, requests, 1000), CLIENTS))
+                after = _decoded(kind.signal, sample)
+                speeds.append(Round(loads[-1].per_second * 1000, (before + after) / 2))
+                before = after
+        yield figure(name, "records/s", speeds, BARE, AtLeast(0.35))
+        yield from _latencies(name, loads)
+
+
+def _decoded(signal: Signal, sample: list[bytes]) -> float:
+    """Records in a second."""
+    started = time.perf_counter()
+    for body in sample:
+        decode(signal.requests.message, [body])
+    return len(sample) * 1000 / (time.perf_counter() - started)
+
+
+def _latencies(name: str, loads: list[Load]) -> Iterator[Figure]:
+    yield Figure(f"{name}: acknowledged, p50", "ms", statistics.median(load.latencies.p50 for load in loads))
+    yield Figure(f"{name}: acknowledged, p99", "ms", statistics.median(load.latencies.p99 for load in loads))
+
+
+# --- small requests --------------------------------------------------------------------------------------------
+
+
+def small(bench: Bench) -> Iterator[Figure]:
+    """Requests of 10 log records."""
+    requests = 3000 if bench.quick else 20_000
+    name = f"requests of 10 log records, {CLIENTS} clients"
+    make = otlp_messages.logs()
+    (port,) = free_ports(1)
+    with opened("ingest", bench) as door, _bare_server(port):
+        send(door.address, LOGS.path, bodies(make, 200, 10), CLIENTS)
+        sample = list(bodies(make, requests, 10))
+        rounds = list(
+            bench.alternate(
+                name,
+                lambda: send((HOST, port), LOGS.path, sample, CLIENTS),
+                lambda: send(door.address, LOGS.path, bodies(make, requests, 10), CLIENTS),
+                rounds=1 if bench.quick else 3,
+            )
+        )
+    speeds = [Round(b.per_second, (a.per_second + c.per_second) / 2) for a, b, c in rounds]
+    yield figure(name, "requests/s", speeds, BARE_SERVER, AtLeast(0.5))
+    yield from _latencies(name, [load for _, load, _ in rounds])
+
+
+@contextmanager
+def _bare_server(port: int) -> Iterator[None]:
+    with subprocess.Popen([sys.executable, "-m", "bench.bare_server", str(port)]) as process:
+        try:
+            wait(process, lambda: is_open((HOST, port)), 0.05)
+            yield
+        finally:
+            process.kill()
+
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+
+def memory(bench: Bench) -> Iterator[Figure]:
+    """The largest memory of `frazil ingest`, hot buffer and all, while many clients send as much as they can."""
+    requests = 500 if bench.quick else 3000
+    with opened("ingest", bench) as door, processes.PeakMemory(door.frazil.pid) as peak:
+        load = send(door.address, LOGS.path, bodies(otlp_messages.logs(), requests, 1000), MANY_CLIENTS)
+    name = f"{requests:,} requests of 1,000 log records, {MANY_CLIENTS} clients"
+    yield Figure(f"{name}: memory", "MiB", peak.mib)
+    yield from _latencies(name, [load])
+
+
+# --- to the table ----------------------------------------------------------------------------------------------
+
+
+class Goal(NamedTuple):
+    """What others need for the same: seconds of CPU for a million, and who they are."""
+
+    kind: Kind
+    requests: int
+    records: int
+    peer: float
+    peer_name: str
+    target: float | None = None
+    """Seconds of CPU for a million that must not be reached."""
+    disk: float | None = None
+    """Bytes on disk for each byte of OTLP that must not be reached."""
+
+
+GOALS = (
+    Goal(KINDS[0], 1000, 1000, 20.5, "VictoriaLogs, another run; Loki 101", 15.0, 69 / 346),
+    Goal(KINDS[1], 500, 800, 13.59 / 0.4, "Tempo, another run"),
+    Goal(KINDS[2], 1920, 500, 3.5 / 0.96, "Prometheus, another run; VictoriaMetrics 2.6"),
+)
+
+
+def to_table(bench: Bench) -> Iterator[Figure]:
+    """`frazil serve` with Spark: from the first request until all records are in the table."""
+    for goal in GOALS:
+        yield from _to_table(bench, goal)
+
+
+def _to_table(bench: Bench, goal: Goal) -> Iterator[Figure]:
+    topic, make = goal.kind.signal.requests.topic, goal.kind.make()
+    requests = goal.requests // 5 if bench.quick else goal.requests
+    count = requests * goal.records
+    with opened("serve", bench) as door:
+        bench.say(f"{count:,} {goal.kind.name} to the table, as soon as Spark has started")
+        first = list(bodies(make, 4, goal.records))
+        sent = list(bodies(make, requests, goal.records))
+        send(door.address, goal.kind.signal.path, first, 1)
+        begun = len(first) * goal.records
+        door.frazil.wait(lambda: committed(door.config, topic) >= begun)
+        await_quiet(door.frazil)
+        before = _disk(door.config, topic)
+        with processes.CpuUse(door.frazil.pid) as cpu:
+            started = time.perf_counter()
+            send(door.address, goal.kind.signal.path, sent, CLIENTS)
+            door.frazil.wait(lambda: committed(door.config, topic) >= begun + count, 0.1)
+            seconds = time.perf_counter() - started
+        disk = _disk(door.config, topic) - before
+    used = cpu.seconds / count * 1e6
+    name = f"{goal.kind.name} to the table"
+    yield Figure(f"{name}, with the time that the last ones wait for more", "records/s", count / seconds)
+    yield Figure(
+        f"{name}: CPU, without the start of Spark",
+        "CPU s/M",
+        used,
+        goal.peer,
+        goal.peer_name,
+        (goal.peer / used,),
+        Below(goal.target, "CPU s/M") if goal.target else None,
+    )
+    for part, seconds in by_part(cpu).items():
+        yield Figure(f"{name}: CPU of {part}", "CPU s/M", seconds / count * 1e6)
+    size = sum(map(len, sent))
+    yield Figure(f"{name}: in the table", "bytes per record", disk / count)
+    yield Figure(
+        f"{name}: in the table, of OTLP's {size / count:.0f} bytes per record",
+        "bytes per byte",
+        disk / size,
+        target=Below(goal.disk, "bytes per byte") if goal.disk else None,
+    )
+
+
+def _disk(config: Config, topic: str) -> int:
+    """Bytes of the files that the table has now."""
+    lake = Lake(config)
+    try:
+        table = lake.load(base_identifier(config, topic))
+        return sum(task.file.file_size_in_bytes for task in table.scan().plan_files())
+    finally:
+        lake.close()

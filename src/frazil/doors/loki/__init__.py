@@ -1,0 +1,1 @@
+"""The Loki door: what Promtail, Alloy, Fluent Bit and their like push, into the log."""

@@ -1,0 +1,43 @@
+"""Loki's push over HTTP: 204, or the reason as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.responses import PlainTextResponse, Response
+
+from frazil.doors.telemetry.bodies import UnknownEncoding
+from frazil.doors.telemetry.http import JSON, PROTOBUF, Form, content_encoding, media_type
+from frazil.doors.telemetry.intake import Accepted
+from frazil.doors.telemetry.refusals import Refusal
+
+SNAPPY = "snappy"
+_PROTOBUFS = (PROTOBUF, "application/protobuf", "application/octet-stream", "")
+
+
+class LokiDialect:
+    name = "loki"
+
+    def form(self, headers: Mapping[str, str]) -> Form:
+        kind, encoding = media_type(headers), content_encoding(headers)
+        if kind == JSON:
+            return Form(json=True, encoding=encoding)
+        if kind not in _PROTOBUFS:
+            raise UnknownEncoding(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
+        # It always is a block of Snappy, and few clients say so.
+        if encoding not in ("", SNAPPY):
+            raise UnknownEncoding(f"Protobuf is compressed with {SNAPPY} here, not with {encoding[:40]!r}.")
+        return Form(encoding=SNAPPY)
+
+    def accepted(self, accepted: Accepted, form: Form) -> Response:
+        """What is left out would be left out again, so the client is told not to try. The rest is stored."""
+        if not accepted.reason:
+            return Response(status_code=204)
+        return _text(f"{accepted.rejected:,} of the entries are not stored: {accepted.reason}", 400)
+
+    def refused(self, refusal: Refusal, form: Form) -> Response:
+        return _text(refusal.reason, refusal.http, refusal.headers)
+
+
+def _text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return PlainTextResponse(f"{reason}\n", status, headers)

@@ -1,0 +1,1 @@
+"""The door for Prometheus: samples that come by remote write, into the log."""

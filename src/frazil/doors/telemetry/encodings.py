@@ -1,0 +1,30 @@
+"""How the columns of telemetry become segments.
+
+Most values repeat, and a dictionary makes them small and quick to write. For those that do not, looking for them in a
+dictionary costs time and gains nothing.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.log.segments import Encoding
+
+_ASCENDING = {"timestamp", "start_timestamp", "end_timestamp", "observed_timestamp"}
+"""Times follow each other."""
+_UNIQUE = {"trace_id", "span_id", "parent_span_id", "body", "duration_nanos", "value_double", "sum"}
+
+
+def encoding_of(schema: pa.Schema) -> Encoding:
+    ascending = tuple(name for name in schema.names if name in _ASCENDING)
+    repeating = [path for path in _paths(schema) if path.partition(".")[0] not in _ASCENDING | _UNIQUE]
+    return Encoding(tuple(repeating), ascending)
+
+
+def _paths(schema: pa.Schema) -> list[str]:
+    """Of all columns, those within others too, as Parquet names them."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sink)
+    found = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
+    return [found.column(number).path for number in range(len(found))]

@@ -1,0 +1,195 @@
+"""Requests of one kind as rows, many at a time, in a thread.
+
+They are decoded together, so that small ones cost little, and yet each has its own fate: what is wrong with one is no
+other's business, and each is recognised when it comes again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.config.section import MIB
+from frazil.config.telemetry import TelemetryConfig
+from frazil.doors.telemetry.bodies import expand
+from frazil.doors.telemetry.density import check_density, check_json_density
+from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.errors import FrazilError, RequestError
+from frazil.log.group import Part
+from frazil.log.pieces import pieces
+from frazil.log.positions import Origin
+from frazil.log.world import Clock
+from frazil.telemetry.messages import check, decode
+from frazil.telemetry.rows import Arrival, Rejected
+
+logger = logging.getLogger(__name__)
+
+GROUP_BYTES = 16 * MIB
+"""Decoded at a time, once they are without compression."""
+RUN_BYTES = 8 * MIB
+"""Stored at a time, as rows."""
+HASH_BYTES = 16
+
+
+class Request(NamedTuple):
+    tenant: str
+    body: bytes
+    encoding: str = ""
+    json: bool = False
+
+
+class Run(NamedTuple):
+    """Rows that are stored together: of several requests, or a piece of one."""
+
+    batch: pa.RecordBatch
+    parts: list[Part]
+    owners: list[int]
+    """Of which request each part is, by its place among those that were given."""
+    nbytes: int
+
+
+@dataclass
+class Prepared:
+    """What became of requests, by their place among those that were given."""
+
+    taken: int = 0
+    """So many of the first were looked at; the others would have been too much."""
+    problems: dict[int, FrazilError] = field(default_factory=dict)
+    rejected: dict[int, Rejected] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
+
+
+class _Place(NamedTuple):
+    """Where the rows of a request are."""
+
+    number: int
+    start: int
+    end: int
+    tenant: str
+    body: bytes
+    timeless: bool
+
+
+class Preparer:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        kind: RequestKind,
+        config: TelemetryConfig,
+        limits: Limits,
+        metrics: TelemetryMetrics,
+        clock: Clock,
+        most_append: int,
+    ) -> None:
+        """`most_append` is the largest append, in bytes."""
+        self._kind = kind
+        self._config = config
+        self._limits = limits
+        self._metrics = metrics
+        self._clock = clock
+        self._most = config.max_body_mb * MIB
+        self._most_append = most_append
+
+    def prepare(self, requests: Sequence[Request]) -> Prepared:
+        done = Prepared()
+        bodies: dict[int, bytes] = {}
+        size = 0
+        while done.taken < len(requests) and size < GROUP_BYTES:
+            number = done.taken
+            done.taken += 1
+            try:
+                bodies[number] = self._read(requests[number])
+                size += len(bodies[number])
+            except FrazilError as error:
+                done.problems[number] = error
+        try:
+            self._convert(requests, bodies, done)
+        except RequestError as error:
+            logger.info("requests are decoded one by one: %s", error)
+            self._convert_each(requests, bodies, done)
+        except Exception:
+            logger.exception("requests could not be decoded together")
+            self._convert_each(requests, bodies, done)
+        return done
+
+    def _read(self, request: Request) -> bytes:
+        body = expand(request.body, request.encoding, self._most)
+        self._limits.spend(request.tenant, len(body))
+        if request.json:
+            check_json_density(body)
+            return self._kind.from_json(body)
+        check_density(self._kind.message, body)
+        check(self._kind.message, body)
+        return body
+
+    def _convert_each(self, requests: Sequence[Request], bodies: dict[int, bytes], done: Prepared) -> None:
+        """One by one, so that the one that cannot be decoded is alone with it."""
+        done.runs.clear()
+        for number, body in bodies.items():
+            try:
+                self._convert(requests, {number: body}, done)
+            except FrazilError as error:
+                done.problems[number] = error
+            except Exception as error:  # noqa: BLE001 - whatever it is, it would be the same the next time
+                reason = f"The request cannot be decoded: {type(error).__name__}: {error}."
+                done.problems[number] = RequestError(reason)
+
+    def _convert(self, requests: Sequence[Request], bodies: dict[int, bytes], done: Prepared) -> None:
+        if not bodies:
+            return
+        numbers = list(bodies)
+        tenants = [requests[number].tenant for number in numbers]
+        arrival = Arrival(pa.array(tenants), self._clock.now_ms() * 10**6)
+        rows = self._kind.to_rows(decode(self._kind.message, list(bodies.values())), arrival)
+        self._metrics.invalid_ids.labels(self._kind.topic).inc(rows.invalid_ids)
+        rows = self._limits.without_excess(rows, tenants)
+        borders = np.searchsorted(rows.requests.to_numpy(), np.arange(len(numbers) + 1)).tolist()
+        places = [
+            _Place(numbers[at], start, end, tenants[at], bodies[numbers[at]], at in rows.timeless)
+            for at, (start, end) in enumerate(pairwise(borders))
+            if start < end
+        ]
+        done.runs += self._runs(rows.batch, places)
+        done.rejected |= {numbers[at]: rejected for at, rejected in rows.rejected.items()}
+
+    def _runs(self, rows: pa.RecordBatch, places: Sequence[_Place]) -> list[Run]:
+        """The rows of requests that follow each other."""
+        if not places:
+            return []
+        batch = rows.slice(places[0].start, places[-1].end - places[0].start)
+        nbytes = batch.nbytes
+        if len(places) > 1 and nbytes > RUN_BYTES:
+            half = len(places) // 2
+            return self._runs(rows, places[:half]) + self._runs(rows, places[half:])
+        if nbytes > self._most_append:
+            (place,) = places
+            # What was stored of a request in part must not be stored again, whatever it has in it.
+            return [
+                Run(piece, [Part(piece.num_rows, self._named(place, count))], [place.number], piece.nbytes)
+                for count, piece in enumerate(pieces(batch, self._most_append))
+            ]
+        parts = [Part(place.end - place.start, self._origin(place)) for place in places]
+        return [Run(batch, parts, [place.number for place in places], nbytes)]
+
+    def _origin(self, place: _Place) -> Origin | None:
+        """By which a request is recognised when it comes again, if it is to be."""
+        if self._config.deduplicate == "timed" and place.timeless:
+            return None
+        return self._named(place, 0)
+
+    def _named(self, place: _Place, piece: int) -> Origin | None:
+        if self._config.deduplicate == "never":
+            return None
+        digest = hashlib.sha256(f"{place.tenant}\0{self._kind.message.DESCRIPTOR.full_name}\0".encode())
+        digest.update(place.body)
+        return Origin(request=digest.digest()[:HASH_BYTES] + piece.to_bytes(2))

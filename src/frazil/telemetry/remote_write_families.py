@@ -1,0 +1,142 @@
+"""What Prometheus tells of metrics by the family: kind, help and unit.
+
+It comes in requests of its own, once a minute, so it is remembered for the samples that come later: for each tenant,
+as much as there is room for, in memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
+
+from frazil.telemetry.levels import Columns
+from frazil.telemetry.points import GAUGE, SUM
+from frazil.telemetry.runs import Ints
+
+TENANT_BYTES = 2 << 20
+"""For each tenant: some thousands of families. Those told longest ago go first."""
+TENANTS = 100
+"""Those that were heard of longest ago go first."""
+
+COUNTER, HISTOGRAM, GAUGE_HISTOGRAM, SUMMARY, INFO = 1, 3, 4, 5, 6
+"""Kinds of families. All others have plain samples, which are gauges."""
+
+
+class Family(NamedTuple):
+    kind: int
+    description: str
+    unit: str
+
+
+class _Role(NamedTuple):
+    """What samples of a name are in their family."""
+
+    kinds: tuple[int, ...]
+    summed: bool = False
+    monotonic: bool = False
+
+
+_SUFFIXES = {
+    "_bucket": (_Role((HISTOGRAM,), True, True), _Role((GAUGE_HISTOGRAM,))),
+    # Less of it may be there later: what is measured can be below zero.
+    "_sum": (_Role((HISTOGRAM, SUMMARY), True, False),),
+    "_count": (_Role((HISTOGRAM, SUMMARY), True, True),),
+    "_total": (_Role((COUNTER,), True, True),),
+    "_gsum": (_Role((GAUGE_HISTOGRAM,)),),
+    "_gcount": (_Role((GAUGE_HISTOGRAM,)),),
+    "_created": (_Role((COUNTER, HISTOGRAM, SUMMARY)),),
+    "_info": (_Role((INFO,)),),
+}
+"""What follows the family's name in the names of its samples."""
+_COUNTER, _PLAIN = _Role((COUNTER,), True, True), _Role(())
+
+
+class Families:
+    """Thread-safe."""
+
+    def __init__(self, tenant_bytes: int = TENANT_BYTES, tenants: int = TENANTS) -> None:
+        self._tenant_bytes = tenant_bytes
+        self._most_tenants = tenants
+        self._lock = threading.Lock()
+        self._tenants: OrderedDict[str, _OfTenant] = OrderedDict()
+
+    def learn(self, metadata: pa.ListArray, tenants: pa.Array) -> None:
+        """From decoded lists of `MetricMetadata`, one for each tenant; what is told last counts."""
+        told = metadata.flatten()
+        if not len(told):
+            return
+        whose = tenants.take(pc.list_parent_indices(metadata)).to_pylist()
+        with self._lock:
+            for tenant, each in zip(whose, told.to_pylist(), strict=True):
+                self._of(tenant).tell(each["metric_family_name"], Family(each["type"], each["help"], each["unit"]))
+
+    def describe(self, names: pa.Array, whose: Ints, tenants: Sequence[str]) -> Columns:
+        """The columns that say what samples of these names are; `whose` says which of the tenants' each is."""
+        encoded = names.dictionary_encode(null_encoding="encode")
+        distinct = encoded.dictionary.to_pylist()
+        both = pa.array(whose * len(distinct) + encoded.indices.to_numpy()).dictionary_encode()
+        found: list[tuple[Family | None, _Role]] = []
+        with self._lock:
+            for code in both.dictionary.to_pylist():
+                tenant, name = divmod(code, len(distinct))
+                of_tenant = self._tenants.get(tenants[tenant])
+                found.append(of_tenant.find(distinct[name] or "") if of_tenant else (None, _PLAIN))
+        summed = np.array([role.summed for _, role in found], bool)
+        monotonic = np.array([role.monotonic for _, role in found], bool)
+        temporality = np.full(len(found), AGGREGATION_TEMPORALITY_CUMULATIVE, np.int32)
+        columns = {
+            "description": pa.array([family and family.description for family, _ in found], pa.string()),
+            "unit": pa.array([family and family.unit for family, _ in found], pa.string()),
+            "metric_type": pa.array([SUM if role.summed else GAUGE for _, role in found], pa.string()),
+            "is_monotonic": pa.array(monotonic, mask=~summed),
+            "aggregation_temporality": pa.array(temporality, mask=~summed),
+        }
+        return {name: column.take(both.indices) for name, column in columns.items()}
+
+    def _of(self, tenant: str) -> _OfTenant:
+        if tenant not in self._tenants:
+            self._tenants[tenant] = _OfTenant(self._tenant_bytes)
+        self._tenants.move_to_end(tenant)
+        if len(self._tenants) > self._most_tenants:
+            self._tenants.popitem(last=False)
+        return self._tenants[tenant]
+
+
+class _OfTenant:
+    def __init__(self, most_bytes: int) -> None:
+        self._room = most_bytes
+        self._families: OrderedDict[str, Family] = OrderedDict()
+
+    def tell(self, name: str, family: Family) -> None:
+        if name in self._families:
+            self._room += _size(name, self._families.pop(name))
+        self._families[name] = family
+        self._room -= _size(name, family)
+        while self._room < 0:
+            self._room += _size(*self._families.popitem(last=False))
+
+    def find(self, name: str) -> tuple[Family | None, _Role]:
+        if family := self._families.get(name):
+            return family, _COUNTER if family.kind == COUNTER else _PLAIN
+        stem, underscore, word = name.rpartition("_")
+        for role in _SUFFIXES.get(underscore + word, ()):
+            family = self._families.get(stem)
+            if family and family.kind in role.kinds:
+                return family, role
+        return None, _PLAIN
+
+
+_OBJECTS = 400
+"""About what Python needs for a family beside its texts."""
+
+
+def _size(name: str, family: Family) -> int:
+    # Up to four bytes for a character.
+    return _OBJECTS + 4 * (len(name) + len(family.description) + len(family.unit))

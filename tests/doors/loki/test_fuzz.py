@@ -1,0 +1,104 @@
+"""Whatever bytes come: a 4xx with a reason or rows, and nobody else is affected."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.doors.telemetry.bodies import expand
+from frazil.errors import RequestError
+from frazil.telemetry.loki_labels import LabelsError, parse
+from frazil.telemetry.loki_messages import PushRequest
+from tests.doors.loki.support import push, push_body, snappy
+from tests.doors.telemetry.support import Served, rows, run, settings
+from tests.telemetry.test_loki import message, plain, requests, rows_of
+
+
+def check_rows(body: bytes) -> None:
+    """What is a message becomes the rows that the runtime of Protobuf sees in it."""
+    try:
+        expected = PushRequest.FromString(body)
+    except DecodeError:
+        return
+    found = rows_of(body)
+    bodies = [
+        entry.line.decode("utf-8", "replace")
+        for stream in expected.streams
+        if readable(stream.labels)
+        for entry in stream.entries
+    ]
+    assert [row["body"] for row in plain(found)] == bodies
+    lost = sum(len(stream.entries) for stream in expected.streams) - len(bodies)
+    assert sum(rejected.records for rejected in found.rejected.values()) == lost
+
+
+def readable(labels: bytes) -> bool:
+    try:
+        parse(labels.decode("utf-8", "replace"))
+    except LabelsError:
+        return False
+    return True
+
+
+@given(body=st.binary(max_size=200))
+def test_any_bytes(body: bytes) -> None:
+    check_rows(body)
+
+
+@given(request=requests, data=st.data())
+def test_damaged_messages(request: list[Any], data: st.DataObject) -> None:
+    body = bytearray(message(*request))
+    for _ in range(data.draw(st.integers(1, 3))):
+        if body:
+            place = data.draw(st.integers(0, len(body) - 1))
+            body[place] ^= 1 << data.draw(st.integers(0, 7))
+    check_rows(bytes(body[: data.draw(st.integers(0, len(body)))]))
+
+
+@given(request=requests, data=st.data())
+def test_damaged_blocks(request: list[Any], data: st.DataObject) -> None:
+    body = bytearray(snappy(message(*request)))
+    place = data.draw(st.integers(0, len(body) - 1))
+    body[place] ^= 1 << data.draw(st.integers(0, 7))
+    with suppress(RequestError):
+        check_rows(expand(bytes(body), "snappy", 1 << 20))
+
+
+def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    config = settings(tmp_path)
+
+    def bad() -> bytes:
+        packed = bytearray(push_body("x" * chance.randrange(50), time=chance.randrange(1 << 60)))
+        kind = chance.randrange(4)
+        if kind == 0:
+            return chance.randbytes(chance.randrange(1, 100))
+        if kind == 1:
+            packed[chance.randrange(len(packed))] ^= 0xFF
+            return bytes(packed)
+        if kind == 2:
+            return push_body("x", labels='{app="shop"'[: chance.randrange(1, 11)])
+        return bytes(packed[: chance.randrange(len(packed))])
+
+    async def scenario(served: Served) -> None:
+        async def send(number: int) -> None:
+            if chance.random() < 0.5:
+                assert (await push(served, bad())).status_code in (204, 400, 413)
+            else:
+                assert (await push(served, push_body(f"good {number}"))).status_code == 204
+                sent.add(f"good {number}")
+
+        sent: set[str] = set()
+        for start in range(0, 300, 50):
+            await asyncio.gather(*(send(number) for number in range(start, start + 50)))
+        found = [body for body in (await asyncio.to_thread(rows, config))["body"].to_pylist() if body in sent]
+        assert sorted(found) == sorted(sent)
+
+    run(config, scenario)

@@ -1,0 +1,38 @@
+"""Requests are made rows together, and each has its own fate."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from frazil.config.telemetry import TelemetryConfig
+from frazil.doors.loki.push import PUSH
+from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.preparing import Preparer, Request
+from frazil.errors import RequestError
+from frazil.ops.metrics import create_registry
+from tests.log.support import ManualClock
+from tests.telemetry.test_loki import message
+
+
+def preparer() -> Preparer:
+    config, clock = TelemetryConfig(), ManualClock()
+    return Preparer(
+        PUSH, config, Limits(config, clock.monotonic), TelemetryMetrics(create_registry()), clock, 64 << 20
+    )
+
+
+def test_a_request_that_cannot_be_rows_is_refused_without_a_stack_trace(caplog: pytest.LogCaptureFixture) -> None:
+    entries: list[tuple[int, Any, Any]] = [(1, "", {})]
+    good, large = message(({"a": "b"}, entries)), message(({"a": "x" * 1_000_000}, entries * 2000))
+    with caplog.at_level(logging.INFO):
+        done = preparer().prepare([Request("a", good), Request("a", large), Request("b", good)])
+    assert [number for run in done.runs for number in run.owners] == [0, 2]
+    assert list(done.problems) == [1]
+    assert isinstance(done.problems[1], RequestError)
+    assert str(done.problems[1]).startswith("All entries with their labels would have")
+    assert caplog.records
+    assert not [record for record in caplog.records if record.exc_info or record.levelno > logging.INFO]
