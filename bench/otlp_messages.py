@@ -144,13 +144,14 @@ def points() -> Make:
 
 
 def _resource(rng: random.Random) -> list[KeyValue]:
-    service = rng.choice(SERVICES)
+    """Of one of sixty processes."""
+    service, number = rng.choice(SERVICES), rng.randrange(10)
     return [
         _text("service.name", service),
         _text("service.namespace", "shop"),
-        _text("service.instance.id", f"{service}-{rng.randrange(10)}"),
-        _text("host.name", f"node-{rng.randrange(HOSTS)}"),
-        _text("k8s.pod.name", f"{service}-{rng.randrange(10)}-x7f9"),
+        _text("service.instance.id", f"{service}-{number}"),
+        _text("host.name", f"node-{SERVICES.index(service) * 7 + number}"),
+        _text("k8s.pod.name", f"{service}-{number}-x7f9"),
         _text("deployment.environment", "production"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -78,4 +79,11 @@ async def serve(config: Config, role: Role, announce: Announce) -> signal.Signal
     endpoints = [status_endpoint(config, health, metrics), *assembly.endpoints]
     server = HttpServer(create_app(health, metrics, endpoints), config.server.host, config.server.port)
     service = Service(assembly.parts, server, health, config.server.shutdown_timeout_seconds, behind=assembly.behind)
-    return await service.run(on_ready=lambda: announce(server.url))
+
+    def ready() -> None:
+        # What is there now stays: looking through it for garbage again and again costs more than requests do.
+        gc.collect()
+        gc.freeze()
+        announce(server.url)
+
+    return await service.run(on_ready=ready)

@@ -107,5 +107,5 @@ def test_a_long_resource_of_many_records_is_refused() -> None:
     level.resource.attributes.add(key="service.name").value.string_value = "x" * 100_000
     for _ in range(20_000):
         level.scope_logs.add().log_records.add(time_unix_nano=1)
-    with pytest.raises(RequestError, match="Send smaller batches, or shorter attributes of resources"):
+    with pytest.raises(RequestError, match="Send smaller batches, or shorter attributes"):
         rows_of(LOGS, request)

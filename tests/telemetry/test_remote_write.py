@@ -209,12 +209,12 @@ def test_rows_in_the_table_have_the_same_bits() -> None:
 def test_a_small_request_that_would_be_more_than_there_is_memory() -> None:
     request = WriteRequest()
     add(request, *[(1.0, TIME_MS)] * 20_000, name="up", text="x" * 100_000)
-    with pytest.raises(RequestError, match="Send fewer, or shorter ones"):
+    with pytest.raises(RequestError, match="Send smaller batches, or shorter attributes and labels"):
         rows_of(request)
     told = WriteRequest()
     told.metadata.add(metric_family_name="up", help="x" * 100_000)
     add(told, *[(1.0, TIME_MS)] * 20_000, name="up")
-    with pytest.raises(RequestError, match="Send fewer, or shorter ones"):
+    with pytest.raises(RequestError, match="Send smaller batches, or shorter attributes and labels"):
         rows_of(told)
 
 

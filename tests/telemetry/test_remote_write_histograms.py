@@ -189,7 +189,7 @@ def test_few_bytes_that_stand_for_more_buckets_than_there_is_memory() -> None:
     wide = Histogram(positive_spans=spans((0, 1), (MOST_BUCKETS - 2, 1)), positive_deltas=[1, 1])
     with pytest.raises(RequestError, match="Send fewer at a time"):
         rows_of(request_of(*[wide] * (MOST_TOGETHER // MOST_BUCKETS + 1)))
-    with pytest.raises(RequestError, match="Send fewer, or shorter ones"):
+    with pytest.raises(RequestError, match="Send smaller batches, or shorter attributes and labels"):
         rows_of(request_of(*[Histogram()] * 300_000))
 
 

@@ -28,6 +28,8 @@ def main() -> NoReturn:
     Native threads (granian's, an object store's) may be about to enter the interpreter once more; when they find it
     half gone, they abort the process, and its exit code with it.
     """
+    # Before Arrow is loaded, here and in the processes that this one starts (docs/decisions/0060).
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     code = run(sys.argv[1:])
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -53,7 +53,9 @@ class TelemetryConfig(Section):
 
     max_body_mb: Positive = Field(64, description="Largest request, in MiB, after decompression.")
     max_in_flight_mb: Positive = Field(
-        256, description="Most MiB of requests that are worked on at once; others are told to come later."
+        256,
+        description="Most MiB of requests that are worked on at once, and of rows of them that are not stored yet; "
+        "others are told to come later.",
     )
     deduplicate: Literal["timed", "always", "never"] = Field(
         "timed",

@@ -164,18 +164,19 @@ def _failures_told(path: str) -> Iterator[None]:
 
 
 def _worth_a_dictionary(rows: pa.Table) -> list[str]:
-    """The Parquet columns that get a dictionary: all but numbers and times of which few come twice."""
+    """The Parquet columns that get a dictionary: all but numbers, times and ids of which few come twice."""
     sample = rows.slice(0, _SAMPLE_ROWS)
     columns = [
         field
         for field, column in zip(sample.schema, sample.columns, strict=True)
-        if not (_is_number(field.type) and 2 * pc.count_distinct(column).as_py() > len(sample))
+        if not (_is_short(field.type) and 2 * pc.count_distinct(column).as_py() > len(sample))
     ]
     return [path for field in columns for path in _paths(field.name, field.type)]
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_timestamp(kind))
+def _is_short(kind: pa.DataType) -> bool:
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_timestamp(kind)
+    return bool(number or types.is_fixed_size_binary(kind))
 
 
 def _paths(name: str, kind: pa.DataType) -> list[str]:

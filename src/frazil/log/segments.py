@@ -38,6 +38,8 @@ class Encoding:
     """Columns whose values repeat; None tries all, which costs time where they do not."""
     ascending: tuple[str, ...] = ()
     """Whole numbers and times that mostly grow: stored as their differences."""
+    statistics: tuple[str, ...] | None = None
+    """Columns whose least and greatest value is worth knowing; None takes all."""
 
 
 DEFAULT_ENCODING = Encoding()
@@ -101,6 +103,7 @@ def encode(
         compression_level=level,
         use_dictionary=True if encoding.dictionary is None else list(encoding.dictionary),
         column_encoding=dict.fromkeys(encoding.ascending, "DELTA_BINARY_PACKED") or None,
+        write_statistics=True if encoding.statistics is None else list(encoding.statistics),
         write_page_index=True,
         write_page_checksum=True,
     ) as writer:

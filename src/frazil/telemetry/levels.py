@@ -66,42 +66,42 @@ class Records(NamedTuple):
 
 def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: str) -> Records:
     """The names are those of the lists: `resource_logs`, `scope_logs`, `log_records`."""
-    resource_lists = requests.column(resources)
-    of_resource = resource_lists.flatten()
-    scope_lists = of_resource.field(scopes)
-    of_scope = scope_lists.flatten()
-    record_lists = of_scope.field(records)
-    widths = _widths(of_resource, "resource")[pc.list_parent_indices(scope_lists).to_numpy()] + _widths(
-        of_scope, "scope"
-    )
-    check_total(int((widths + ROW_BYTES).dot(record_lists.value_lengths().to_numpy())))
-    scope_at = pc.list_parent_indices(record_lists)
-    resource_at = pc.list_parent_indices(scope_lists).take(scope_at)
-    request_at = pc.list_parent_indices(resource_lists).take(resource_at)
+    of_resource, request_at = _flat(requests.column(resources))
+    of_scope, resource_at = _flat(of_resource.field(scopes))
+    found, scope_at = _flat(of_scope.field(records))
+    widths = _widths(of_resource, "resource")[resource_at] + _widths(of_scope, "scope")
+    check_total(int((widths + ROW_BYTES).dot(np.bincount(scope_at, minlength=len(widths)))))
+    resource_at = resource_at[scope_at]
     common = {
-        **_repeated(_RESOURCES, of_resource.field("resource"), resource_at),
-        "resource_schema_url": of_resource.field("schema_url").take(resource_at),
-        **_repeated(_SCOPES, of_scope.field("scope"), scope_at),
-        "scope_schema_url": of_scope.field("schema_url").take(scope_at),
+        **_repeated(_RESOURCES, of_resource, "resource", resource_at),
+        **_repeated(_SCOPES, of_scope, "scope", scope_at),
     }
-    return Records(record_lists.flatten(), request_at, common, widths[scope_at.to_numpy()])
+    return Records(found, pa.array(request_at[resource_at]), common, widths[scope_at])
+
+
+def _flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
+    """All that is in lists, and in which list each is."""
+    lengths = np.diff(lists.offsets.to_numpy())
+    return lists.flatten(), np.repeat(np.arange(len(lengths)), lengths)
 
 
 def _widths(level: pa.StructArray, message: str) -> Ints:
     """How many bytes each of a level has for each of its records."""
-    lengths = pc.add(
-        pc.binary_length(level.field(message)).fill_null(0), pc.binary_length(level.field("schema_url"))
-    ).to_numpy()
-    widths: Ints = lengths.astype(np.int64)
+    lengths = pc.binary_length(level.field(message)).fill_null(0).to_numpy()
+    widths: Ints = lengths.astype(np.int64) + pc.binary_length(level.field("schema_url")).to_numpy()
     return widths
 
 
-def _repeated(known: Known, messages: pa.Array, places: pa.Array) -> Columns:
-    """The columns of messages of one level, for records that are of those at these places."""
-    distinct = messages.dictionary_encode("encode")
-    rows = known.rows(distinct.dictionary.to_pylist())
-    columns = rows.take(distinct.indices.take(places))
-    return dict(zip((field.name for field in columns.type), columns.flatten(), strict=True))
+def _repeated(known: Known, level: pa.StructArray, message: str, places: Ints) -> Columns:
+    """The columns of a level, for records that are of those at these places."""
+    numbers: dict[bytes | None, int] = {}
+    messages = level.field(message).to_pylist()
+    codes = np.array([numbers.setdefault(each, len(numbers)) for each in messages], np.int64)
+    columns = known.rows(list(numbers)).take(pa.array(codes[places]))
+    return {
+        **dict(zip((field.name for field in columns.type), columns.flatten(), strict=True)),
+        f"{message}_schema_url": level.field("schema_url").take(pa.array(places)),
+    }
 
 
 def _resources(messages: pa.Array) -> pa.StructArray:

@@ -14,13 +14,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.errors import RequestError
 from frazil.telemetry import attributes
 from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, Ids, ids, is_zero, times
 from frazil.telemetry.levels import SERVICE_NAME, TENANT, Columns, named
 from frazil.telemetry.logs import SCHEMA
 from frazil.telemetry.loki_labels import LEVEL_LABELS, Labels, LabelsError, parse
-from frazil.telemetry.rows import Arrival, Rejected, Rows, requests_with
+from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
 
 _SEVERITIES = {
     **dict.fromkeys(("trace", "trc"), 1),
@@ -33,12 +32,6 @@ _SEVERITIES = {
 """OpenTelemetry's number for a level, by the names that are used for it."""
 _SEVERITY_NAMES = pa.array(list(_SEVERITIES))
 _SEVERITY_NUMBERS = pa.array(list(_SEVERITIES.values()), pa.int32())
-
-_MOST_BYTES = 1 << 30
-"""Of the rows of requests that are decoded together. Each row has the labels of its stream, and an entry may have two
-bytes, so a small request could stand for more than there is memory."""
-_ROW_BYTES = 200
-"""Of a row with nothing in it."""
 
 _Ints = npt.NDArray[np.int64]
 
@@ -121,10 +114,8 @@ def _streams(requests: pa.RecordBatch) -> _Streams:
 
 
 def _check_size(streams: pa.StructArray, entries: pa.ListArray) -> None:
-    sizes = pc.binary_length(streams.field("labels")).to_numpy().astype(np.int64) + _ROW_BYTES
-    total = int((sizes * entries.value_lengths().to_numpy()).sum())
-    if total > _MOST_BYTES:
-        raise RequestError(f"All entries with their labels would have {total:,} bytes. Send smaller batches.")
+    sizes = pc.binary_length(streams.field("labels")).to_numpy().astype(np.int64) + ROW_BYTES
+    check_total(int(sizes.dot(entries.value_lengths().to_numpy())))
 
 
 def _of_labels(labels: list[Labels]) -> Columns:

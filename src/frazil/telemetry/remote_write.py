@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 
-from frazil.errors import RequestError
 from frazil.telemetry.exemplars import EXEMPLARS
 from frazil.telemetry.fields import TIME
 from frazil.telemetry.levels import SERVICE_NAME, TENANT, Columns
@@ -23,7 +22,7 @@ from frazil.telemetry.remote_write_exemplars import Exemplars, Moments, exemplar
 from frazil.telemetry.remote_write_families import Families
 from frazil.telemetry.remote_write_histograms import STALE, histograms_of
 from frazil.telemetry.remote_write_labels import Bools, label_sets, map_bytes
-from frazil.telemetry.rows import Arrival, Rejected, Rows
+from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total
 from frazil.telemetry.runs import Ints
 from frazil.telemetry.series import Owners, series_ids
 
@@ -32,10 +31,7 @@ _LATEST = (2**63 - 1) // _MILLISECOND
 _BEYOND = "a time that is not between the years 1678 and 2262"
 _KIND = ("metric_type", "is_monotonic", "aggregation_temporality")
 """What histograms say themselves, and samples have from their family."""
-_MOST_BYTES = 1 << 30
-"""Of the rows of requests that are decoded together. Each row has the labels of its series, so a small request could
-stand for more than there is memory."""
-_ROW_BYTES = {"samples": 200, "exemplars": 200, "histograms": 4000}
+_ROW_BYTES = {"samples": ROW_BYTES, "exemplars": ROW_BYTES, "histograms": 4000}
 """About what a row takes beside its texts; histograms are objects of Python for a while."""
 
 
@@ -192,8 +188,7 @@ def _check_size(series: _Series) -> None:
     for name, nbytes in _ROW_BYTES.items():
         records = series.decoded.field(name).value_lengths().to_numpy()
         total += int((records * (nbytes + texts)).sum())
-    if total > _MOST_BYTES:
-        raise RequestError(f"The rows would have {total:,} bytes with all their labels. Send fewer, or shorter ones.")
+    check_total(total)
 
 
 def _fit(piece: _Piece, series: _Series, rejections: _Rejections) -> _Piece:

@@ -54,7 +54,7 @@ def check_total(nbytes: int) -> None:
     if nbytes > MOST_BYTES:
         raise RequestError(
             f"The records would be {nbytes:,} bytes, each with all that they share, and {MOST_BYTES:,} may be. Send "
-            f"smaller batches, or shorter attributes of resources."
+            f"smaller batches, or shorter attributes and labels."
         )
 
 

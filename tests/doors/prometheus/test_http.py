@@ -272,7 +272,7 @@ def test_a_small_request_that_would_be_more_than_there_is_memory(tmp_path: Path)
         huge = samples(*[1.0] * 20_000, text="x" * 100_000)
         answers = await asyncio.gather(*(write(served, each) for each in (samples(1.0), huge, samples(2.0))))
         assert [answer.status_code for answer in answers] == [204, 400, 204]
-        assert "Send fewer, or shorter ones." in answers[1].text
+        assert "Send smaller batches, or shorter attributes and labels." in answers[1].text
         assert served.stored("metrics") == 2
 
     run(config, scenario)

@@ -18,6 +18,7 @@ from frazil.config.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.doors.telemetry.limits import Limits, RateExceeded
 from frazil.errors import ConfigError
+from tests.doors.loki.support import push, push_body
 from tests.doors.telemetry.support import TIME, Served, logs_request, rows, run, settings
 from tests.log.support import ManualClock
 
@@ -92,6 +93,36 @@ def test_records_over_a_limit(signal: Signal, send: Any, tmp_path: Path) -> None
         assert (count, kept) == (2, [fits, long, longer, "many"])
         assert "larger than 32 KiB (`telemetry.tenants.large.max_record_kb`)" in reason
         assert f"(`{COMMON}.max_attributes`)" in reason
+
+    run(config, scenario)
+
+
+def test_attributes_of_a_resource_and_labels_of_a_stream_are_counted(tmp_path: Path) -> None:
+    """For themselves: a record may have as many again."""
+    config = settings(tmp_path, telemetry=TELEMETRY)
+    reason = f"more than 3 attributes (`{OWN}.max_attributes`)"
+
+    def body(attributes: int) -> bytes:
+        request = logs_request(f"{attributes}")
+        level = request.resource_logs[0]
+        for number in range(1, attributes):
+            level.resource.attributes.add(key=f"r{number}").value.int_value = number
+        for number in range(3):
+            level.scope_logs[0].log_records[0].attributes.add(key=f"a{number}").value.int_value = number
+        serialized: bytes = request.SerializeToString()
+        return serialized
+
+    async def scenario(served: Served) -> None:
+        assert await over_http(served, LOGS, "small", body(3)) == LOGS.response()
+        partial = (await over_http(served, LOGS, "small", body(4))).partial_success
+        assert (partial.rejected_log_records, partial.error_message) == (1, reason)
+        fits, many = (push_body(text, labels=dict.fromkeys(text, "x")) for text in ("abc", "abcd"))
+        assert (await push(served, fits, x_scope_orgid="small")).status_code == 204
+        answer = await push(served, many, x_scope_orgid="small")
+        assert answer.status_code == 400
+        assert reason in answer.text
+        found = await asyncio.to_thread(rows, config, tenant="small")
+        assert sorted(found["body"].to_pylist()) == ["3", "abc"]
 
     run(config, scenario)
 

@@ -33,6 +33,6 @@ def test_a_request_that_cannot_be_rows_is_refused_without_a_stack_trace(caplog: 
     assert [number for run in done.runs for number in run.owners] == [0, 2]
     assert list(done.problems) == [1]
     assert isinstance(done.problems[1], RequestError)
-    assert str(done.problems[1]).startswith("All entries with their labels would have")
+    assert str(done.problems[1]).startswith("The records would be")
     assert caplog.records
     assert not [record for record in caplog.records if record.exc_info or record.levelno > logging.INFO]

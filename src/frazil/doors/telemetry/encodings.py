@@ -17,9 +17,13 @@ _UNIQUE = {"trace_id", "span_id", "parent_span_id", "body", "duration_nanos", "v
 
 
 def encoding_of(schema: pa.Schema) -> Encoding:
-    ascending = tuple(name for name in schema.names if name in _ASCENDING)
-    repeating = [path for path in _paths(schema) if path.partition(".")[0] not in _ASCENDING | _UNIQUE]
-    return Encoding(tuple(repeating), ascending)
+    paths = _paths(schema)
+    return Encoding(
+        dictionary=tuple(path for path in paths if path.partition(".")[0] not in _ASCENDING | _UNIQUE),
+        ascending=tuple(name for name in schema.names if name in _ASCENDING),
+        # Of texts in maps and of what is different everywhere, the least and the greatest say nothing.
+        statistics=tuple(path for path in paths if "." not in path and path not in _UNIQUE),
+    )
 
 
 def _paths(schema: pa.Schema) -> list[str]:

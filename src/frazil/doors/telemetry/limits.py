@@ -18,8 +18,8 @@ from frazil.telemetry.rows import Rejected, Rows
 _Ints = npt.NDArray[np.int64]
 
 _ATTRIBUTES = ("attributes", "resource_attributes")
-"""Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of a span's events and links
-are not counted; the size of the record bounds them."""
+"""Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of a span's events and
+links are not counted; the size of the record bounds them."""
 
 
 class TooMuch(FrazilError):

@@ -33,7 +33,7 @@ from frazil.telemetry.rows import Arrival, Rejected
 
 logger = logging.getLogger(__name__)
 
-GROUP_BYTES = 16 * MIB
+GROUP_BYTES = 8 * MIB
 """Decoded at a time, once they are without compression."""
 RUN_BYTES = 8 * MIB
 """Stored at a time, as rows."""
