@@ -41,9 +41,9 @@ def test_a_repeated_sequence_is_found_at_its_first_place() -> None:
     positions = Positions()
     for number in range(3):
         positions.apply([Stored(number * 10, 10, sequence(number))], now_ms=0)
-    assert positions.find(sequence(1)) == Place(10, 10)
-    assert positions.find(sequence(3)) is None
-    assert positions.find(sequence(1, "another")) is None
+    assert positions.find(sequence(1), 0) == Place(10, 10)
+    assert positions.find(sequence(3), 0) is None
+    assert positions.find(sequence(1, "another"), 0) is None
 
 
 def test_a_sequence_from_long_ago_is_an_error_not_a_guess() -> None:
@@ -51,19 +51,30 @@ def test_a_sequence_from_long_ago_is_an_error_not_a_guess() -> None:
     for number in range(10):
         positions.apply([Stored(number, 1, sequence(number))], now_ms=0)
     with pytest.raises(SequenceTooOld, match="sequence 2"):
-        positions.find(sequence(2))
+        positions.find(sequence(2), 0)
 
 
 def test_silent_producers_and_old_requests_are_forgotten() -> None:
     positions = Positions(SourcesConfig(ttl_seconds=100, request_ttl_seconds=10, max_producers=2, max_requests=2))
     positions.apply([Stored(0, 1, sequence(1, "a")), Stored(1, 1, Origin(request=b"r" * 16))], now_ms=0)
     positions.apply([Stored(2, 1, sequence(1, "b"))], now_ms=11_000)
-    assert positions.find(Origin(request=b"r" * 16)) is None
-    assert positions.find(sequence(1, "a"))
+    assert positions.find(Origin(request=b"r" * 16), 11_000) is None
+    assert positions.find(sequence(1, "a"), 11_000)
     positions.apply([Stored(3, 1, sequence(1, "c"))], now_ms=12_000)
-    assert positions.find(sequence(1, "a")) is None, "the oldest makes room"
+    assert positions.find(sequence(1, "a"), 12_000) is None, "the oldest makes room"
     positions.apply([Stored(4, 1, Origin())], now_ms=200_000)
-    assert positions.find(sequence(1, "c")) is None, "too long ago"
+    assert positions.find(sequence(1, "c"), 200_000) is None, "too long ago"
+
+
+def test_the_time_of_a_request_ends_though_nothing_else_is_stored() -> None:
+    positions = Positions(SourcesConfig(ttl_seconds=5, request_ttl_seconds=10))
+    request = Origin(request=b"r" * 16)
+    positions.apply([Stored(7, 2, request), Stored(9, 1, sequence(1))], now_ms=1_000)
+    assert positions.find(request, 11_000) == Place(7, 2)
+    assert positions.find(request, 11_001) is None
+    assert positions.find(sequence(1), 11_001) == Place(9, 1), "a producer goes on where it was"
+    positions.apply([Stored(10, 2, request)], now_ms=11_001)
+    assert positions.find(request, 21_001) == Place(10, 2)
 
 
 def test_sources_keep_their_newest_position() -> None:

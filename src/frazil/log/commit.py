@@ -122,11 +122,12 @@ class Committer:
         outcomes: list[Ack | FrazilError] = []
         seen: dict[Sequence | bytes, Place] = {}
         offset, epoch, durability = self._next, self._tail.epochs.current, self._options.ack
+        now = self._world.clock.now_ms()
         for index, rows in enumerate(group.rows):
             origin = group.origins.get(index)
             if origin is not None:
                 try:
-                    place = _seen(seen, origin) or self._positions.find(origin)
+                    place = _seen(seen, origin) or self._positions.find(origin, now)
                 except SequenceTooOld as error:
                     outcomes.append(error)
                     continue

@@ -115,8 +115,11 @@ class Positions:
     def sources(self) -> list[Source]:
         return [Source(name, *value) for name, value in self._sources.items()]
 
-    def find(self, origin: Origin) -> Place | None:
-        """Where this very append is stored already, if it is."""
+    def find(self, origin: Origin, now_ms: int) -> Place | None:
+        """Where this very append is stored already, if it is.
+
+        The time of a request ends also where nothing is stored after it.
+        """
         if origin.sequence and (producer := self._producers.get(origin.sequence.producer)):
             for number, offset, rows in reversed(producer.appends):
                 if number == origin.sequence.number:
@@ -127,8 +130,13 @@ class Positions:
                     f"newest {REMEMBERED_SEQUENCES} are remembered (from {producer.appends[0][0]} on)."
                 )
         if origin.request and (request := self._requests.get(origin.request)):
-            return Place(request[0], request[1])
+            offset, rows, seen_ms = request
+            return Place(offset, rows) if seen_ms >= self._oldest_request(now_ms) else None
         return None
+
+    def _oldest_request(self, now_ms: int) -> int:
+        """When it was stored, if it is still known."""
+        return now_ms - int(self._limits.request_ttl_seconds * 1000)
 
     def apply(self, appends: Iterable[Stored], now_ms: int) -> None:
         for offset, rows, origin in appends:
@@ -153,9 +161,9 @@ class Positions:
             or next(iter(self._producers.values())).seen_ms < too_old
         ):
             del self._producers[next(iter(self._producers))]
-        too_old = now_ms - int(self._limits.request_ttl_seconds * 1000)
+        oldest = self._oldest_request(now_ms)
         while self._requests and (
-            len(self._requests) > self._limits.max_requests or next(iter(self._requests.values()))[2] < too_old
+            len(self._requests) > self._limits.max_requests or next(iter(self._requests.values()))[2] < oldest
         ):
             del self._requests[next(iter(self._requests))]
 

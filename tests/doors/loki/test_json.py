@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_compressed_bodies(encoding: str, compress: Callable[[bytes], bytes], tm
         (b'{"streams": [{"values": [["9223372036854775808", "a"]]}]}', "the time is no text of nanoseconds"),
         (b'{"streams": [{"values": [["1", 7]]}]}', "streams[0].values[0]: the line is no text: 7"),
         (b'{"streams": [{"values": [["1", "a", []]]}]}', "streams[0].values[0]: it is no object of names and texts"),
-        (b'{"streams": [{"values": [["1", "a", {"b": [1]}]]}]}', 'streams[0].values[0]: "b" is no text: '),
+        (b'{"streams": [{"values": [["1", "a", {"b": [1]}]]}]}', 'streams[0].values[0]: "b" is no text: ["1"]'),
         (b'{"streams": [{"stream": {"a": NaN}}]}', "NaN is no JSON"),
         (b"[" * 100_000, "recursion"),
     ],
@@ -146,6 +147,26 @@ def test_what_loki_takes_beside_text() -> None:
     assert (first["timestamp"], second["timestamp"]) == (NOW, NOW)
     assert second["attributes"] == [("n", "7")]
     assert (third["body"], third["resource_attributes"]) == ("caf\N{REPLACEMENT CHARACTER}", [])
+
+
+def test_numbers_are_texts_as_they_are_written() -> None:
+    numbers = ["-0", "0.10", "1E+400", "9" * 5000]
+    labels = ", ".join(f'"n{at}": {number}' for at, number in enumerate(numbers))
+    (row,) = plain(
+        rows_of(to_protobuf(f'{{"streams": [{{"stream": {{{labels}}}, "values": [["1", "a"]]}}]}}'.encode()))
+    )
+    assert [value for _, value in row["resource_attributes"]] == numbers
+
+
+def test_numbers_take_little_memory() -> None:
+    body = b'{"streams": [], "other": [' + b"1," * 500_000 + b"1]}"
+    tracemalloc.start()
+    try:
+        to_protobuf(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 15 * len(body)
 
 
 def test_a_request_without_streams_is_fine(tmp_path: Path) -> None:

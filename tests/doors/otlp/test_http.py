@@ -75,6 +75,8 @@ def _status(content: bytes) -> Status:
         (b"{", JSON, 400, "The body is no ExportLogsServiceRequest in JSON"),
         (b'{"resourceLogs": 5}', JSON, 400, "resourceLogs"),
         (b"[" * 100_000, JSON, 400, "The body is no ExportLogsServiceRequest in JSON"),
+        (b'{"\\ud800": 1}', JSON, 400, ""),
+        (b'{"resourceLogs": "\\ud800"}', JSON, 400, "\\ud800"),
         (b"x", {"content-type": "text/plain"}, 415, "'text/plain' is neither application/x-protobuf nor"),
         (b"x", {"content-encoding": "br"}, 415, "'br' is none of the encodings"),
         (b"x", {"content-encoding": "gzip"}, 400, "The body is not gzip"),

@@ -17,11 +17,21 @@ from typing import Any
 import httpx
 import pytest
 
+from frazil.doors.loki.push import PUSH
+from frazil.doors.telemetry import http
+from frazil.doors.telemetry.backlog import Backlog
+from frazil.doors.telemetry.intake import Accepted, Intake
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.preparing import Request
+from frazil.doors.telemetry.writers import Writers
+from frazil.ops.metrics import create_registry
 from frazil.query.reading import read
 from tests.doors.otlp.process import DoorProcess
 from tests.doors.telemetry.support import PROTOBUF, TIME, Served, logs_request, rows, run, settings
+from tests.doors.telemetry.test_preparing import preparer
 from tests.servers.proxy import Proxy
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
+from tests.telemetry.test_loki import message
 
 CONNECTIONS = 64
 MIB = 1 << 20
@@ -47,31 +57,33 @@ def test_more_at_once_than_there_is_room_for(tmp_path: Path) -> None:
     run(config, scenario)
 
 
+async def begin(served: Served, nbytes: int, *headers: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Send the head of a request alone."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(served.url("otlp")).port)
+    head = ["POST /v1/logs HTTP/1.1", "host: x", f"content-type: {PROTOBUF['content-type']}", *headers]
+    writer.write("\r\n".join([*head, f"content-length: {nbytes}", "", ""]).encode())
+    return reader, writer
+
+
 def test_a_refusal_waits_for_nothing(tmp_path: Path) -> None:
     """Neither for those who are let in nor for its own body, which nobody would read."""
 
     async def scenario(served: Served) -> None:
-        async def begin(nbytes: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-            reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(served.url("otlp")).port)
-            head = f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-type: {PROTOBUF['content-type']}\r\n"
-            writer.write(f"{head}content-length: {nbytes}\r\n\r\n".encode())
-            return reader, writer
-
         slow = logs_request("x" * 900_000).SerializeToString()
-        answer, sending = await begin(len(slow))
-        sending.write(slow[:1000])
-        while (await status_of(begin, 200_000)) != 429:
+        answer, sending = await begin(served, len(slow))
+        sending.write(slow[:-1000])
+        while (await status_of(served, 200_000)) != 429:
             await asyncio.sleep(0.02)
-        sending.write(slow[1000:])
+        sending.write(slow[-1000:])
         assert b" 200 " in await answer.readline()
         sending.close()
         assert served.stored() == 1
         small = logs_request("small").SerializeToString()
         assert (await served.post("/v1/logs", small)).status_code == 200
 
-    async def status_of(begin: Any, nbytes: int) -> int:
+    async def status_of(served: Served, nbytes: int) -> int:
         """What is answered to the head of a request alone; 0 if nothing is, as long as there is room."""
-        answer, sending = await begin(nbytes)
+        answer, sending = await begin(served, nbytes)
         try:
             return int((await asyncio.wait_for(answer.readline(), 1)).split()[1])
         except TimeoutError:
@@ -80,6 +92,78 @@ def test_a_refusal_waits_for_nothing(tmp_path: Path) -> None:
             sending.close()
 
     run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
+
+
+def test_what_is_promised_takes_no_room(tmp_path: Path) -> None:
+    """Only what has come does: who promises much and sends nothing is in nobody's way."""
+
+    async def scenario(served: Served) -> None:
+        idle = [await begin(served, MIB, "expect: 100-continue") for _ in range(4)]
+        for answer, _ in idle:
+            # It was let in, and its body is waited for.
+            assert b" 100 " in await answer.readline()
+        body = logs_request("x" * 900_000).SerializeToString()
+        assert (await served.post("/v1/logs", body)).status_code == 200
+        for _, sending in idle:
+            sending.close()
+
+    run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
+
+
+def test_a_request_that_is_alone_may_be_larger_than_the_room(tmp_path: Path) -> None:
+    """However many parts it comes in."""
+
+    async def scenario(served: Served) -> None:
+        body = logs_request(*["x" * 500_000] * 6).SerializeToString()
+        assert (await served.post("/v1/logs", body)).status_code == 200
+        assert served.stored() == 6
+
+    run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
+
+
+def test_a_body_that_stops_coming_gives_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_SILENCE_SECONDS", 0.2)
+
+    async def scenario(served: Served) -> None:
+        body = logs_request("x" * 900_000).SerializeToString()
+        answer, sending = await begin(served, len(body))
+        sending.write(body[:-1])
+        # To the end: the connection is closed.
+        head, _, _ = (await answer.read()).partition(b"\r\n\r\n")
+        # Clients send again what is answered so, and drop it after a 408.
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: 1" in head
+        sending.close()
+        assert (await served.post("/v1/logs", body)).status_code == 200
+        assert served.stored() == 1
+
+    run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
+
+
+def test_who_goes_while_waiting_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The room that a request had is given back when its call is cancelled, so its body must be gone then."""
+
+    async def scenario(served: Served) -> None:
+        backlog = Backlog(1)
+        backlog.change(1)
+        intake = Intake(PUSH, preparer(), Writers(served.log), TelemetryMetrics(create_registry()), backlog)
+        body = message(({"a": "b"}, [(1, "x" * MIB, {})]))
+        held = sys.getrefcount(body)
+        call = asyncio.create_task(intake.take(Request("one", body)))
+        while not intake._waiting:
+            await asyncio.sleep(0)
+        assert sys.getrefcount(body) > held
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        del call
+        assert sys.getrefcount(body) == held
+        other = asyncio.create_task(intake.take(Request("one", message(({"a": "b"}, [(1, "y", {})])))))
+        backlog.change(-1)
+        assert await other == Accepted()
+        assert served.stored(PUSH.topic) == 1
+
+    run(settings(tmp_path), scenario)
 
 
 async def parts() -> AsyncIterator[bytes]:

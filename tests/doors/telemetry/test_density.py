@@ -330,9 +330,36 @@ def test_dense_json(content: bytes) -> None:
     check_json_density(body[:LOOKED_AT])
 
 
-def test_usual_json_passes() -> None:
-    value = {"key": "a", "value": {"intValue": 1}}
-    check_json_density(json.dumps([value] * 200_000, separators=(",", ":")).encode())
+@pytest.mark.parametrize("content", [b"1,", b'"",', b'"\\\\",1,1,1,', b'"\\"",1,1,1,', b'"{[,",1,1,1,1,1,'])
+def test_json_of_many_values(content: bytes) -> None:
+    body = b'{"resourceLogs": [' + content * (LOOKED_AT // len(content) + 1) + b"1]}"
+    with pytest.raises(RequestError, match=r"more than 1,048,\d\d\d values, .* Send smaller batches"):
+        check_json_density(body)
+    check_json_density(body[:LOOKED_AT])
+
+
+def test_json_of_many_values_in_another_encoding() -> None:
+    """Half of the character is a quote in UTF-8."""
+    body = ('["\u2200",' + "[]," * LOOKED_AT + "1]").encode("utf-16")
+    with pytest.raises(RequestError, match="objects and lists"):
+        check_json_density(body)
+
+
+USUAL_JSON = {
+    "attributes": {"key": "a", "value": {"intValue": 1}},
+    "histograms": {"bucketCounts": ["0"] * 160},
+    "loki": ["1700000000000000000", "a", {"user": "17"}],
+    "texts of commas": ["1700000000000000000", "1,2,3,4,5,6,7,8,9," * 40],
+    "texts of JSON": ["1700000000000000000", '[[{"\\":"\\"}],[]]' * 40],
+}
+
+
+@pytest.mark.parametrize("name", USUAL_JSON)
+def test_usual_json_passes(name: str) -> None:
+    value = json.dumps(USUAL_JSON[name], separators=(",", ":"))
+    body = f"[{','.join([value] * ((LOOKED_AT + MIB) // len(value)))}]".encode()
+    assert len(body) > LOOKED_AT
+    check_json_density(body)
 
 
 def test_answers(tmp_path: Path) -> None:

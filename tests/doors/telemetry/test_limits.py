@@ -17,7 +17,9 @@ from frazil.config.load import load_config
 from frazil.config.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.doors.telemetry.limits import Limits, RateExceeded
+from frazil.doors.telemetry.metrics import MOST_TENANTS, OTHERS, TelemetryMetrics
 from frazil.errors import ConfigError
+from frazil.ops.metrics import create_registry
 from tests.doors.loki.support import push, push_body
 from tests.doors.telemetry.support import TIME, Served, logs_request, rows, run, settings
 from tests.log.support import ManualClock
@@ -209,3 +211,16 @@ def test_requests_of_no_records(tmp_path: Path) -> None:
         assert served.stored() == 0
 
     run(settings(tmp_path, telemetry=TELEMETRY), scenario)
+
+
+def test_tenants_that_somebody_makes_up_are_not_counted_one_by_one() -> None:
+    registry = create_registry()
+    metrics = TelemetryMetrics(registry)
+    for number in range(MOST_TENANTS + 5):
+        metrics.refused("logs", f"tenant-{number}", 1)
+    metrics.refused("logs", "tenant-0", 2)
+
+    def count(tenant: str) -> float | None:
+        return registry.get_sample_value("frazil_telemetry_rejected_total", {"topic": "logs", "tenant": tenant})
+
+    assert (count("tenant-0"), count(f"tenant-{MOST_TENANTS}"), count(OTHERS)) == (3, None, 5)

@@ -30,7 +30,7 @@ def test_a_request_that_cannot_be_rows_is_refused_without_a_stack_trace(caplog: 
     good, large = message(({"a": "b"}, entries)), message(({"a": "x" * 1_000_000}, entries * 2000))
     with caplog.at_level(logging.INFO):
         done = preparer().prepare([Request("a", good), Request("a", large), Request("b", good)])
-    assert [number for run in done.runs for number in run.owners] == [0, 2]
+    assert [request.number for run in done.runs for request in run.requests] == [0, 2]
     assert list(done.problems) == [1]
     assert isinstance(done.problems[1], RequestError)
     assert str(done.problems[1]).startswith("The records would be")

@@ -37,13 +37,14 @@ def to_protobuf(kind: type[Message], body: bytes) -> bytes:
 def _translate_ids(data: Any) -> None:
     if isinstance(data, list):
         for item in data:
-            _translate_ids(item)
+            if isinstance(item, dict | list):
+                _translate_ids(item)
     elif isinstance(data, dict):
         for key, value in data.items():
-            if key in _IDS and isinstance(value, str):
-                data[key] = base64.b64encode(_from_hex(key, value)).decode()
-            else:
+            if isinstance(value, dict | list):
                 _translate_ids(value)
+            elif key in _IDS and isinstance(value, str):
+                data[key] = base64.b64encode(_from_hex(key, value)).decode()
 
 
 def _from_hex(key: str, text: str) -> bytes:

@@ -94,12 +94,13 @@ class OtlpGrpc:
 
         async def export(body: bytes, context: Context) -> bytes:
             started = time.monotonic()
-            code = grpc.StatusCode.OK
+            code = grpc.StatusCode.CANCELLED
             try:
                 with self._admission() as ticket:
                     ticket.add(len(body))
                     tenant = tenant_name(_metadata(context))
                     accepted = await intake.take(Request(tenant, body))
+                code = grpc.StatusCode.OK
                 return encoded(response(signal, accepted), as_json=False)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
                 code = await self._refuse(error, context)

@@ -27,9 +27,10 @@ class Admission:
         finally:
             self.change(-ticket.nbytes)
 
-    def check(self, nbytes: int) -> None:
-        # A single request is always let in: its size has a limit of its own.
-        if self._used and self._used + nbytes > self._most:
+    def check(self, nbytes: int, own: int) -> None:
+        """For so many bytes more of a request that has `own` here already."""
+        # A request that is alone is always let in: its size has a limit of its own.
+        if self._used > own and self._used + nbytes > self._most:
             raise TooMuch(
                 f"More than {self._most:,} bytes of requests are being worked on (`telemetry.max_in_flight_mb`)."
             )
@@ -44,8 +45,12 @@ class Ticket:
         self._admission = admission
         self.nbytes = 0
 
+    def expect(self, nbytes: int) -> None:
+        """`TooMuch` if there is no room now for what is to come. None is kept for it: it may never come."""
+        self._admission.check(nbytes, self.nbytes)
+
     def add(self, nbytes: int) -> None:
-        """Count what has come, or is about to; `TooMuch` if there is no room for it."""
-        self._admission.check(nbytes)
+        """Count what has come; `TooMuch` if there is no room for it."""
+        self._admission.check(nbytes, self.nbytes)
         self.nbytes += nbytes
         self._admission.change(nbytes)

@@ -14,6 +14,12 @@ _ZSTD_BYTES = 1024
 """Taken at a time: each may become up to 32 MiB, and only then its size is known."""
 
 
+_STEP_BYTES = 1 << 14
+"""Taken at a time after the first stream of several: what follows a stream is copied when it ends."""
+_MOST_STREAMS = 10_000
+"""In a body; each costs time, even if nothing is in it."""
+
+
 class BodyTooLarge(RequestError):
     """Raised when a body is over the limit, compressed or not."""
 
@@ -44,20 +50,32 @@ def _plain(body: bytes, _: int) -> bytes:
     return body
 
 
+def _one_more(streams: int) -> int:
+    if streams == _MOST_STREAMS:
+        raise RequestError(f"The body is more than {_MOST_STREAMS:,} compressed streams, one after the other.")
+    return streams + 1
+
+
 def _zlib(window: int) -> Callable[[bytes, int], bytes]:
     def inflate(body: bytes, most: int) -> bytes:
         parts: list[bytes] = []
-        room = most
-        while body:
+        view = memoryview(body)
+        room, at, step = most, 0, len(body)
+        streams = 0
+        while at < len(body):
             # A body may be several streams, one after the other.
+            streams = _one_more(streams)
             stream = zlib.decompressobj(window)
-            parts.append(stream.decompress(body, room + 1))
-            room -= len(parts[-1])
-            if room < 0:
-                raise BodyTooLarge(most)
-            if not stream.eof:
-                raise EOFError("it ends too early")
-            body = stream.unused_data
+            while not stream.eof:
+                if at == len(body):
+                    raise EOFError("it ends too early")
+                taken = view[at : at + step]
+                parts.append(stream.decompress(taken, room + 1))
+                room -= len(parts[-1])
+                if room < 0:
+                    raise BodyTooLarge(most)
+                at += len(taken) - len(stream.unused_data)
+            step = _STEP_BYTES
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     return inflate
@@ -66,9 +84,12 @@ def _zlib(window: int) -> Callable[[bytes, int], bytes]:
 def _zstd(body: bytes, most: int) -> bytes:
     parts: list[bytes] = []
     room, at = most, 0
+    streams = 0
     frame = None
     while at < len(body):
-        frame = frame or zstandard.ZstdDecompressor().decompressobj()
+        if frame is None:
+            streams = _one_more(streams)
+            frame = zstandard.ZstdDecompressor().decompressobj()
         parts.append(frame.decompress(body[at : at + _ZSTD_BYTES]))
         at += _ZSTD_BYTES
         room -= len(parts[-1])

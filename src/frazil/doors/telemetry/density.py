@@ -10,6 +10,7 @@ that are decoded together.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -29,6 +30,8 @@ MESSAGE_BYTES = 8
 """Of the body, for each message in it, must there be at least. A data point with two attributes has 11 or more."""
 FIELD_BYTES = 4
 """The same for each field. Nobody sends such records; it bounds the time of counting."""
+VALUE_BYTES = 4
+"""The same for each value in JSON. The smallest that are usual are the counts of histograms: `"0",`."""
 
 _DEEPEST = 128
 """Protobuf's runtime refuses what is nested deeper than 100."""
@@ -45,7 +48,7 @@ _STEPS = np.array([0, 8, 0, _BEYOND, _BEYOND, 4, _BEYOND, _BEYOND])
 """How far it is to the next field, by wire type, unless the field says so itself."""
 _NO_KIND = -1
 _RUN = 1 << 16
-"""Fields of one message at a time."""
+"""Fields of one message at a time; or bytes of JSON."""
 
 _Ints = npt.NDArray[np.int64]
 
@@ -74,10 +77,35 @@ def check_density(kind: type[Message], body: bytes) -> None:
 
 
 def check_json_density(body: bytes) -> None:
-    """The same for a body in JSON, with its objects and lists."""
-    most = len(body) // MESSAGE_BYTES
-    if len(body) > LOOKED_AT and body.count(b"{") + body.count(b"[") > most:
-        raise _too_dense(body, "objects and lists", most)
+    """The same for a body in JSON, with its objects and lists, and with its values, which commas are between."""
+    if len(body) <= LOOKED_AT:
+        return
+    for what, signs, least in (("objects and lists", b"{[", MESSAGE_BYTES), ("values", b",", VALUE_BYTES)):
+        most = len(body) // least
+        # Mostly there are few enough even with those that are part of a text.
+        if sum(map(body.count, signs)) > most and _count_outside_texts(body, signs) > most:
+            raise _too_dense(body, what, most)
+
+
+def _count_outside_texts(body: bytes, signs: bytes) -> int:
+    """How often these signs are in JSON, but for those in texts.
+
+    Where JSON is malformed, it is right up to there.
+    """
+    if not json.detect_encoding(body).startswith("utf-8"):
+        # A byte that is a quote in UTF-8 may be half of anything.
+        return sum(map(body.count, signs))
+    # Pairs of backslashes go first: what is left of them is one that escapes.
+    data = np.frombuffer(body.replace(b"\\\\", b"  ").replace(b'\\"', b"  "), np.uint8)
+    total, inside = 0, False
+    for start in range(0, len(data), _RUN):
+        run = data[start : start + _RUN]
+        quotes = run == ord('"')
+        within = np.logical_xor.accumulate(quotes) ^ inside
+        for sign in signs:
+            total += int(np.count_nonzero((run == sign) & ~within))
+        inside = bool(within[-1])
+    return total
 
 
 def _too_dense(body: bytes, what: str, most: int) -> RequestError:

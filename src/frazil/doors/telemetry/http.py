@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple, Protocol
 
 from starlette.background import BackgroundTask
@@ -26,8 +26,16 @@ logger = logging.getLogger(__name__)
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _PASS_OVER_SECONDS = 10.0
 """How long the rest of a refused body may take; it is kept nowhere."""
+_SILENCE_SECONDS = 30.0
+"""How long nothing may come of a body that is not complete: what has come of it takes room."""
 _CLOSED = 499
 """The client has gone; nobody reads the answer."""
+
+
+class BodyStalled(FrazilError):
+    """Raised when nothing more comes of a body. It may come again, so clients must not be told that it is wrong."""
+
+    retryable = True
 
 
 class Form(NamedTuple):
@@ -90,7 +98,9 @@ class Endpoint:
             return Response(status_code=_CLOSED)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             refused = self._refused(error, form)
-            if body is None:
+            if isinstance(error, BodyStalled):
+                refused.headers["connection"] = "close"
+            elif body is None:
                 refused.background = BackgroundTask(_pass_over, request)
             return refused
         return self._dialect.accepted(accepted, form)
@@ -101,16 +111,13 @@ class Endpoint:
         expected = int(told) if told.isascii() and told.isdecimal() else 0
         if expected > most:
             raise BodyTooLarge(most)
-        ticket.add(expected)
+        ticket.expect(expected)
         parts: list[bytes] = []
-        size = 0
-        async for part in request.stream():
-            parts.append(part)
-            size += len(part)
-            if size > most:
+        async for part in _parts(request):
+            if ticket.nbytes + len(part) > most:
                 raise BodyTooLarge(most)
-            if size > ticket.nbytes:
-                ticket.add(size - ticket.nbytes)
+            ticket.add(len(part))
+            parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _refused(self, error: Exception, form: Form) -> Response:
@@ -120,6 +127,21 @@ class Endpoint:
         if found.http == 503:
             self._doorway.metrics.errors.count(error)
         return self._dialect.refused(found, form)
+
+
+async def _parts(request: Request) -> AsyncIterator[bytes]:
+    """Of a body, as they come. Raises `BodyStalled`."""
+    stream = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout(_SILENCE_SECONDS):
+                part = await anext(stream, None)
+        except TimeoutError as error:
+            raise BodyStalled(f"Nothing came of the body for {_SILENCE_SECONDS:g} seconds.") from error
+        if part is None:
+            return
+        if part:
+            yield part
 
 
 async def _pass_over(request: Request) -> None:

@@ -14,13 +14,17 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from frazil.doors.telemetry.backlog import Backlog
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import GROUP_BYTES, Preparer, Request, Run
+from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Preparer, Request, Run
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError
 from frazil.log.group import Ack
+from frazil.log.pieces import pieces
+from frazil.log.writer import PartitionWriter
 from frazil.telemetry.rows import Rejected
 
 logger = logging.getLogger(__name__)
@@ -85,7 +89,12 @@ class Intake:
         if self._workers < WORKERS:
             self._workers += 1
             self._run(self._work())
-        return await waiting.answer
+        try:
+            return await waiting.answer
+        except asyncio.CancelledError:
+            # It is passed over when its turn comes; until then it must not take the room that is given back now.
+            waiting.request = request._replace(body=b"")
+            raise
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -93,17 +102,21 @@ class Intake:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
-        while self._waiting:
-            await self._backlog.room()
-            group = list(self._next_group())
-            try:
-                await self._prepare(group)
-            except Exception as error:
-                logger.exception("requests could not be decoded")
-                for each in group:
-                    each.fail(FrazilError(f"decoding failed: {type(error).__name__}: {error}"))
-        # No `await` since the queue was seen empty: who comes now starts a worker.
-        self._workers -= 1
+        try:
+            while self._waiting:
+                await self._backlog.room()
+                group = list(self._next_group())
+                try:
+                    await self._prepare(group)
+                except BaseException as error:
+                    logger.exception("requests could not be decoded")
+                    for each in group:
+                        each.fail(FrazilError(f"decoding failed: {type(error).__name__}: {error}"))
+                    if not isinstance(error, Exception):
+                        raise
+        finally:
+            # No `await` since the queue was seen empty: who comes now starts a worker.
+            self._workers -= 1
 
     def _next_group(self) -> Iterator[_Waiting]:
         size = 0
@@ -120,29 +133,60 @@ class Intake:
             group[number].fail(problem)
         for number, rejected in done.rejected.items():
             group[number].rejected = rejected
-            self._metrics.rejected.labels(self.kind.topic, group[number].request.tenant).inc(rejected.records)
+            self._metrics.refused(self.kind.topic, group[number].request.tenant, rejected.records)
         for run in done.runs:
-            for number in run.owners:
-                group[number].left += 1
+            for request in run.requests:
+                group[request.number].left += 1
         for waiting in group[: done.taken]:
             if not waiting.left:
                 waiting.succeed()
         for run in done.runs:
             self._backlog.change(run.nbytes)
-            self._run(self._store(run, [group[number] for number in run.owners]))
+            self._run(self._store(run, [group[request.number] for request in run.requests]))
 
     async def _store(self, run: Run, owners: list[_Waiting]) -> None:
         try:
             writer = await self._writers.of(self.kind)
-            outcomes = await writer.append_parts(run.batch, run.parts)
+            outcomes = await self._stored(writer, run)
         except BaseException as error:  # noqa: BLE001 - whoever waits must be told
             for waiting in owners:
                 waiting.fail(error)
             return
         finally:
             self._backlog.change(-run.nbytes)
+        each_row = run.nbytes // run.batch.num_rows
         for waiting, outcome in zip(owners, outcomes, strict=True):
             if isinstance(outcome, Ack):
-                nbytes = run.nbytes * outcome.rows // run.batch.num_rows
-                self._metrics.stored(self.kind.topic, waiting.request.tenant, outcome, nbytes)
+                self._metrics.stored(self.kind.topic, waiting.request.tenant, outcome, each_row * outcome.rows)
             waiting.settle(outcome)
+
+    async def _stored(self, writer: PartitionWriter, run: Run) -> list[Ack | FrazilError]:
+        """What became of each request."""
+        if run.nbytes > writer.options.max_append_bytes:
+            (request,) = run.requests
+            return [await _store_by_pieces(writer, run.batch, request, 0)]
+        parts = [request.part(0, request.rows) for request in run.requests]
+        outcomes = await writer.append_parts(run.batch, parts)
+        first = 0
+        for place, (request, outcome) in enumerate(zip(run.requests, outcomes, strict=True)):
+            if isinstance(outcome, Ack) and outcome.rows < request.rows:
+                # An earlier try stored its beginning.
+                rows = run.batch.slice(first, request.rows)
+                outcomes[place] = await _store_by_pieces(writer, rows, request, outcome.rows)
+            first += request.rows
+        return outcomes
+
+
+async def _store_by_pieces(
+    writer: PartitionWriter, rows: pa.RecordBatch, request: Named, first: int
+) -> Ack | FrazilError:
+    """Store the rows of a request from one on, piece after piece: what is stored of it is always its beginning."""
+    outcome: Ack | FrazilError
+    while True:
+        piece = next(pieces(rows.slice(first), writer.options.max_append_bytes))
+        (outcome,) = await writer.append_parts(piece, [request.part(first, piece.num_rows)])
+        if isinstance(outcome, FrazilError):
+            return outcome
+        first += outcome.rows
+        if first >= request.rows:
+            return outcome._replace(rows=request.rows)

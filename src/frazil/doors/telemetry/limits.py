@@ -36,6 +36,10 @@ class RateExceeded(TooMuch):
     """Raised when it is a tenant that sends more than it may."""
 
 
+MOST_TENANTS = 10_000
+"""Whose rates are remembered."""
+
+
 class Limits:
     """Thread-safe."""
 
@@ -67,12 +71,16 @@ class Limits:
                     (enough - left) / rate,
                 )
             self._spent[tenant] = now, left - nbytes
+            if len(self._spent) > MOST_TENANTS:
+                # Those that were not seen for longest have most of what they may have again.
+                self._spent = dict(sorted(self._spent.items(), key=lambda each: each[1])[MOST_TENANTS // 2 :])
 
-    def without_excess(self, rows: Rows, tenants: Sequence[str]) -> Rows:
-        """The rows without those that are over a limit, which are rejected; `tenants` has that of each request."""
+    def without_excess(self, rows: Rows, tenants: Sequence[str], most_append: int) -> Rows:
+        """The rows without those that are over a limit, which are rejected; `tenants` has that of each request, and
+        no row may be larger than an append."""
         limits = [self._config.limits_of(tenant) for tenant in tenants]
         batch, numbers = rows.batch, rows.requests.to_numpy()
-        most = np.array([each.max_record_kb * 1024 for each in limits])
+        most = np.array([min(each.max_record_kb * 1024, most_append) for each in limits])
         most_attributes = np.array([each.max_attributes for each in limits])
         too_many = _most_of_any(batch, _ATTRIBUTES) > most_attributes[numbers]
         small = batch.nbytes <= most.min(initial=batch.nbytes)
@@ -82,7 +90,8 @@ class Limits:
         rejected = dict(rows.rejected)
         for number, count in _counted(numbers, too_large):
             setting = self._setting(tenants[number], "max_record_kb")
-            reason = f"larger than {limits[number].max_record_kb:,} KiB ({setting})"
+            setting = setting if most[number] < most_append else "`log.max_append_mb`"
+            reason = f"larger than {most[number] // 1024:,} KiB ({setting})"
             rejected[number] = _joined(rejected.get(number), Rejected(count, reason))
         for number, count in _counted(numbers, too_many & ~too_large):
             setting = self._setting(tenants[number], "max_attributes")
@@ -116,7 +125,7 @@ def _most_of_any(batch: pa.RecordBatch, names: Sequence[str]) -> _Ints:
 
 
 def row_bytes(batch: pa.RecordBatch) -> _Ints:
-    """About how many bytes each row has, but for what is of a fixed size."""
+    """About how many bytes each row has."""
     total: _Ints = np.zeros(len(batch), np.int64)
     for column in batch.columns:
         total += _bytes(column)
@@ -135,7 +144,7 @@ def _bytes(array: pa.Array) -> _Ints:
         return found
     if types.is_struct(kind):
         return sum((_bytes(array.field(place)) for place in range(kind.num_fields)), np.zeros(len(array), np.int64))
-    return np.zeros(len(array), np.int64)
+    return np.full(len(array), (kind.bit_width + 7) // 8, np.int64)
 
 
 def _borders(array: pa.Array) -> _Ints:

@@ -8,6 +8,10 @@ from frazil.log.group import Ack
 from frazil.ops.metrics import ErrorCounter
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+MOST_TENANTS = 1000
+"""That are counted by their names."""
+OTHERS = "<others>"
+"""Cannot be a tenant."""
 
 
 class TelemetryMetrics:
@@ -15,6 +19,7 @@ class TelemetryMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"frazil_telemetry_{name}", text, labels, registry=registry)
 
+        self._tenants: set[str] = set()
         self.errors = ErrorCounter(registry)
         self.requests = counter("requests", "Requests by how they were answered.", "topic", "protocol", "status")
         self.records = counter("records", "Records stored.", "topic", "tenant")
@@ -37,5 +42,16 @@ class TelemetryMetrics:
         if ack.duplicate:
             self.duplicates.labels(topic).inc()
             return
-        self.records.labels(topic, tenant).inc(ack.rows)
-        self.bytes.labels(topic, tenant).inc(nbytes)
+        self.records.labels(topic, self._named(tenant)).inc(ack.rows)
+        self.bytes.labels(topic, self._named(tenant)).inc(nbytes)
+
+    def refused(self, topic: str, tenant: str, records: int) -> None:
+        self.rejected.labels(topic, self._named(tenant)).inc(records)
+
+    def _named(self, tenant: str) -> str:
+        """Anybody can make up names of tenants, and each would be remembered for ever."""
+        if tenant not in self._tenants:
+            if len(self._tenants) >= MOST_TENANTS:
+                return OTHERS
+            self._tenants.add(tenant)
+        return tenant

@@ -25,7 +25,6 @@ from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.errors import FrazilError, RequestError
 from frazil.log.group import Part
-from frazil.log.pieces import pieces
 from frazil.log.positions import Origin
 from frazil.log.world import Clock
 from frazil.telemetry.messages import check, decode
@@ -47,13 +46,25 @@ class Request(NamedTuple):
     json: bool = False
 
 
+class Named(NamedTuple):
+    """The rows of a request, by whose hash each run of them is recognised when it comes again."""
+
+    number: int
+    """Of the request, by its place among those that were given."""
+    rows: int
+    digest: bytes | None
+
+    def part(self, first: int, rows: int) -> Part:
+        """A run of its rows. Only where it begins is part of the name: the next time it may be cut elsewhere."""
+        origin = Origin(request=self.digest + first.to_bytes(4)) if self.digest else None
+        return Part(rows, origin)
+
+
 class Run(NamedTuple):
-    """Rows that are stored together: of several requests, or a piece of one."""
+    """Rows that are stored together: of several requests, or of one that is too large for one append."""
 
     batch: pa.RecordBatch
-    parts: list[Part]
-    owners: list[int]
-    """Of which request each part is, by its place among those that were given."""
+    requests: list[Named]
     nbytes: int
 
 
@@ -110,8 +121,8 @@ class Preparer:
             try:
                 bodies[number] = self._read(requests[number])
                 size += len(bodies[number])
-            except FrazilError as error:
-                done.problems[number] = error
+            except Exception as error:  # noqa: BLE001 - it is this request's, and no other's
+                done.problems[number] = _problem(error)
         try:
             self._convert(requests, bodies, done)
         except RequestError as error:
@@ -138,11 +149,8 @@ class Preparer:
         for number, body in bodies.items():
             try:
                 self._convert(requests, {number: body}, done)
-            except FrazilError as error:
-                done.problems[number] = error
             except Exception as error:  # noqa: BLE001 - whatever it is, it would be the same the next time
-                reason = f"The request cannot be decoded: {type(error).__name__}: {error}."
-                done.problems[number] = RequestError(reason)
+                done.problems[number] = _problem(error)
 
     def _convert(self, requests: Sequence[Request], bodies: dict[int, bytes], done: Prepared) -> None:
         if not bodies:
@@ -152,7 +160,7 @@ class Preparer:
         arrival = Arrival(pa.array(tenants), self._clock.now_ms() * 10**6)
         rows = self._kind.to_rows(decode(self._kind.message, list(bodies.values())), arrival)
         self._metrics.invalid_ids.labels(self._kind.topic).inc(rows.invalid_ids)
-        rows = self._limits.without_excess(rows, tenants)
+        rows = self._limits.without_excess(rows, tenants, self._most_append)
         borders = np.searchsorted(rows.requests.to_numpy(), np.arange(len(numbers) + 1)).tolist()
         places = [
             _Place(numbers[at], start, end, tenants[at], bodies[numbers[at]], at in rows.timeless)
@@ -168,28 +176,26 @@ class Preparer:
             return []
         batch = rows.slice(places[0].start, places[-1].end - places[0].start)
         nbytes = batch.nbytes
-        if len(places) > 1 and nbytes > RUN_BYTES:
+        if len(places) > 1 and nbytes > min(RUN_BYTES, self._most_append):
             half = len(places) // 2
             return self._runs(rows, places[:half]) + self._runs(rows, places[half:])
-        if nbytes > self._most_append:
-            (place,) = places
-            # What was stored of a request in part must not be stored again, whatever it has in it.
-            return [
-                Run(piece, [Part(piece.num_rows, self._named(place, count))], [place.number], piece.nbytes)
-                for count, piece in enumerate(pieces(batch, self._most_append))
-            ]
-        parts = [Part(place.end - place.start, self._origin(place)) for place in places]
-        return [Run(batch, parts, [place.number for place in places], nbytes)]
+        # What was stored of a request in part must not be stored again, whatever it has in it.
+        whole = nbytes <= self._most_append
+        requests = [Named(place.number, place.end - place.start, self._digest(place, whole)) for place in places]
+        return [Run(batch, requests, nbytes)]
 
-    def _origin(self, place: _Place) -> Origin | None:
+    def _digest(self, place: _Place, whole: bool) -> bytes | None:
         """By which a request is recognised when it comes again, if it is to be."""
-        if self._config.deduplicate == "timed" and place.timeless:
-            return None
-        return self._named(place, 0)
-
-    def _named(self, place: _Place, piece: int) -> Origin | None:
         if self._config.deduplicate == "never":
+            return None
+        if self._config.deduplicate == "timed" and place.timeless and whole:
             return None
         digest = hashlib.sha256(f"{place.tenant}\0{self._kind.message.DESCRIPTOR.full_name}\0".encode())
         digest.update(place.body)
-        return Origin(request=digest.digest()[:HASH_BYTES] + piece.to_bytes(2))
+        return digest.digest()[:HASH_BYTES]
+
+
+def _problem(error: Exception) -> FrazilError:
+    if isinstance(error, FrazilError):
+        return error
+    return RequestError(f"The request cannot be decoded: {type(error).__name__}: {error}.")

@@ -35,7 +35,8 @@ class Refusal:
 
 
 def refusal(error: BaseException) -> Refusal:
-    reason = str(error)
+    # What a client sent may be in it, and that may be no text that can be sent back.
+    reason = str(error).encode(errors="backslashreplace").decode()
     match error:
         case BodyTooLarge():
             return Refusal(413, grpc.StatusCode.INVALID_ARGUMENT, reason)

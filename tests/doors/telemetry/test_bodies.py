@@ -1,0 +1,69 @@
+"""The bodies of requests, decompressed."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+from collections.abc import Callable
+
+import pytest
+import zstandard
+
+from frazil.doors.telemetry import bodies
+from frazil.doors.telemetry.bodies import BodyTooLarge, expand
+from frazil.errors import RequestError
+
+MOST = 1 << 20
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+CODECS = {
+    "gzip": ("gzip", gzip.compress),
+    "deflate": ("deflate", zlib.compress),
+    "deflate without its header": ("deflate", raw_deflate),
+    "zstd": ("zstd", zstandard.compress),
+}
+codecs = pytest.mark.parametrize(("encoding", "compress"), CODECS.values(), ids=CODECS.keys())
+Compress = Callable[[bytes], bytes]
+
+
+@codecs
+def test_streams_of_any_length_one_after_the_other(encoding: str, compress: Compress, seed: int) -> None:
+    """Longer and shorter than what is taken at a time, wherever that ends."""
+    chance = random.Random(seed)
+    data = [chance.randbytes(chance.choice((0, 1, 1000, 16_000, 70_000))) for _ in range(12)]
+    body, whole = b"".join(map(compress, data)), b"".join(data)
+    assert expand(body, encoding, MOST) == whole
+    assert expand(body, encoding, max(len(body), len(whole))) == whole
+    with pytest.raises(RequestError, match="ends too early"):
+        expand(body[:-1], encoding, MOST)
+
+
+@codecs
+@pytest.mark.parametrize("streams", [1, 3])
+def test_the_limit_is_that_of_all_streams_together(encoding: str, compress: Compress, streams: int) -> None:
+    body = compress(bytes(30_000)) * streams
+    assert expand(body, encoding, 30_000 * streams) == bytes(30_000 * streams)
+    with pytest.raises(BodyTooLarge):
+        expand(body, encoding, 30_000 * streams - 1)
+
+
+@codecs
+def test_more_streams_than_anybody_sends(encoding: str, compress: Compress) -> None:
+    most = bodies._MOST_STREAMS
+    assert expand(compress(b"") * most, encoding, MOST) == b""
+    with pytest.raises(RequestError, match="more than 10,000 compressed streams"):
+        expand(compress(b"") * (most + 1), encoding, MOST)
+
+
+@codecs
+def test_what_is_no_stream(encoding: str, compress: Compress) -> None:
+    with pytest.raises(RequestError, match=f"is not {encoding}"):
+        expand(b"\xff" * 100, encoding, MOST)
+    with pytest.raises(RequestError, match=f"is not {encoding}"):
+        expand(compress(b"a") + b"\xff" * 100, encoding, MOST)
