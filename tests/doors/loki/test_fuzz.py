@@ -17,7 +17,7 @@ from frazil.errors import RequestError
 from frazil.telemetry.loki_labels import LabelsError, parse
 from frazil.telemetry.loki_messages import PushRequest
 from tests.doors.loki.support import push, push_body, snappy
-from tests.doors.telemetry.support import Served, rows, run, settings
+from tests.doors.telemetry.support import Served, among_bad_ones, rows, run, settings
 from tests.telemetry.test_loki import message, plain, requests, rows_of
 
 
@@ -88,17 +88,14 @@ def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> N
         return bytes(packed[: chance.randrange(len(packed))])
 
     async def scenario(served: Served) -> None:
-        async def send(number: int) -> None:
-            if chance.random() < 0.5:
-                assert (await push(served, bad())).status_code in (204, 400, 413)
-            else:
-                assert (await push(served, push_body(f"good {number}"))).status_code == 204
-                sent.add(f"good {number}")
+        async def send_bad() -> None:
+            assert (await push(served, bad())).status_code in (204, 400, 413)
 
-        sent: set[str] = set()
-        for start in range(0, 300, 50):
-            await asyncio.gather(*(send(number) for number in range(start, start + 50)))
-        found = [body for body in (await asyncio.to_thread(rows, config))["body"].to_pylist() if body in sent]
-        assert sorted(found) == sorted(sent)
+        async def send_good(number: int) -> int:
+            return (await push(served, push_body(f"good {number}"))).status_code
+
+        sent = await among_bad_ones(chance, send_good, send_bad)
+        found = (await asyncio.to_thread(rows, config))["body"].to_pylist()
+        assert sorted(int(body.split()[1]) for body in found if body.startswith("good ")) == sent
 
     run(config, scenario)

@@ -20,7 +20,7 @@ from frazil.doors.telemetry.bodies import expand
 from frazil.errors import RequestError
 from frazil.telemetry.messages import check, decode
 from frazil.telemetry.rows import Arrival
-from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import Served, among_bad_ones, logs_request, rows, run, settings
 from tests.telemetry.test_logs import requests as logs_requests
 
 NOW = Arrival(pa.array(["default"]), 1)
@@ -130,20 +130,15 @@ def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> N
         return bytes(body[: chance.randrange(len(body))]) + b"\xff", ""
 
     async def scenario(served: Served) -> None:
-        async def send(number: int) -> None:
-            if chance.random() < 0.5:
-                body, encoding = bad()
-                answer = await served.post("/v1/logs", body, content_encoding=encoding)
-                assert answer.status_code in (200, 400)
-            else:
-                answer = await served.post("/v1/logs", logs_request(f"good {number}").SerializeToString())
-                assert answer.status_code == 200
-                sent.add(f"good {number}")
+        async def send_bad() -> None:
+            body, encoding = bad()
+            assert (await served.post("/v1/logs", body, content_encoding=encoding)).status_code in (200, 400)
 
-        sent: set[str] = set()
-        for start in range(0, 300, 50):
-            await asyncio.gather(*(send(number) for number in range(start, start + 50)))
-        found = [body for body in (await asyncio.to_thread(rows, config))["body"].to_pylist() if body in sent]
-        assert sorted(found) == sorted(sent)
+        async def send_good(number: int) -> int:
+            return (await served.post("/v1/logs", logs_request(f"good {number}").SerializeToString())).status_code
+
+        sent = await among_bad_ones(chance, send_good, send_bad)
+        found = (await asyncio.to_thread(rows, config))["body"].to_pylist()
+        assert sorted(int(body.split()[1]) for body in found if body.startswith("good ")) == sent
 
     run(config, scenario)

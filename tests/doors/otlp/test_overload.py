@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from google.rpc.status_pb2 import Status
 
 from frazil.doors.loki.push import PUSH
 from frazil.doors.telemetry import http
@@ -27,10 +28,19 @@ from frazil.doors.telemetry.writers import Writers
 from frazil.ops.metrics import create_registry
 from frazil.query.reading import read
 from tests.doors.otlp.process import DoorProcess
-from tests.doors.telemetry.support import PROTOBUF, TIME, Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import (
+    PROTOBUF,
+    TIME,
+    Served,
+    logs_request,
+    rows,
+    run,
+    sent_while_away,
+    settings,
+    small_log_on,
+)
 from tests.doors.telemetry.test_preparing import preparer
 from tests.servers.proxy import Proxy
-from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 from tests.telemetry.test_loki import message
 
 CONNECTIONS = 64
@@ -353,31 +363,36 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_full_because_the_store_is_away(s3_proxy: Proxy, s3_prefix: str, tmp_path: Path) -> None:
-    store = {
-        "url": f"s3://{BUCKET}/{s3_prefix}",
-        "options": {"endpoint": s3_proxy.endpoint, "region": "us-east-1"},
-        "access_key_id": ACCESS_KEY_ID,
-        "secret_access_key": SECRET_ACCESS_KEY,
-        "timeout_seconds": 2,
-    }
-    log = {"max_tail_mb": 1, "append_timeout_seconds": 0.2, "seal": {"interval_seconds": 0.2}}
-    config = settings(tmp_path, store=store, log=log)
+    config = settings(tmp_path, **small_log_on(s3_proxy, s3_prefix))
 
     async def scenario(served: Served) -> None:
         async def send(number: int) -> int:
             body = logs_request(f"{number} {'x' * 200_000}").SerializeToString()
             return (await served.post("/v1/logs", body)).status_code
 
-        assert await send(0) == 200
-        s3_proxy.down()
-        statuses = [await send(number) for number in range(1, 12)]
-        assert statuses[0] == 200
-        assert statuses[-1] == 429
-        s3_proxy.up()
-        while await send(100) != 200:
-            await asyncio.sleep(0.2)
-        acknowledged = [0, *(number for number, status in enumerate(statuses, 1) if status == 200), 100]
+        acknowledged = await sent_while_away(s3_proxy, send, stored=200, full=429)
         found = (await asyncio.to_thread(rows, config))["body"].to_pylist()
         assert sorted(int(body.split()[0]) for body in found) == acknowledged
+
+    run(config, scenario)
+
+
+def test_a_store_that_acknowledges_and_is_away(s3_proxy: Proxy, s3_prefix: str, tmp_path: Path) -> None:
+    config = settings(tmp_path, **small_log_on(s3_proxy, s3_prefix), topics={"logs": {"ack": "object"}})
+
+    async def scenario(served: Served) -> None:
+        async def send(text: str) -> httpx.Response:
+            return await served.post("/v1/logs", logs_request(text).SerializeToString())
+
+        assert (await send("first")).status_code == 200
+        s3_proxy.down()
+        answer = await send("second")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "The object store has not taken the records" in Status.FromString(answer.content).message
+        s3_proxy.up()
+        while (await send("second")).status_code != 200:
+            await asyncio.sleep(0.2)
+        found = (await asyncio.to_thread(rows, config))["body"].to_pylist()
+        assert sorted(found) == ["first", "second"]
 
     run(config, scenario)

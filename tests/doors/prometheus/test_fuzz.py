@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import RequestError
 from tests.doors.prometheus.support import PATH, packed, samples, write
-from tests.doors.telemetry.support import Served, rows, run, settings
+from tests.doors.telemetry.support import Served, among_bad_ones, rows, run, settings
 from tests.telemetry.remote_write_support import requests, rows_of
 
 
@@ -50,19 +50,16 @@ def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> N
         return packed(bytes(body[: chance.randrange(len(body))]) + b"\xff")
 
     async def scenario(served: Served) -> None:
-        async def send(number: int) -> None:
-            if chance.random() < 0.5:
-                answer = await served.post(PATH, bad(), "prometheus", content_encoding="snappy")
-                assert answer.status_code in (204, 400, 413), answer.text
-            else:
-                assert (await write(served, samples(float(number), name="good"))).status_code == 204
-                sent.add(float(number))
+        async def send_bad() -> None:
+            answer = await served.post(PATH, bad(), "prometheus", content_encoding="snappy")
+            assert answer.status_code in (204, 400, 413), answer.text
 
-        sent: set[float] = set()
-        for start in range(0, 300, 50):
-            await asyncio.gather(*(send(number) for number in range(start, start + 50)))
+        async def send_good(number: int) -> int:
+            return (await write(served, samples(float(number), name="good"))).status_code
+
+        sent = await among_bad_ones(chance, send_good, send_bad)
         found = await asyncio.to_thread(rows, config, "metrics")
         good = [row["value_double"] for row in found.to_pylist() if row["prometheus_name"] == "good"]
-        assert sorted(good) == sorted(sent)
+        assert sorted(good) == sent
 
     run(config, scenario)

@@ -14,9 +14,8 @@ import zstandard
 
 from frazil.telemetry.remote_write_messages import WriteRequest
 from tests.doors.prometheus.support import PATH, packed, samples, write
-from tests.doors.telemetry.support import Served, rows, run, settings
+from tests.doors.telemetry.support import Served, rows, run, sent_while_away, settings, small_log_on
 from tests.servers.proxy import Proxy
-from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 from tests.telemetry.remote_write_support import TIME_MS, add
 
 SNAPPY = {"content-encoding": "snappy"}
@@ -216,29 +215,13 @@ def test_more_at_once_than_there_is_room_for(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_full_because_the_store_is_away(s3_proxy: Proxy, s3_prefix: str, tmp_path: Path) -> None:
-    store = {
-        "url": f"s3://{BUCKET}/{s3_prefix}",
-        "options": {"endpoint": s3_proxy.endpoint, "region": "us-east-1"},
-        "access_key_id": ACCESS_KEY_ID,
-        "secret_access_key": SECRET_ACCESS_KEY,
-        "timeout_seconds": 2,
-    }
-    log = {"max_tail_mb": 1, "append_timeout_seconds": 0.2, "seal": {"interval_seconds": 0.2}}
-    config = settings(tmp_path, store=store, log=log)
+    config = settings(tmp_path, **small_log_on(s3_proxy, s3_prefix))
 
     async def scenario(served: Served) -> None:
         async def send(number: int) -> int:
             return (await write(served, samples(float(number), text="x" * 200_000))).status_code
 
-        assert await send(0) == 204
-        s3_proxy.down()
-        statuses = [await send(number) for number in range(1, 12)]
-        assert statuses[0] == 204
-        assert statuses[-1] == 503
-        s3_proxy.up()
-        while await send(100) != 204:
-            await asyncio.sleep(0.2)
-        acknowledged = [0, *(number for number, status in enumerate(statuses, 1) if status == 204), 100]
+        acknowledged = await sent_while_away(s3_proxy, send, stored=204, full=503)
         found = await asyncio.to_thread(rows, config, "metrics")
         assert sorted(found["value_double"].to_pylist()) == acknowledged
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from frazil.log_part import LogPart
 from frazil.ops.metrics import create_registry
 from frazil.query.reading import read
 from frazil.telemetry_part import TelemetryPart
+from tests.servers.proxy import Proxy
+from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 
 TIME = 1_700_000_000_000_000_000
 PROTOBUF = {"content-type": "application/x-protobuf"}
@@ -97,3 +100,49 @@ def logs_request(*bodies: str, time: int = TIME, service: str = "shop") -> Expor
 def rows(config: Config, topic: str = "logs", tenant: str = "default") -> pa.Table:
     """What a tenant can read."""
     return read(topic, config=config, tenant=tenant).table()
+
+
+async def among_bad_ones(
+    chance: random.Random, good: Callable[[int], Awaitable[int]], bad: Callable[[], Awaitable[None]]
+) -> list[int]:
+    """Many requests at once, half of them bad; `good` returns its status, which must be that of a success: the
+    numbers that were sent so."""
+    sent: list[int] = []
+
+    async def send(number: int) -> None:
+        if chance.random() < 0.5:
+            await bad()
+        else:
+            assert await good(number) in (200, 204)
+            sent.append(number)
+
+    for start in range(0, 300, 50):
+        await asyncio.gather(*(send(number) for number in range(start, start + 50)))
+    return sorted(sent)
+
+
+def small_log_on(proxy: Proxy, prefix: str) -> dict[str, Any]:
+    """Settings of a log that is soon full when its store, which is behind a proxy, is away."""
+    return {
+        "store": {
+            "url": f"s3://{BUCKET}/{prefix}",
+            "options": {"endpoint": proxy.endpoint, "region": "us-east-1"},
+            "access_key_id": ACCESS_KEY_ID,
+            "secret_access_key": SECRET_ACCESS_KEY,
+            "timeout_seconds": 2,
+        },
+        "log": {"max_tail_mb": 1, "append_timeout_seconds": 0.2, "seal": {"interval_seconds": 0.2}},
+    }
+
+
+async def sent_while_away(proxy: Proxy, send: Callable[[int], Awaitable[int]], stored: int, full: int) -> list[int]:
+    """Send numbers before, while and after the store is away, `stored` and `full` being what is answered then: those
+    that were acknowledged."""
+    assert await send(0) == stored
+    proxy.down()
+    statuses = [await send(number) for number in range(1, 12)]
+    assert (statuses[0], statuses[-1]) == (stored, full)
+    proxy.up()
+    while await send(100) != stored:
+        await asyncio.sleep(0.2)
+    return [0, *(number for number, status in enumerate(statuses, 1) if status == stored), 100]

@@ -21,8 +21,8 @@ from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Preparer, Request, Run
 from frazil.doors.telemetry.writers import Writers
-from frazil.errors import FrazilError
-from frazil.log.group import Ack
+from frazil.errors import FrazilError, WriteFailed
+from frazil.log.group import Ack, Part
 from frazil.log.pieces import pieces
 from frazil.log.writer import PartitionWriter
 from frazil.telemetry.rows import Rejected
@@ -166,7 +166,7 @@ class Intake:
             (request,) = run.requests
             return [await _store_by_pieces(writer, run.batch, request, 0)]
         parts = [request.part(0, request.rows) for request in run.requests]
-        outcomes = await writer.append_parts(run.batch, parts)
+        outcomes = await _append(writer, run.batch, parts)
         first = 0
         for place, (request, outcome) in enumerate(zip(run.requests, outcomes, strict=True)):
             if isinstance(outcome, Ack) and outcome.rows < request.rows:
@@ -184,9 +184,23 @@ async def _store_by_pieces(
     outcome: Ack | FrazilError
     while True:
         piece = next(pieces(rows.slice(first), writer.options.max_append_bytes))
-        (outcome,) = await writer.append_parts(piece, [request.part(first, piece.num_rows)])
+        (outcome,) = await _append(writer, piece, [request.part(first, piece.num_rows)])
         if isinstance(outcome, FrazilError):
             return outcome
         first += outcome.rows
         if first >= request.rows:
             return outcome._replace(rows=request.rows)
+
+
+async def _append(writer: PartitionWriter, batch: pa.RecordBatch, parts: list[Part]) -> list[Ack | FrazilError]:
+    """Where the store acknowledges, and does not, nobody waits for ever."""
+    options = writer.options
+    patience = options.append_timeout + options.seal_seconds if options.ack == "object" else None
+    try:
+        async with asyncio.timeout(patience):
+            return await writer.append_parts(batch, parts)
+    except TimeoutError as error:
+        raise WriteFailed(
+            f"The object store has not taken the records in {patience:g} s (`log.append_timeout_seconds`). Send them "
+            f"again: it may still take them."
+        ) from error

@@ -1,0 +1,55 @@
+"""Messages of Protobuf that are declared by a table of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+Declared = Mapping[str, Sequence[tuple[int, str, str]]]
+"""Number, name and type of each field of each message. `*` before a type stands for many; what follows `|` is the
+choice that a field is one of."""
+
+_SCALARS = {
+    "bytes": FieldDescriptorProto.TYPE_BYTES,
+    "double": FieldDescriptorProto.TYPE_DOUBLE,
+    "int32": FieldDescriptorProto.TYPE_INT32,
+    "int64": FieldDescriptorProto.TYPE_INT64,
+    "sint32": FieldDescriptorProto.TYPE_SINT32,
+    "sint64": FieldDescriptorProto.TYPE_SINT64,
+    "string": FieldDescriptorProto.TYPE_STRING,
+    "uint32": FieldDescriptorProto.TYPE_UINT32,
+    "uint64": FieldDescriptorProto.TYPE_UINT64,
+}
+
+
+def messages(package: str, declared: Declared) -> dict[str, type[Message]]:
+    """By their names, in a pool of their own: other packages may bring messages of the same names."""
+    file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
+    for name, fields in declared.items():
+        message = file.message_type.add(name=name)
+        for field in fields:
+            _add(message, package, *field)
+    pool = DescriptorPool()
+    pool.Add(file)
+    types = pool.FindFileByName(file.name).message_types_by_name
+    return {name: GetMessageClass(types[name]) for name in declared}
+
+
+def _add(message: DescriptorProto, package: str, number: int, name: str, told: str) -> None:
+    kind, _, choice = told.lstrip("*").partition("|")
+    label = FieldDescriptorProto.LABEL_REPEATED if told[0] == "*" else FieldDescriptorProto.LABEL_OPTIONAL
+    field = message.field.add(name=name, number=number, label=label)
+    if kind in _SCALARS:
+        field.type = _SCALARS[kind]
+    else:
+        field.type, field.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".{package}.{kind}"
+    if choice:
+        choices = [each.name for each in message.oneof_decl]
+        if choice not in choices:
+            message.oneof_decl.add(name=choice)
+            choices.append(choice)
+        field.oneof_index = choices.index(choice)
