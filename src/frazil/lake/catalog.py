@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -25,6 +26,7 @@ Identifier = tuple[str, ...]
 
 # Two processes that make the same database at once: the second finds what the first made.
 _OPENING_TRIES = 3
+_LOCKED_SECONDS = 0.01
 
 
 def dotted(identifier: Identifier) -> str:
@@ -119,11 +121,27 @@ class Lake:
         if not url.database or url.database == ":memory:":
             return
         try:
-            seconds = self.config.lake.timeout_seconds
-            with closing(sqlite3.connect(url.database, timeout=seconds)) as database:
-                database.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(url.database, self.config.lake.timeout_seconds)
         except sqlite3.OperationalError as error:
             kind = CatalogRefused if "readonly" in str(error) else CatalogConnection
             raise kind(f"{url.database} cannot be used as a catalog: {error}.") from error
         except sqlite3.DatabaseError as error:
             raise IcebergError(f"{url.database} is no catalog: {error}. Move it away, or name another.") from error
+
+
+def _write_ahead(database: str, seconds: float) -> None:
+    """Give a database its write-ahead log.
+
+    Of several that do so at once, SQLite does not let all wait for their turn: one is told at once that the database
+    is locked, since two that wait for each other would wait for ever.
+    """
+    deadline = time.monotonic() + seconds
+    with closing(sqlite3.connect(database, timeout=seconds)) as connection:
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOCKED_SECONDS)
