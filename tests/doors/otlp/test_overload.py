@@ -131,13 +131,20 @@ def test_a_request_that_is_alone_may_be_larger_than_the_room(tmp_path: Path) -> 
     run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
 
 
-def test_a_body_that_stops_coming_gives_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_SILENCE_SECONDS", 0.2)
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_body_that_is_never_complete_gives_its_room_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drips: bool
+) -> None:
+    monkeypatch.setattr(http, "_SILENCE_SECONDS", 60 if drips else 0.2)
+    monkeypatch.setattr(http, "_BODY_SECONDS", 0.5 if drips else 60)
 
     async def scenario(served: Served) -> None:
         body = logs_request("x" * 900_000).SerializeToString()
         answer, sending = await begin(served, len(body))
-        sending.write(body[:-1])
+        sending.write(body[:-100])
+        for _ in range(9 if drips else 0):
+            await asyncio.sleep(0.01)
+            sending.write(b"x")
         # To the end: the connection is closed.
         head, _, _ = (await answer.read()).partition(b"\r\n\r\n")
         # Clients send again what is answered so, and drop it after a 408.

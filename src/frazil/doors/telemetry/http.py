@@ -31,6 +31,8 @@ _PASS_OVER_SECONDS = 10.0
 """How long the rest of a refused body may take; it is kept nowhere."""
 _SILENCE_SECONDS = 30.0
 """How long nothing may come of a body that is not complete: what has come of it takes room."""
+_BODY_SECONDS = 300.0
+"""How long a body may take as a whole, however steadily it drips."""
 _CLOSED = 499
 """The client has gone; nobody reads the answer."""
 
@@ -139,13 +141,18 @@ class Endpoint:
 
 @asynccontextmanager
 async def _patience() -> AsyncIterator[Callable[[], None]]:
-    """Wait for something for a while, and each time that what is given is called, again. Raises `BodyStalled`."""
+    """Wait for a while for what comes next of a body, and, whenever what is given is called, again. Raises
+    `BodyStalled`."""
     now = asyncio.get_running_loop().time
+    end = now() + _BODY_SECONDS
     try:
         async with asyncio.timeout_at(now() + _SILENCE_SECONDS) as until:
-            yield lambda: until.reschedule(now() + _SILENCE_SECONDS)
+            yield lambda: until.reschedule(min(now() + _SILENCE_SECONDS, end))
     except TimeoutError as error:
-        raise BodyStalled(f"Nothing came of the body for {_SILENCE_SECONDS:g} seconds.") from error
+        raise BodyStalled(
+            f"The body is not complete: nothing came of it for {_SILENCE_SECONDS:g} seconds, or it takes more than "
+            f"{_BODY_SECONDS:g}."
+        ) from error
 
 
 async def _pass_over(request: Request) -> None:
