@@ -27,7 +27,7 @@ from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.writers import Writers
 from frazil.ops.metrics import create_registry
 from frazil.query.reading import read
-from tests.doors.otlp.process import DoorProcess
+from tests.doors.telemetry.process import DoorProcess
 from tests.doors.telemetry.support import (
     PROTOBUF,
     TIME,
@@ -223,7 +223,7 @@ class Door(DoorProcess):
         # What is stored is kept in memory too, as far as these allow.
         log = {"max_tail_mb": 32, "seal": {"max_mb": 8}}
         super().__init__(folder, telemetry=telemetry, log=log, buffer={"max_size_mb": 32})
-        self.url = f"http://127.0.0.1:{self.http_port}/v1/logs"
+        self.url = f"http://127.0.0.1:{self.ports.http}/v1/logs"
 
     def stored(self) -> Counter[str]:
         """How many records each service has."""
