@@ -24,6 +24,7 @@ from frazil.pipeline_part import PipelinePart
 from frazil.query.lookup import ColdLookup
 from frazil.query_part import QueryPart
 from frazil.telemetry_part import TelemetryPart
+from frazil.topics_part import TopicsPart
 
 Announce = Callable[[str], None]
 """Called with the HTTP address once everything has started."""
@@ -64,7 +65,9 @@ def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
 
 def _doors(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[Part]:
     kafka = [KafkaPart(config, metrics, lambda: log.log)] if config.kafka.bootstrap_servers else []
-    return [*kafka, *([TelemetryPart(config, metrics, lambda: log.log)] if config.takes_telemetry else [])]
+    telemetry = [TelemetryPart(config, metrics, lambda: log.log)] if config.takes_telemetry else []
+    topics = [TopicsPart(config, lambda: log.log)] if config.danube.enabled else []
+    return [*kafka, *telemetry, *topics]
 
 
 def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:

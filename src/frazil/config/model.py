@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from frazil.config.danube import DanubeConfig
 from frazil.config.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
 from frazil.config.lake import IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
 from frazil.config.log import LogConfig, StoreConfig
@@ -67,6 +68,7 @@ class Config(Section):
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
     prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
+    danube: DanubeConfig = Field(DanubeConfig(), description="Danube's protocol.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
@@ -90,9 +92,18 @@ class Config(Section):
         return self.otlp.enabled or self.loki.enabled or self.prometheus.enabled
 
     def base_table(self, topic: str) -> str:
-        """The name of its base table, with the namespace. Dots in a topic would be namespaces in a table's name."""
-        name = self.topic(topic).table.name or topic.replace(".", "_")
+        """The name of its base table, with the namespace.
+
+        One dot in a topic stands between namespace and name. More dots, and those of topics from Kafka, where they
+        mean nothing, become underscores.
+        """
+        name = self.topic(topic).table.name or self._own_table(topic)
         return name if "." in name else f"{self.lake.namespace}.{name}"
+
+    def _own_table(self, topic: str) -> str:
+        namespace, _, name = topic.partition(".")
+        parted = bool(namespace and name) and "." not in name
+        return topic if parted and topic not in self.kafka.topics else topic.replace(".", "_")
 
     def format_of(self, topic: str) -> FormatConfig:
         """How records of a topic that comes from Kafka are decoded."""
