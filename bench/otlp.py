@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from tests.servers.child import free_ports
@@ -111,25 +112,28 @@ def _latencies(name: str, loads: list[Load]) -> Iterator[Figure]:
 
 
 def small(bench: Bench) -> Iterator[Figure]:
-    """Requests of 10 log records."""
+    """Requests of 10 log records, from few clients and from many."""
     requests = 3000 if bench.quick else 20_000
-    name = f"requests of 10 log records, {CLIENTS} clients"
     make = otlp_messages.logs()
     (port,) = free_ports(1)
     with opened("ingest", bench) as door, _bare_server(port):
         send(door.address, LOGS.path, bodies(make, 200, 10), CLIENTS)
         sample = list(bodies(make, requests, 10))
-        rounds = list(
-            bench.alternate(
-                name,
-                lambda: send((HOST, port), LOGS.path, sample, CLIENTS),
-                lambda: send(door.address, LOGS.path, bodies(make, requests, 10), CLIENTS),
-                rounds=1 if bench.quick else 3,
+
+        def bare(clients: int) -> Load:
+            return send((HOST, port), LOGS.path, sample, clients)
+
+        def ours(clients: int) -> Load:
+            return send(door.address, LOGS.path, bodies(make, requests, 10), clients)
+
+        for clients in (CLIENTS, MANY_CLIENTS):
+            name = f"requests of 10 log records, {clients} clients"
+            rounds = list(
+                bench.alternate(name, partial(bare, clients), partial(ours, clients), rounds=1 if bench.quick else 3)
             )
-        )
-    speeds = [Round(b.per_second, (a.per_second + c.per_second) / 2) for a, b, c in rounds]
-    yield figure(name, "requests/s", speeds, BARE_SERVER, AtLeast(0.5))
-    yield from _latencies(name, [load for _, load, _ in rounds])
+            speeds = [Round(b.per_second, (a.per_second + c.per_second) / 2) for a, b, c in rounds]
+            yield figure(name, "requests/s", speeds, BARE_SERVER, AtLeast(0.5))
+            yield from _latencies(name, [load for _, load, _ in rounds])
 
 
 @contextmanager

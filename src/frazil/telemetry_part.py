@@ -29,11 +29,11 @@ from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer
+from frazil.doors.telemetry.settings import check_settings
 from frazil.doors.telemetry.writers import Writers
 from frazil.log.log import Log
 from frazil.ops.health import Health
 from frazil.ops.server import HttpServer
-from frazil.ops.tls import check_tls
 
 logger = logging.getLogger(__name__)
 
@@ -54,12 +54,7 @@ class TelemetryPart:
 
     async def start(self) -> None:
         config = self._config
-        if config.otlp.enabled:
-            check_tls(config.otlp.tls, "otlp.tls")
-        if config.loki.enabled:
-            check_tls(config.loki.tls, "loki.tls")
-        if config.prometheus.enabled:
-            check_tls(config.prometheus.tls, "prometheus.tls")
+        check_settings(config)
         log = self._log()
         clock = log.world.clock
         writers = self._writers = Writers(log)

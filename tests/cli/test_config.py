@@ -72,6 +72,13 @@ def test_check_refuses_what_the_kafka_door_would(tmp_path: Path, settings: str, 
     assert problem in told.stderr
 
 
+def test_check_refuses_what_the_doors_for_telemetry_would(tmp_path: Path) -> None:
+    (tmp_path / "frazil.yaml").write_text("loki: {port: 8080}")
+    told = frazil(tmp_path, "config", "check", FRAZIL__LOKI__ENABLED="true")
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "loki.port: 8080 is that of server already" in told.stderr
+
+
 def test_check_needs_no_brokers(tmp_path: Path) -> None:
     (tmp_path / "frazil.yaml").write_text(
         "kafka: {bootstrap_servers: ['127.0.0.1:9'], topics: [orders, '^sensors[.].*']}"

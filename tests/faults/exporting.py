@@ -1,4 +1,4 @@
-"""Clients of the OTLP door that send one request after the other, each again until it is acknowledged."""
+"""Clients of the doors for telemetry that send one request after the other, each again until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ import zstandard
 from google.protobuf.message import Message
 
 from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
+from frazil.telemetry.remote_write_messages import WriteRequest
+from tests.doors.loki.support import PATH as LOKI_PUSH
+from tests.doors.loki.support import push_body
+from tests.doors.prometheus.support import PATH as REMOTE_WRITE
+from tests.doors.prometheus.support import packed
+from tests.doors.telemetry.process import Ports
 from tests.doors.telemetry.support import PROTOBUF, TIME, logs_request
+from tests.telemetry.remote_write_support import TIME_MS, add
 
 RECORDS = 5
 """In each request."""
@@ -26,24 +33,51 @@ PAUSE_SECONDS = 0.05
 COLUMNS = {LOGS: "body", SPANS: "name", METRICS: "metric_name"}
 """Where the text by which a record is known is found again."""
 
-_COMPRESS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.compress, "zstd": zstandard.compress}
+Make = Callable[[list[str], int], bytes]
+"""Makes the body of a request with a record for each text; the number is its own among those of its sender."""
 
 
-def request_of(signal: Signal, texts: list[str], number: int) -> Message:
-    """A record for each text, at times that no other request of the sender has."""
-    start = TIME + number * RECORDS
-    if signal is LOGS:
-        return logs_request(*texts, time=start)
-    request = signal.requests.message()
-    if signal is SPANS:
-        spans = request.resource_spans.add().scope_spans.add().spans
-        for place, text in enumerate(texts):
-            spans.add(name=text, start_time_unix_nano=start + place, end_time_unix_nano=start + place + 1)
-    else:
-        metrics = request.resource_metrics.add().scope_metrics.add().metrics
-        for place, text in enumerate(texts):
-            metrics.add(name=text).gauge.data_points.add(time_unix_nano=start + place, as_int=place)
-    return request
+def _times(number: int) -> int:
+    """Of its first record: no other request of the sender has it."""
+    return TIME + number * RECORDS
+
+
+def _bytes(message: Message) -> bytes:
+    found: bytes = message.SerializeToString()
+    return found
+
+
+def logs_of(texts: list[str], number: int) -> bytes:
+    return _bytes(logs_request(*texts, time=_times(number)))
+
+
+def spans_of(texts: list[str], number: int) -> bytes:
+    request = SPANS.requests.message()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for start, text in enumerate(texts, _times(number)):
+        spans.add(name=text, start_time_unix_nano=start, end_time_unix_nano=start + 1)
+    return _bytes(request)
+
+
+def points_of(texts: list[str], number: int) -> bytes:
+    request = METRICS.requests.message()
+    metrics = request.resource_metrics.add().scope_metrics.add().metrics
+    for start, text in enumerate(texts, _times(number)):
+        metrics.add(name=text).gauge.data_points.add(time_unix_nano=start, as_int=number)
+    return _bytes(request)
+
+
+def lines_of(texts: list[str], number: int) -> bytes:
+    """As Loki's clients push them."""
+    return push_body(*texts, time=_times(number))
+
+
+def samples_of(texts: list[str], number: int) -> bytes:
+    """As Prometheus writes them."""
+    request = WriteRequest()
+    for text in texts:
+        add(request, (number, TIME_MS + number), name=text)
+    return packed(_bytes(request))
 
 
 class Link(ABC):
@@ -68,11 +102,11 @@ class Link(ABC):
 
 
 class HttpLink(Link):
-    def __init__(self, port: int, signal: Signal, encoding: str = "") -> None:
+    def __init__(self, port: int, path: str, compress: Callable[[bytes], bytes] = bytes, **headers: str) -> None:
         super().__init__()
-        self._url = f"http://127.0.0.1:{port}{signal.path}"
-        self._compress = _COMPRESS[encoding]
-        self._headers = {**PROTOBUF, **({"content-encoding": encoding} if encoding else {})}
+        self._url = f"http://127.0.0.1:{port}{path}"
+        self._compress = compress
+        self._headers = {**PROTOBUF, **{name.replace("_", "-"): value for name, value in headers.items()}}
         self._client = httpx.Client(timeout=CALL_SECONDS)
 
     def send(self, body: bytes) -> bool:
@@ -80,9 +114,9 @@ class HttpLink(Link):
             answer = self._client.post(self._url, content=self._compress(body), headers=self._headers)
         except httpx.TransportError:
             return False
-        if answer.status_code not in (200, 429, 503):
+        if not answer.is_success and answer.status_code not in (429, 503):
             self.refused.append(f"{answer.status_code} {answer.text}")
-        return answer.status_code == 200
+        return answer.is_success
 
     def close(self) -> None:
         self._client.close()
@@ -112,10 +146,14 @@ class GrpcLink(Link):
 
 
 class Exporter(threading.Thread):
-    def __init__(self, name: str, signal: Signal, link: Link, stopping: threading.Event, pause: float) -> None:
+    def __init__(
+        self, name: str, signal: Signal, make: Make, link: Link, stopping: threading.Event, pause: float
+    ) -> None:
+        """What is sent ends where that signal does."""
         super().__init__(name=name, daemon=True)
         self.signal = signal
         self.link = link
+        self._make = make
         self.acknowledged: list[str] = []
         self.repeated = 0
         self._stopping = stopping
@@ -126,7 +164,7 @@ class Exporter(threading.Thread):
             number = 0
             while not self._stopping.wait(self._pause):
                 texts = [f"{self.name} {number} {each}" for each in range(RECORDS)]
-                body = request_of(self.signal, texts, number).SerializeToString()
+                body = self._make(texts, number)
                 while not self.link.send(body):
                     self.repeated += 1
                     time.sleep(PAUSE_SECONDS)
@@ -135,19 +173,30 @@ class Exporter(threading.Thread):
 
 
 class Exporters:
-    """One client of each kind, for each signal: over HTTP, plain or compressed, and over gRPC, likewise."""
+    """One client of each kind, for each signal: OTLP over HTTP, plain or compressed, and over gRPC, likewise; Loki's
+    and Prometheus's."""
 
-    def __init__(self, http: int, rpc: int, pause: float) -> None:
+    def __init__(self, ports: Ports, pause: float) -> None:
         self._stopping = threading.Event()
         gzipped, plain = grpc.Compression.Gzip, grpc.Compression.NoCompression
-        links: dict[str, tuple[Signal, Link]] = {
-            "logs over http": (LOGS, HttpLink(http, LOGS)),
-            "logs over http with zstd": (LOGS, HttpLink(http, LOGS, "zstd")),
-            "logs over grpc with gzip": (LOGS, GrpcLink(rpc, LOGS, gzipped)),
-            "spans over http with gzip": (SPANS, HttpLink(http, SPANS, "gzip")),
-            "spans over grpc": (SPANS, GrpcLink(rpc, SPANS, plain)),
-            "metrics over http with zstd": (METRICS, HttpLink(http, METRICS, "zstd")),
-            "metrics over grpc with gzip": (METRICS, GrpcLink(rpc, METRICS, gzipped)),
+
+        def http(signal: Signal, encoding: str, compress: Callable[[bytes], bytes]) -> HttpLink:
+            return HttpLink(ports.http, signal.path, compress, content_encoding=encoding)
+
+        links: dict[str, tuple[Signal, Make, Link]] = {
+            "logs over http": (LOGS, logs_of, HttpLink(ports.http, LOGS.path)),
+            "logs over http with zstd": (LOGS, logs_of, http(LOGS, "zstd", zstandard.compress)),
+            "logs over grpc with gzip": (LOGS, logs_of, GrpcLink(ports.grpc, LOGS, gzipped)),
+            "lines pushed": (LOGS, lines_of, HttpLink(ports.loki, LOKI_PUSH)),
+            "spans over http with gzip": (SPANS, spans_of, http(SPANS, "gzip", gzip.compress)),
+            "spans over grpc": (SPANS, spans_of, GrpcLink(ports.grpc, SPANS, plain)),
+            "metrics over http with zstd": (METRICS, points_of, http(METRICS, "zstd", zstandard.compress)),
+            "metrics over grpc with gzip": (METRICS, points_of, GrpcLink(ports.grpc, METRICS, gzipped)),
+            "samples written": (
+                METRICS,
+                samples_of,
+                HttpLink(ports.prometheus, REMOTE_WRITE, content_encoding="snappy"),
+            ),
         }
         self.all = [Exporter(name, *each, self._stopping, pause) for name, each in links.items()]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -216,3 +217,26 @@ def test_topics_with_a_wal(tmp_path: Path, opened: Opened, sealed: bool) -> None
     assert found is not None
     assert found["id"].to_pylist() == [1]
     until(lambda: not any(block.borrowed for block in hot.buffer.topic(TOPIC)[0].held.blocks) or not sealed)
+
+
+def test_what_nobody_looks_up_is_held_only_until_it_is_sealed(tmp_path: Path, opened: Opened) -> None:
+    log, hot = opened(config_of(tmp_path, ack="local"))
+    options = replace(log.options(TOPIC), looked_up=False)
+    writer = log.writer(TOPIC, kafka.SCHEMA, options=options)
+    writer.append(records([0, 1, 2]))
+    until(lambda: end(hot) == 3)
+    assert values(hot) == ["v0", "v1", "v2"]
+    writer.seal()
+    until(lambda: hot.buffer.nbytes == 0)
+    with pytest.raises(NotBuffered):
+        hot.query_range(TOPIC, 0, 0)
+    writer.append(records([3]))
+    until(lambda: end(hot) == 4)
+    assert values(hot, start=3) == ["v3"]
+    writer.seal()
+    log.release(writer)
+    until(lambda: hot.buffer.nbytes == 0)
+    writer = log.writer(TOPIC, kafka.SCHEMA, options=options)
+    writer.append(records([4]))
+    until(lambda: end(hot) == 5)
+    assert hot.buffer.topic(TOPIC)[0].held.rows == 1, "what is older is not read again"

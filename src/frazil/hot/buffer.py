@@ -191,6 +191,10 @@ class Buffer:
             self._swap(kept, kept.held.sealed_to(sealed))
         self._make_room()
 
+    def drop_sealed(self, kept: Kept) -> None:
+        """Hold no more of a partition than must be."""
+        self._drop(kept, len(kept.held.blocks))
+
     def truncate(self, kept: Kept, end: int) -> None:
         """Drop what is at `end` and after: it is no part of the log any more."""
         with kept.lock:

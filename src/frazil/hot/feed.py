@@ -143,7 +143,8 @@ class Feed:
         self._buffer.truncate(kept, view.start)
         if kept.held.end != view.start or not _same_life(kept, view):
             self._buffer.restart(kept, view.start, by=written)
-            self._fill(kept)
+            if writer.options.looked_up:
+                self._fill(kept)
         self._add(kept, written, view)
 
     def _add(self, kept: Kept, written: Written, view: TailView) -> None:
@@ -162,7 +163,12 @@ class Feed:
                 by=written,
             )
         if view.start != kept.held.sealed:
-            self._buffer.seal(kept, view.start)
+            self._seal(kept, written, view.start)
+
+    def _seal(self, kept: Kept, written: Written, sealed: int) -> None:
+        self._buffer.seal(kept, sealed)
+        if not written.writer.options.looked_up:
+            self._buffer.drop_sealed(kept)
 
     def _let_go(self, place: Place) -> None:
         """The writer is gone. What its WAL has stays part of the log; what only memory had does not."""
@@ -172,7 +178,7 @@ class Feed:
         kept, written = found
         written.writer.tail.changed.ignore(self._wake.set)
         if not written.lost():
-            self._buffer.seal(kept, written.writer.tail.start)
+            self._seal(kept, written, written.writer.tail.start)
         if written.lost() or written.writer.options.ack == "object":
             self._buffer.truncate(kept, kept.held.sealed)
         self._buffer.feed(kept, None)

@@ -25,6 +25,9 @@ class WriterOptions:
     sources: SourcesConfig = field(default_factory=SourcesConfig)
     encoding: Encoding = DEFAULT_ENCODING
     """How segments are written: for a door that knows what its columns look like."""
+    looked_up: bool = True
+    """Whether the hot buffer goes on to hold what is sealed: for a door whose records hardly anybody asks for by
+    their offsets, that would be memory and a copy for nothing."""
     exclusive: bool = True
     """Whether other processes of this machine are kept out while one writes. Only `ack: object` can do without:
     whoever is given the partition then takes it, and the former writer is fenced, even if it hangs."""

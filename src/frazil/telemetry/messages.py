@@ -20,7 +20,8 @@ def check(kind: type[Message], body: bytes) -> None:
     try:
         kind.FromString(body)
     except DecodeError as error:
-        raise RequestError(f"The body is no {kind.DESCRIPTOR.name}: {' '.join(str(error).split())}.") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise RequestError(f"The body is no {kind.DESCRIPTOR.name}: {reason}.") from error
 
 
 def decode(kind: type[Message], bodies: Sequence[bytes] | pa.Array) -> pa.RecordBatch:

@@ -27,7 +27,7 @@ from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.writers import Writers
 from frazil.ops.metrics import create_registry
 from frazil.query.reading import read
-from tests.doors.otlp.process import DoorProcess
+from tests.doors.telemetry.process import DoorProcess
 from tests.doors.telemetry.support import (
     PROTOBUF,
     TIME,
@@ -131,13 +131,20 @@ def test_a_request_that_is_alone_may_be_larger_than_the_room(tmp_path: Path) -> 
     run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
 
 
-def test_a_body_that_stops_coming_gives_its_room_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_SILENCE_SECONDS", 0.2)
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_body_that_is_never_complete_gives_its_room_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drips: bool
+) -> None:
+    monkeypatch.setattr(http, "_SILENCE_SECONDS", 60 if drips else 0.2)
+    monkeypatch.setattr(http, "_BODY_SECONDS", 0.5 if drips else 60)
 
     async def scenario(served: Served) -> None:
         body = logs_request("x" * 900_000).SerializeToString()
         answer, sending = await begin(served, len(body))
-        sending.write(body[:-1])
+        sending.write(body[:-100])
+        for _ in range(9 if drips else 0):
+            await asyncio.sleep(0.01)
+            sending.write(b"x")
         # To the end: the connection is closed.
         head, _, _ = (await answer.read()).partition(b"\r\n\r\n")
         # Clients send again what is answered so, and drop it after a 408.
@@ -216,7 +223,7 @@ class Door(DoorProcess):
         # What is stored is kept in memory too, as far as these allow.
         log = {"max_tail_mb": 32, "seal": {"max_mb": 8}}
         super().__init__(folder, telemetry=telemetry, log=log, buffer={"max_size_mb": 32})
-        self.url = f"http://127.0.0.1:{self.http_port}/v1/logs"
+        self.url = f"http://127.0.0.1:{self.ports.http}/v1/logs"
 
     def stored(self) -> Counter[str]:
         """How many records each service has."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
+import httpx
 import pytest
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo
@@ -21,6 +23,7 @@ from frazil.doors.telemetry.metrics import MOST_TENANTS, OTHERS, TelemetryMetric
 from frazil.errors import ConfigError
 from frazil.ops.metrics import create_registry
 from tests.doors.loki.support import push, push_body
+from tests.doors.prometheus.support import samples, write
 from tests.doors.telemetry.support import TIME, Served, logs_request, rows, run, settings
 from tests.log.support import ManualClock
 
@@ -165,6 +168,36 @@ def test_a_rate(tmp_path: Path) -> None:
             await over_http(served, LOGS, "other", body(number))
         assert len(await asyncio.to_thread(rows, config, tenant="slow")) == 60
         assert len(await asyncio.to_thread(rows, config, tenant="other")) == 180
+
+    run(config, scenario)
+
+
+def test_lines_and_samples_have_the_same_limits(tmp_path: Path) -> None:
+    config = settings(tmp_path, telemetry=TELEMETRY)
+
+    def refused(answer: httpx.Response, reason: str) -> None:
+        assert (answer.status_code, reason in answer.text) == (400, True), answer.text
+
+    async def scenario(served: Served) -> None:
+        size = f"larger than 2 KiB (`{OWN}.max_record_kb`)"
+        refused(await push(served, push_body("fits", "b" * 3_000), x_scope_orgid="small"), size)
+        refused(await write(served, samples(1, name="m", job="b" * 3_000), x_scope_orgid="small"), size)
+        many = samples(1, name="m", a="1", b="2", c="3", d="4")
+        refused(await write(served, many, x_scope_orgid="small"), f"(`{OWN}.max_attributes`)")
+        assert (await asyncio.to_thread(rows, config, tenant="small"))["body"].to_pylist() == ["fits"]
+        assert not served.stored("metrics")
+
+        text = "".join(random.Random(0).choices("0123456789abcdef", k=6_000))
+        rate = "`telemetry.tenants.slow.rate_mb`"
+        for number in range(200):
+            answer = await push(served, push_body(text, time=TIME + number), x_scope_orgid="slow")
+            if answer.status_code != 204:
+                break
+        assert (answer.status_code, rate in answer.text) == (429, True)
+        assert int(answer.headers["retry-after"]) >= 1
+        answer = await write(served, samples(*range(100), name=text), x_scope_orgid="slow")
+        assert (answer.status_code, rate in answer.text) == (429, True)
+        assert (await asyncio.to_thread(rows, config, tenant="slow")).num_rows == number
 
     run(config, scenario)
 

@@ -28,7 +28,7 @@ def to_protobuf(kind: type[Message], body: bytes) -> bytes:
         _translate_ids(data)
         json_format.ParseDict(data, message, ignore_unknown_fields=True)
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, json_format.Error) as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rstrip(".")
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name} in JSON: {reason}.") from error
     serialized: bytes = message.SerializeToString()
     return serialized

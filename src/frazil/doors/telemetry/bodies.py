@@ -43,7 +43,7 @@ def expand(body: bytes, encoding: str, most: int) -> bytes:
     try:
         return _CODECS[encoding](body, most)
     except (zlib.error, zstandard.ZstdError, pa.ArrowException, OSError, EOFError) as error:
-        raise RequestError(f"The body is not {encoding}: {error}.") from error
+        raise RequestError(f"The body is not {encoding}: {str(error).rstrip('.')}.") from error
 
 
 def _plain(body: bytes, _: int) -> bytes:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
 from typing import NamedTuple, Protocol
 
+from prometheus_client import Counter
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -28,6 +31,8 @@ _PASS_OVER_SECONDS = 10.0
 """How long the rest of a refused body may take; it is kept nowhere."""
 _SILENCE_SECONDS = 30.0
 """How long nothing may come of a body that is not complete: what has come of it takes room."""
+_BODY_SECONDS = 300.0
+"""How long a body may take as a whole, however steadily it drips."""
 _CLOSED = 499
 """The client has gone; nobody reads the answer."""
 
@@ -76,15 +81,18 @@ class Endpoint:
         self._dialect = dialect
         self._doorway = doorway
         self._seconds = doorway.metrics.seconds.labels(intake.kind.topic, dialect.name)
+        self._answered = cache(self._counter)
 
     async def answer(self, request: Request) -> Response:
         started = time.monotonic()
         with self._doorway.admission() as ticket:
             found = await self._answer(request, ticket)
-        metrics = self._doorway.metrics
-        metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(found.status_code)).inc()
+        self._answered(found.status_code).inc()
         self._seconds.observe(time.monotonic() - started)
         return found
+
+    def _counter(self, status: int) -> Counter:
+        return self._doorway.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
 
     async def _answer(self, request: Request, ticket: Ticket) -> Response:
         form = Form()
@@ -113,11 +121,13 @@ class Endpoint:
             raise BodyTooLarge(most)
         ticket.expect(expected)
         parts: list[bytes] = []
-        async for part in _parts(request):
-            if ticket.nbytes + len(part) > most:
-                raise BodyTooLarge(most)
-            ticket.add(len(part))
-            parts.append(part)
+        async with _patience() as patient:
+            async for part in request.stream():
+                if ticket.nbytes + len(part) > most:
+                    raise BodyTooLarge(most)
+                ticket.add(len(part))
+                parts.append(part)
+                patient()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _refused(self, error: Exception, form: Form) -> Response:
@@ -129,19 +139,20 @@ class Endpoint:
         return self._dialect.refused(found, form)
 
 
-async def _parts(request: Request) -> AsyncIterator[bytes]:
-    """Of a body, as they come. Raises `BodyStalled`."""
-    stream = aiter(request.stream())
-    while True:
-        try:
-            async with asyncio.timeout(_SILENCE_SECONDS):
-                part = await anext(stream, None)
-        except TimeoutError as error:
-            raise BodyStalled(f"Nothing came of the body for {_SILENCE_SECONDS:g} seconds.") from error
-        if part is None:
-            return
-        if part:
-            yield part
+@asynccontextmanager
+async def _patience() -> AsyncIterator[Callable[[], None]]:
+    """Wait for a while for what comes next of a body, and, whenever what is given is called, again. Raises
+    `BodyStalled`."""
+    now = asyncio.get_running_loop().time
+    end = now() + _BODY_SECONDS
+    try:
+        async with asyncio.timeout_at(now() + _SILENCE_SECONDS) as until:
+            yield lambda: until.reschedule(min(now() + _SILENCE_SECONDS, end))
+    except TimeoutError as error:
+        raise BodyStalled(
+            f"The body is not complete: nothing came of it for {_SILENCE_SECONDS:g} seconds, or it takes more than "
+            f"{_BODY_SECONDS:g}."
+        ) from error
 
 
 async def _pass_over(request: Request) -> None:

@@ -154,10 +154,10 @@ class Intake:
             return
         finally:
             self._backlog.change(-run.nbytes)
-        each_row = run.nbytes // run.batch.num_rows
-        for waiting, outcome in zip(owners, outcomes, strict=True):
-            if isinstance(outcome, Ack):
-                self._metrics.stored(self.kind.topic, waiting.request.tenant, outcome, each_row * outcome.rows)
+        settled = list(zip(owners, outcomes, strict=True))
+        acks = ((waiting.request.tenant, outcome) for waiting, outcome in settled if isinstance(outcome, Ack))
+        self._metrics.stored(self.kind.topic, acks, run.nbytes // run.batch.num_rows)
+        for waiting, outcome in settled:
             waiting.settle(outcome)
 
     async def _stored(self, writer: PartitionWriter, run: Run) -> list[Ack | FrazilError]:

@@ -78,13 +78,17 @@ class Limits:
     def without_excess(self, rows: Rows, tenants: Sequence[str], most_append: int) -> Rows:
         """The rows without those that are over a limit, which are rejected; `tenants` has that of each request, and
         no row may be larger than an append."""
-        limits = [self._config.limits_of(tenant) for tenant in tenants]
         batch, numbers = rows.batch, rows.requests.to_numpy()
+        by_tenant = {tenant: self._config.limits_of(tenant) for tenant in tenants}
+        counts = _most_of_any(batch, _ATTRIBUTES)
+        few = counts.max(initial=0) <= min(each.max_attributes for each in by_tenant.values())
+        least = min(most_append, *(each.max_record_kb * 1024 for each in by_tenant.values()))
+        if few and batch.get_total_buffer_size() <= least:
+            return rows
+        limits = [by_tenant[tenant] for tenant in tenants]
         most = np.array([min(each.max_record_kb * 1024, most_append) for each in limits])
-        most_attributes = np.array([each.max_attributes for each in limits])
-        too_many = _most_of_any(batch, _ATTRIBUTES) > most_attributes[numbers]
-        small = batch.nbytes <= most.min(initial=batch.nbytes)
-        too_large = np.zeros(len(batch), np.bool_) if small else row_bytes(batch) > most[numbers]
+        too_many = counts > np.array([each.max_attributes for each in limits])[numbers]
+        too_large = row_bytes(batch) > most[numbers]
         if not (too_large.any() or too_many.any()):
             return rows
         rejected = dict(rows.rejected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from frazil.log.group import Ack
@@ -38,12 +40,20 @@ class TelemetryMetrics:
             "frazil_telemetry_in_flight_bytes", "Bytes of requests that are worked on.", registry=registry
         )
 
-    def stored(self, topic: str, tenant: str, ack: Ack, nbytes: int) -> None:
-        if ack.duplicate:
-            self.duplicates.labels(topic).inc()
-            return
-        self.records.labels(topic, self._named(tenant)).inc(ack.rows)
-        self.bytes.labels(topic, self._named(tenant)).inc(nbytes)
+    def stored(self, topic: str, acks: Iterable[tuple[str, Ack]], row_bytes: int) -> None:
+        """Count what tenants have stored; a row has about so many bytes."""
+        duplicates = 0
+        rows: dict[str, int] = {}
+        for tenant, ack in acks:
+            if ack.duplicate:
+                duplicates += 1
+            else:
+                rows[tenant] = rows.get(tenant, 0) + ack.rows
+        if duplicates:
+            self.duplicates.labels(topic).inc(duplicates)
+        for tenant, count in rows.items():
+            self.records.labels(topic, self._named(tenant)).inc(count)
+            self.bytes.labels(topic, self._named(tenant)).inc(count * row_bytes)
 
     def refused(self, topic: str, tenant: str, records: int) -> None:
         self.rejected.labels(topic, self._named(tenant)).inc(records)

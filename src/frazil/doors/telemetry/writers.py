@@ -41,7 +41,8 @@ class Writers:
         self._writers[kind.topic] = opened
 
     def _opened(self, kind: RequestKind) -> PartitionWriter:
-        options = replace(self._log.options(kind.topic), encoding=encoding_of(kind.schema))
+        looked_up = self._log.config.topic(kind.topic).key_column is not None
+        options = replace(self._log.options(kind.topic), encoding=encoding_of(kind.schema), looked_up=looked_up)
         return self._log.writer(kind.topic, kind.schema, options=options)
 
     def problems(self) -> dict[str, FrazilError]:

@@ -1,4 +1,4 @@
-"""The OTLP door is killed under load: what it acknowledged is there, once, and what is sent again too."""
+"""The doors for telemetry are killed under load: what it acknowledged is there, once, and what is sent again too."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from frazil.doors.otlp.signals import LOGS, SIGNALS, Signal
 from frazil.lake.catalog import Lake
 from frazil.lake.tables import base_identifier
 from frazil.query.reading import read
-from tests.doors.otlp.process import DoorProcess, only_otlp
+from tests.doors.telemetry.process import OPEN, DoorProcess, Ports
 from tests.faults.exporting import COLUMNS, Exporters
 from tests.faults.pipelines import MOVED_SECONDS, pipeline_config
 from tests.faults.test_serve_killed import Serve
 from tests.pipeline.test_pipeline import committed
-from tests.servers.child import free_ports
 
 WAIT_SECONDS = 120.0
 DEATHS = 25
@@ -47,7 +46,7 @@ def check_exactly(exporters: Exporters, signal: Signal, found: list[str]) -> Non
 def test_a_few_deaths(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     door = DoorProcess(tmp_path / "door", log={"seal": {"interval_seconds": 0.5}})
-    exporters = Exporters(door.http_port, door.grpc_port, pause=0.0)
+    exporters = Exporters(door.ports, pause=0.0)
     try:
         exporters.start()
         for _ in range(3):
@@ -104,12 +103,12 @@ def duplicates(serve: Serve) -> int:
 def test_many_deaths(tmp_path: Path, seed: int) -> None:
     """The whole of `frazil serve`: the pipeline moves, compacts, expires and trims as often as it can."""
     chance = random.Random(seed)
-    http, grpc = free_ports(2)
+    ports = Ports.free()
     log = {"trim_grace_seconds": 5, "seal": {"interval_seconds": 0.5}}
-    config = pipeline_config(tmp_path, **only_otlp(http, grpc), log=log)
-    exporters = Exporters(http, grpc, pause=0.02)
+    config = pipeline_config(tmp_path, **ports.settings, log=log)
+    exporters = Exporters(ports, pause=0.02)
     recognised = checks = 0
-    with Serve(tmp_path / "serve", config, FRAZIL__OTLP__ENABLED="true") as serve:
+    with Serve(tmp_path / "serve", config, **OPEN) as serve:
         exporters.start()
         for _ in range(DEATHS):
             exporters.await_progress(WAIT_SECONDS)

@@ -1,10 +1,10 @@
-"""The OTLP door in a process of its own, which can be killed and started again."""
+"""The doors for telemetry in a process of their own, which can be killed and started again."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -12,25 +12,36 @@ from frazil.config.model import Config
 from tests.cli.support import FRAZIL, environment
 from tests.servers.child import Child, free_ports
 
+OPEN = {f"FRAZIL__{door}__ENABLED": "true" for door in ("OTLP", "LOKI", "PROMETHEUS")}
+"""Variables that open the doors, which tests have closed otherwise."""
 
-def only_otlp(http: int, grpc: int) -> dict[str, Any]:
-    """Settings of the doors for telemetry."""
-    closed = {"enabled": False}
-    return {"otlp": {"http": {"port": http}, "grpc": {"port": grpc}}, "loki": closed, "prometheus": closed}
+
+class Ports(NamedTuple):
+    http: int
+    grpc: int
+    loki: int
+    prometheus: int
+
+    @classmethod
+    def free(cls) -> Ports:
+        return cls(*free_ports(len(cls._fields)))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {
+            "otlp": {"http": {"port": self.http}, "grpc": {"port": self.grpc}},
+            "loki": {"port": self.loki},
+            "prometheus": {"port": self.prometheus},
+        }
 
 
 class DoorProcess:
-    """`frazil ingest` with only this door, always on the same ports."""
+    """`frazil ingest` with only these doors, always on the same ports."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         folder.mkdir(exist_ok=True)
-        self.http_port, self.grpc_port = free_ports(2)
-        given = {
-            "data_dir": str(folder / "data"),
-            "server": {"port": 0},
-            **only_otlp(self.http_port, self.grpc_port),
-            **settings,
-        }
+        self.ports = Ports.free()
+        given = {"data_dir": str(folder / "data"), "server": {"port": 0}, **self.ports.settings, **settings}
         (folder / "frazil.yaml").write_text(yaml.safe_dump(given))
         self.config = Config.model_validate(given)
         self._folder = folder
@@ -40,8 +51,7 @@ class DoorProcess:
     def start(self) -> None:
         self._starts += 1
         log = self._folder / f"said-{self._starts}.log"
-        env = environment(FRAZIL__OTLP__ENABLED="true")
-        self.child = Child([str(FRAZIL), "ingest"], log, self._folder, env)
+        self.child = Child([str(FRAZIL), "ingest"], log, self._folder, environment(**OPEN))
 
     def kill(self) -> None:
         self.child.kill()
