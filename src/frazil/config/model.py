@@ -16,6 +16,7 @@ from frazil.config.lake import IcebergConfig, LakeConfig, TableLayoutConfig, wro
 from frazil.config.log import LogConfig, StoreConfig
 from frazil.config.loki import LokiConfig
 from frazil.config.maintenance import MaintenanceConfig
+from frazil.config.messages import MessagesConfig
 from frazil.config.otlp import OtlpConfig
 from frazil.config.pipeline import PipelineConfig
 from frazil.config.prometheus import PrometheusConfig
@@ -68,6 +69,7 @@ class Config(Section):
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
     prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
+    messages: MessagesConfig = Field(MessagesConfig(), description="Topics of messages.")
     danube: DanubeConfig = Field(DanubeConfig(), description="Danube's protocol.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")

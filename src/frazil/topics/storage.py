@@ -71,7 +71,7 @@ class TopicStorage:
     """Belongs to one event loop. `log` and `lake` are the caller's, and stay open.
 
     `max_concurrent_reads` bounds how many reads of files happen at a time, and so how many threads; `prefetch` how
-    many runs of messages a stream reads ahead in each partition.
+    many runs of messages a stream reads ahead in each partition. By default they are those of the settings.
     """
 
     def __init__(
@@ -79,16 +79,19 @@ class TopicStorage:
         log: Log,
         lake: Lake | None = None,
         *,
-        max_concurrent_reads: int = 10,
-        prefetch: int = 5,
+        max_concurrent_reads: int | None = None,
+        prefetch: int | None = None,
         subscriptions: Subscriptions = _none,
     ) -> None:
         self._log = log
         self._lake = lake or Lake(log.config)
         self._home = log.config.lake.namespace
-        self._prefetch = prefetch
+        reading = log.config.messages
+        self._prefetch = prefetch or reading.prefetch_size
         self._subscriptions = subscriptions
-        self._executor = ThreadPoolExecutor(max_concurrent_reads, thread_name_prefix="frazil-topics")
+        self._executor = ThreadPoolExecutor(
+            max_concurrent_reads or reading.max_concurrent_reads, thread_name_prefix="frazil-topics"
+        )
         self._names: dict[str, TopicName] = {}
         self._topics: dict[str, OpenTopic] = {}
         self._creating: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -125,9 +128,7 @@ class TopicStorage:
     async def initialize_topic(self, topic: str, partitions: int = 1) -> int:
         """As `create_topic`, and all its partitions are ready to be written to."""
         count = await self.create_topic(topic, partitions)
-        opened = await self._topic(self.name(topic))
-        for partition in range(count):
-            await self._writer(opened, partition)
+        await self.prepare(topic)
         return count
 
     async def ensure_topic(self, topic: str, partitions: int, dispatch: Dispatch = "reliable") -> Creation:
@@ -142,6 +143,14 @@ class TopicStorage:
                 known = self._topics.setdefault(name.topic, OpenTopic(place, made))
                 known.creation, known.partitions = made, made.partitions
         return known.creation
+
+    async def prepare(self, topic: str) -> None:
+        """Have the topic, or the partition that is named, ready for messages: who waits for them is told at once."""
+        name = self.name(topic)
+        opened = await self._topic(name)
+        partitions = range(opened.partitions) if name.partition is None else [opened.check(name.partition)]
+        for partition in partitions:
+            await self._writer(opened, partition)
 
     async def list_topics(self) -> Sequence[str]:
         return await asyncio.to_thread(self._log.topics)
@@ -333,6 +342,11 @@ class TopicStorage:
     async def partitions(self, topic: str) -> int:
         opened = await self._topic(self.name(topic))
         return opened.partitions
+
+    async def dispatch(self, topic: str) -> Dispatch:
+        """Whether subscribers of the topic acknowledge its messages."""
+        opened = await self._topic(self.name(topic))
+        return opened.creation.dispatch
 
     async def get_write_position(self, topic: str) -> Mapping[int, int]:
         opened = await self._topic(self.name(topic))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from typing import Any
 
 import grpc
@@ -19,7 +20,8 @@ AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.S
 
 def tell(what: str, message: Any) -> None:
     place = message.msg_id.topic_name, message.msg_id.topic_offset
-    sys.stdout.write(json.dumps([what, *place, message.payload.decode(), message.attributes.get("number")]) + "\n")
+    line = [what, time.monotonic(), *place, message.payload.decode()]
+    sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
@@ -41,20 +43,30 @@ async def main(url: str, topic: str, subscription: str, kind: str, name: str) ->
             # The topic comes with its first producer.
             await asyncio.sleep(0.05)
     queue = await consumer.receive()
-    sys.stdout.write(json.dumps(["subscribed"]) + "\n")
+    sys.stdout.write(json.dumps(["subscribed", time.monotonic()]) + "\n")
     sys.stdout.flush()
-    while True:
-        message = await queue.get()
-        tell("received", message)
+    received: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def acknowledge() -> None:
         while True:
-            try:
-                await consumer.ack(message)
-                break
-            except grpc.aio.AioRpcError as error:
-                if error.code() not in AGAIN:
-                    raise
-                await asyncio.sleep(0.1)
-        tell("acknowledged", message)
+            message = await received.get()
+            while True:
+                try:
+                    await consumer.ack(message)
+                    break
+                except grpc.aio.AioRpcError as error:
+                    if error.code() not in AGAIN:
+                        raise
+                    await asyncio.sleep(0.1)
+            tell("acknowledged", message)
+
+    async def receive() -> None:
+        while True:
+            message = await queue.get()
+            tell("received", message)
+            received.put_nowait(message)
+
+    await asyncio.gather(receive(), *(acknowledge() for _ in range(8)))
 
 
 if __name__ == "__main__":

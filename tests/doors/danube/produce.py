@@ -9,11 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import grpc
 from danube import DanubeClientBuilder, DispatchStrategy
 
 AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+async def again(call: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await call()
+            return
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in AGAIN:
+                raise
+        await asyncio.sleep(0.1)
 
 
 async def main(url: str, topic: str, name: str, partitions: int, count: int, keys: int) -> None:
@@ -26,19 +39,12 @@ async def main(url: str, topic: str, name: str, partitions: int, count: int, key
         .with_dispatch_strategy(DispatchStrategy.RELIABLE)
         .build()
     )
-    await producer.create()
+    await again(producer.create)
 
     async def send(key: int) -> None:
         for number in range(key, count, keys):
             text = f"{name} {key} {number}"
-            while True:
-                try:
-                    await producer.send_with_key(text.encode(), {"number": str(number)}, f"{name}-{key}")
-                    break
-                except grpc.aio.AioRpcError as error:
-                    if error.code() not in AGAIN:
-                        raise
-                    await asyncio.sleep(0.1)
+            await again(partial(producer.send_with_key, text.encode(), {"number": str(number)}, f"{name}-{key}"))
             sys.stdout.write(json.dumps(text) + "\n")
             sys.stdout.flush()
 
@@ -47,4 +53,5 @@ async def main(url: str, topic: str, name: str, partitions: int, count: int, key
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:4], *map(int, sys.argv[4:7])))
+    url, topic, name, *numbers = sys.argv[1:]
+    asyncio.run(main(url, topic, name, *map(int, numbers)))

@@ -7,6 +7,7 @@ import asyncio
 import pyarrow as pa
 
 from frazil.errors import OffsetGone
+from frazil.log.epochs import Epochs
 from frazil.topics.messages import Message, Records, to_batch
 
 
@@ -39,21 +40,28 @@ class MemoryTopic:
         self.ends = dict.fromkeys(range(partitions), 0)
         self.gone = dict.fromkeys(range(partitions), 0)
         """Messages below are not there any more."""
+        self.epochs = Epochs((("e1", 0),))
+        """Of all partitions."""
         self.changed = asyncio.Event()
-        self.rows_read = 0
 
     def produce(self, partition: int, rows: int) -> None:
         self.ends[partition] += rows
         self.changed.set()
         self.changed = asyncio.Event()
 
+    def lose_tail(self, partition: int, border: int, epoch: str) -> None:
+        """The newest messages did not last; others will come in their place."""
+        self.ends[partition] = border
+        self.epochs = self.epochs.begin(epoch, border)
+
     async def cursor(self, partition: int, offset: int, epoch: str) -> MemoryCursor:
-        return MemoryCursor(self, partition, offset)
+        return MemoryCursor(self, partition, offset, epoch)
 
 
 class MemoryCursor:
-    def __init__(self, topic: MemoryTopic, partition: int, offset: int) -> None:
+    def __init__(self, topic: MemoryTopic, partition: int, offset: int, epoch: str = "") -> None:
         self.position = offset
+        self._epoch = epoch
         self._topic = topic
         self._partition = partition
 
@@ -62,12 +70,16 @@ class MemoryCursor:
         left = self._topic.gone[self._partition]
         if self.position < left:
             raise OffsetGone(left)
-        end = min(self.position + max_rows, self._topic.ends[self._partition])
+        epochs = self._topic.epochs
+        if self._epoch:
+            epochs.check(self._epoch, self.position, f"partition {self._partition}")
+        borders = [start for _, start in epochs.history if start > self.position]
+        end = min([self.position + max_rows, self._topic.ends[self._partition], *borders])
         if end <= self.position:
             return None
-        run = records(self._partition, self.position, end)
+        self._epoch = epochs.at(self.position)
+        run = records(self._partition, self.position, end, self._epoch)
         self.position = end
-        self._topic.rows_read += run.batch.num_rows
         return run
 
     async def wait(self, timeout: float) -> bool:
@@ -80,4 +92,4 @@ class MemoryCursor:
         return True
 
     def seek(self, offset: int) -> None:
-        self.position = offset
+        self.position, self._epoch = offset, ""

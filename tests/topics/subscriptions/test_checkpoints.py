@@ -11,7 +11,7 @@ from frazil.errors import LogCorrupted, RequestError, StorageUnavailable
 from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
 from frazil.log.world import World
-from frazil.topics.subscriptions.checkpoints import KEPT, Ownership, newest
+from frazil.topics.subscriptions.checkpoints import KEPT, Ownership, checkpoints_of, newest
 from frazil.topics.subscriptions.errors import SubscriptionFenced
 from frazil.topics.subscriptions.places import Place, places_of
 from frazil.topics.subscriptions.progress import Progress
@@ -93,6 +93,17 @@ def test_a_deleted_one_is_not_revived_by_its_former_owner(local_store: LocalStor
     anew = taken(local_store, "c", 42)
     assert anew.held.partitions[0].mark == 42
     assert anew.held.generation != generation
+
+
+def test_all_of_a_topic(any_store: ObjectStore) -> None:
+    for number, name in enumerate(["one", "two", "three"]):
+        for topic in ("orders", "orders2"):
+            owner = Ownership(any_store, Place(name, "shop", topic), World(), "a")
+            assert owner.take(None, "shared", {0: Progress(number)})
+            if name == "two":
+                owner.delete()
+    found = checkpoints_of(any_store, "shop", "orders")
+    assert {name: each.partitions[0].mark for name, each in found.items()} == {"one": 0, "three": 2}
 
 
 @pytest.mark.parametrize("fault", ["before", "after", "delayed"])

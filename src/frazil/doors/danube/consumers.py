@@ -1,7 +1,7 @@
 """Those who consume: they subscribe, receive one stream of messages, and acknowledge each of these.
 
-Clients know themselves by an id, and a client that lost its server goes on to use it without subscribing anew. So what
-an id stands for is stored.
+Clients know themselves by an id, and a client that lost its server goes on to use it without subscribing anew. So
+what an id stands for is stored.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _KINDS = {
 _AT_ONCE = 100
 """Messages that a stream asks for at a time."""
 GONE_SECONDS = 15.0
-"""Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say that
-they are there every 5 seconds."""
+"""Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
+that they are there every 5 seconds."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ class Consumers:
         if kind is None:
             raise RequestError(f"{request.subscription_type} is no type of subscription; there are 0 to 3.")
         await self._check_partition(request.topic_name)
+        await self._storage.prepare(request.topic_name)
         subscription = await self._subscriptions.subscribe(
             request.topic_name, request.subscription, Options(kind=kind)
         )
@@ -112,10 +113,14 @@ class Consumers:
     async def receive(self, request: Any) -> AsyncIterator[Any]:
         """All messages for a consumer, until it goes."""
         registered = await self._known(request.consumer_id)
+        at_most_once = await self._storage.dispatch(registered.topic) == "non_reliable"
         consumer = await self._joined(request.consumer_id, registered)
         try:
             while True:
-                for run in await consumer.receive(_AT_ONCE):
+                runs = await consumer.receive(_AT_ONCE)
+                if at_most_once:
+                    await consumer.ack_all(runs)
+                for run in runs:
                     for message in self._messages(run, registered):
                         yield message
         except ConsumerGone:

@@ -1,7 +1,7 @@
 """Errors as gRPC's codes.
 
-Clients send again what fails with UNAVAILABLE or RESOURCE_EXHAUSTED, for as long as it takes; everything else is their
-user's to see. So these two are for what may go well the next time, and for nothing else.
+Clients send again what fails with UNAVAILABLE or RESOURCE_EXHAUSTED, for as long as it takes; everything else is
+their user's to see. So these two are for what may go well the next time, and for nothing else.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from frazil.topics.storage import TopicStorage
 MOST_BYTES = 4 * 1024 * 1024 - 1024
 """Of a message as it is sent. Clients take no larger ones, whoever sends them."""
 GONE_SECONDS = 15.0
-"""A producer that was not heard of for so long does not keep others out any more: clients say that they are there every
-5 seconds, and never that they go."""
+"""A producer that was not heard of for so long does not keep others out any more: clients say that they are there
+every 5 seconds, and never that they go."""
 
 _DISPATCH: dict[int, Dispatch] = {wire.NON_RELIABLE: "non_reliable", wire.RELIABLE: "reliable"}
 _ACCESS = {wire.SHARED_ACCESS: False, wire.EXCLUSIVE_ACCESS: True}
@@ -52,14 +52,15 @@ class Producers:
             )
         if request.dispatch_strategy not in _DISPATCH or request.producer_access_mode not in _ACCESS:
             raise RequestError(
-                f"Producer {request.producer_name!r} asks for dispatch strategy {request.dispatch_strategy} and access "
-                f"mode {request.producer_access_mode}; there are 0 and 1 of each."
+                f"Producer {request.producer_name!r} asks for dispatch strategy {request.dispatch_strategy} and "
+                f"access mode {request.producer_access_mode}; there are 0 and 1 of each."
             )
         exclusive = _ACCESS[request.producer_access_mode]
         self._check_access(request.topic_name, request.producer_name, exclusive)
         await self._storage.ensure_topic(
             name.path, partitions=(name.partition or 0) + 1, dispatch=_DISPATCH[request.dispatch_strategy]
         )
+        await self._storage.prepare(request.topic_name)
         number = producer_id(request.topic_name, request.producer_name)
         self._producers[number] = _Producer(
             number, request.producer_name, request.topic_name, exclusive, self._monotonic()

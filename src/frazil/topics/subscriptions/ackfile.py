@@ -162,7 +162,8 @@ def damaged(path: Path, byte: int, why: str) -> LogCorrupted:
 
 
 class AckFolder:
-    """Holds the folder's lock until it is closed. Calls come from one thread at a time."""
+    """Holds the folder's lock until it is closed. Calls come from one thread at a time, but for `sync`, which may
+    come from another than `append`."""
 
     def __init__(self, folder: Path, boot: str) -> None:
         """Read what is there; `PartitionLocked` when another process has it."""

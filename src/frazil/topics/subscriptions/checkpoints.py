@@ -18,7 +18,7 @@ from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound
 from frazil.log.store import ObjectStore
 from frazil.log.world import World, iso
 from frazil.topics.subscriptions.errors import SubscriptionFenced
-from frazil.topics.subscriptions.places import Place
+from frazil.topics.subscriptions.places import Place, places_of
 from frazil.topics.subscriptions.progress import Progress
 
 KEPT = 3
@@ -74,6 +74,15 @@ def newest(store: ObjectStore, place: Place) -> Checkpoint | None:
             # A newer one came, and this one went, since it was listed.
             continue
     return None
+
+
+def checkpoints_of(store: ObjectStore, namespace: str, topic: str) -> dict[str, Checkpoint]:
+    """The subscriptions that a topic has, by name. Others may have acknowledged more since, never less.
+
+    What is at or beyond their marks must stay where it can be read.
+    """
+    found = {place.subscription: newest(store, place) for place in places_of(store, namespace, topic)}
+    return {name: each for name, each in found.items() if each is not None and not each.deleted}
 
 
 class Ownership:

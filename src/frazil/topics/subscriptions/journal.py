@@ -25,6 +25,8 @@ from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
 
 MAX_FILE_BYTES = 16 * MIB
+QUICK = 3 * 1024
+"""Numbers that are written at once, without a thread: it would cost more than the write."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ class _Group:
 
 
 class Journal:
-    """Used by one event loop; files are written in a thread of its own."""
+    """Used by one event loop. What may take long is done in a thread of its own."""
 
     def __init__(
         self,
@@ -107,9 +109,15 @@ class Journal:
         self._next_number += 1
         self._group.lanes.append((number, key, progress.copy()))
 
-    def detach(self, place: Place) -> None:
-        """Forget a subscription: all that is known of it is in a checkpoint, or it is no more."""
-        for key in [key for key in self._lanes if key.place == place]:
+    def detach(self, key: LaneKey, progress: Progress) -> None:
+        """Forget a lane: all that is known of it is in a checkpoint. Nothing happens if somebody else attached it."""
+        if self._lanes.get(key) is progress:
+            del self._lanes[key]
+            self._numbers.pop(key, None)
+
+    def forget(self, place: Place, *, but: str | None = None) -> None:
+        """Forget a subscription that is no more, and others of its name but this generation."""
+        for key in [key for key in self._lanes if key.place == place and key.generation != but]:
             del self._lanes[key]
             self._numbers.pop(key, None)
 
@@ -146,8 +154,22 @@ class Journal:
             lanes = {key: progress.copy() for key, progress in self._lanes.items()}
             self._numbers = {key: number for number, key in enumerate(lanes)}
             self._next_number = len(lanes)
-        writing = self._loop.run_in_executor(self._thread, self._write, group, lanes)
-        writing.add_done_callback(lambda done: self._written(group, done))
+        if lanes is None and self._sync != "always" and len(group.triples) <= QUICK:
+            self._finish(group, self._outcome(group, None))
+            self._loop.call_soon(self._write_next)
+            return
+        writing = self._loop.run_in_executor(self._thread, self._outcome, group, lanes)
+        writing.add_done_callback(lambda done: self._written(group, done.result()))
+
+    def _outcome(self, group: _Group, lanes: Lanes | None) -> Exception | None:
+        try:
+            self._write(group, lanes)
+        except FrazilError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - whoever waits is told
+            logger.error("writing acknowledgements failed", exc_info=error)
+            return error
+        return None
 
     def _write(self, group: _Group, lanes: Lanes | None) -> None:
         """With `lanes` a new file begins, which has all of the group already."""
@@ -165,16 +187,16 @@ class Journal:
                 self._folder.sync()
         failpoint("acks-stored")
 
-    def _written(self, group: _Group, done: asyncio.Future[None]) -> None:
-        error = done.exception()
+    def _written(self, group: _Group, error: Exception | None) -> None:
+        self._finish(group, error)
+        self._write_next()
+
+    def _finish(self, group: _Group, error: Exception | None) -> None:
         if error is None:
             group.stored.set_result(None)
             self._sync_later()
         else:
-            if not isinstance(error, FrazilError):
-                logger.error("writing acknowledgements failed", exc_info=error)
             group.stored.set_exception(error)
-        self._write_next()
 
     # --- the timer of `sync: periodic` -------------------------------------------------------------------
 

@@ -15,12 +15,13 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.backoff import Backoff
-from frazil.errors import ConfigError, FrazilError, OffsetGone, RequestError, ShutdownError
+from frazil.errors import ConfigError, EpochChanged, FrazilError, OffsetGone, RequestError, ShutdownError
 from frazil.log.store import ObjectStore
 from frazil.log.world import World
 from frazil.topics.messages import Records
 from frazil.topics.reading import Cursor
 from frazil.topics.subscriptions.ackfile import LaneKey
+from frazil.topics.subscriptions.borders import OpenCursor, border
 from frazil.topics.subscriptions.checkpoints import Ownership, newest
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivery, Letter
@@ -30,10 +31,8 @@ from frazil.topics.subscriptions.letters import dead_letters
 from frazil.topics.subscriptions.options import Options
 from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
-from frazil.topics.subscriptions.stats import SubscriptionStats, gathered
+from frazil.topics.subscriptions.report import SubscriptionReport, gathered
 
-OpenCursor = Callable[[int, int, str], Awaitable[Cursor]]
-"""A cursor for a partition, at an offset of an epoch; the epoch is empty when it is not known."""
 Birth = Callable[[], Awaitable[Mapping[int, Progress]]]
 """Where a new subscription begins, by partition."""
 Bury = Callable[[pa.RecordBatch], Awaitable[object]]
@@ -87,6 +86,8 @@ class Subscription:
         self._tasks: set[asyncio.Task[None]] = set()
         self._readers: dict[int, asyncio.Task[None]] = {}
         self._room: dict[int, asyncio.Event] = {}
+        self._least_rows = max(1, options.prefetch_size // 4)
+        """Fewer are not worth a read."""
         for partition, progress in lanes.items():
             self._add(partition, progress, restored=restored)
         self._spawn(self._checkpoint_now_and_then())
@@ -133,8 +134,7 @@ class Subscription:
             lanes.setdefault(partition, Progress()).join(known)
         for partition in partitions:
             lanes.setdefault(partition, Progress())
-        # Also what it knew of one of the same name that is no more.
-        journal.detach(place)
+        journal.forget(place, but=held.generation)
         return cls(
             place,
             options,
@@ -277,14 +277,23 @@ class Subscription:
     async def _read(self, partition: int) -> None:
         """Until this task is cancelled, or the partition cannot be read on."""
         failed, rng = 0, random.Random()
+        progress = self._delivery.lanes[partition].progress
         cursor: Cursor | None = None
+        changed: EpochChanged | None = None
+        back: int | None = None
+        """Where an epoch ended, while nothing was read of the next one."""
         while True:
             rows = await self._rows_to_read(partition)
-            offset = self._delivery.next_offset(partition)
+            offset = self._delivery.next_offset(partition) if back is None else back
             try:
+                if changed is not None:
+                    back = await border(self._cursors, partition, progress.epoch, offset)
+                    if back is None:
+                        self._report(partition, changed)
+                        return
+                    offset, changed = back, None
                 if cursor is None:
-                    epoch = self._delivery.lanes[partition].progress.epoch
-                    cursor = await self._cursors(partition, offset, epoch)
+                    cursor = await self._cursors(partition, offset, progress.epoch)
                 elif cursor.position != offset:
                     cursor.seek(offset)
                 async with self._reads:
@@ -292,8 +301,11 @@ class Subscription:
                 if records is None:
                     await cursor.wait(WAIT_SECONDS)
                 else:
+                    back = None
                     self._take(records)
                 failed = 0
+            except EpochChanged as error:
+                cursor, changed = None, error
             except FrazilError as error:
                 if not error.retryable:
                     self._report(partition, error)
@@ -308,9 +320,9 @@ class Subscription:
                 await asyncio.sleep(delay)
 
     async def _rows_to_read(self, partition: int) -> int:
-        """Wait until it is worth reading: a few rows at a time would cost as much as many."""
-        room, least = self._room[partition], max(1, self.options.prefetch_size // 4)
-        while (rows := self._delivery.wants(partition)) < least:
+        """Wait until it is worth reading."""
+        room = self._room[partition]
+        while (rows := self._delivery.wants(partition)) < self._least_rows:
             room.clear()
             await room.wait()
         return rows
@@ -367,7 +379,7 @@ class Subscription:
         for letter in self._delivery.take_letters():
             self._spawn(self._bury_letter(letter))
         for partition, room in self._room.items():
-            if not room.is_set() and self._delivery.wants(partition):
+            if not room.is_set() and self._delivery.wants(partition) >= self._least_rows:
                 room.set()
         self._set_timer(now)
 
@@ -479,20 +491,21 @@ class Subscription:
         if self._dirty:
             await asyncio.to_thread(self._owner.put, {each: lanes[each].progress for each in lanes})
             self._dirty = False
-        self._journal.detach(self.place)
+        for partition, lane in lanes.items():
+            self._journal.detach(self._key(partition), lane.progress)
 
     async def delete(self) -> None:
         """End the subscription for good: nothing of it is kept."""
         self._check()
         await self._end()
         await asyncio.to_thread(self._owner.delete)
-        self._journal.detach(self.place)
+        self._journal.forget(self.place)
 
     async def _end(self) -> None:
         self._stop(ShutdownError(f"The {self.place} is closed here."))
         if tasks := list(self._tasks):
             await asyncio.wait(tasks)
 
-    def stats(self, ends: Mapping[int, int]) -> SubscriptionStats:
+    def report(self, ends: Mapping[int, int]) -> SubscriptionReport:
         """`ends`: the offset after the newest message of each partition."""
         return gathered(self.place, self._delivery, ends, self._problems)

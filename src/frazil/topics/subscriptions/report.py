@@ -10,7 +10,7 @@ from frazil.topics.subscriptions.places import Place
 
 
 @dataclass(frozen=True)
-class PartitionStats:
+class LaneReport:
     mark: int
     """Everything below is acknowledged."""
     lag: int
@@ -24,17 +24,17 @@ class PartitionStats:
 
 
 @dataclass(frozen=True)
-class ConsumerStats:
+class ConsumerReport:
     name: str
     unacknowledged: int
 
 
 @dataclass(frozen=True)
-class SubscriptionStats:
+class SubscriptionReport:
     name: str
     kind: str
-    partitions: Mapping[int, PartitionStats]
-    consumers: tuple[ConsumerStats, ...]
+    partitions: Mapping[int, LaneReport]
+    consumers: tuple[ConsumerReport, ...]
     delivered: int
     redelivered: int
     dead: int
@@ -47,10 +47,10 @@ class SubscriptionStats:
 
 def gathered(
     place: Place, delivery: Delivery, ends: Mapping[int, int], problems: Mapping[int, Exception]
-) -> SubscriptionStats:
+) -> SubscriptionReport:
     """`ends`: the offset after the newest message of each partition, where it is known."""
     partitions = {
-        partition: PartitionStats(
+        partition: LaneReport(
             mark=lane.progress.mark,
             lag=lane.progress.missing_count(max(ends.get(partition, 0), lane.position)),
             gaps=lane.progress.gap_count,
@@ -62,11 +62,11 @@ def gathered(
         for partition, lane in delivery.lanes.items()
     }
     counters = delivery.counters
-    return SubscriptionStats(
+    return SubscriptionReport(
         place.subscription,
         str(delivery.options.kind),
         partitions,
-        tuple(ConsumerStats(seat.name, seat.flying) for seat in delivery.consumers),
+        tuple(ConsumerReport(seat.name, seat.flying) for seat in delivery.consumers),
         counters.delivered,
         counters.redelivered,
         counters.dead,

@@ -1,0 +1,115 @@
+"""What is posted to a topic, as rows of it: one message, JSON lines, or an Arrow stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from starlette.requests import Request
+
+from frazil.errors import BufferFull, InvalidMessage, RequestError
+from frazil.topics.messages import MESSAGE, arriving
+
+MOST_MESSAGE_BYTES = 4 * 1024 * 1024 - 64 * 1024
+"""Of a message with its attributes. Danube's clients take none of more than 4 MiB, whoever produced it."""
+IN_FLIGHT = 4
+"""So many bodies of the largest size are worked on at once."""
+
+NDJSON = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+
+
+class TooLarge(RequestError):
+    """Raised when a body or a message is over its limit."""
+
+
+class Room:
+    """For the bodies that are worked on. Belongs to the event loop."""
+
+    def __init__(self, largest_body: int) -> None:
+        self.largest_body = largest_body
+        self._used = 0
+
+    @contextmanager
+    def reading(self, request: Request) -> Iterator[Body]:
+        """For one request, from its first byte to its answer."""
+        body = Body(self, request)
+        try:
+            yield body
+        finally:
+            self._used -= body.nbytes
+
+    def take(self, nbytes: int, own: int) -> None:
+        most = IN_FLIGHT * self.largest_body
+        # A request that is alone is always let in: its size has a limit of its own.
+        if self._used > own and self._used + nbytes > most:
+            raise BufferFull(f"More than {most:,} bytes of messages are being worked on. Send it again later.")
+        self._used += nbytes
+
+
+class Body:
+    def __init__(self, room: Room, request: Request) -> None:
+        self._room = room
+        self._request = request
+        self.nbytes = 0
+
+    async def read(self) -> bytes:
+        """All of it; what is over the limit is refused before it is all here."""
+        data = bytearray()
+        async for chunk in self._request.stream():
+            if len(data) + len(chunk) > self._room.largest_body:
+                raise TooLarge(
+                    f"The body is over the limit of {self._room.largest_body:,} bytes (`log.max_append_mb`). Send "
+                    f"fewer messages at a time."
+                )
+            self._room.take(len(chunk), self.nbytes)
+            self.nbytes += len(chunk)
+            data += chunk
+        return bytes(data)
+
+
+def content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def finished(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBatch:
+    """Rows of a topic: messages without a time get `now_ms`, those without a key `key`; none is too large."""
+    batch = arriving(batch, now_ms)
+    if key is not None:
+        place = MESSAGE.get_field_index("routing_key")
+        batch = batch.set_column(place, MESSAGE.field(place), batch.column(place).fill_null(key))
+    for name in ("producer_id", "sequence"):
+        if batch.column(name).null_count < len(batch):
+            raise InvalidMessage(f"Column {name!r} is not for messages to have: name the producer in the request.")
+    if missing := batch.column("payload").null_count:
+        raise InvalidMessage(f"{missing} of {len(batch)} messages have no payload. It may be empty, but not null.")
+    _check_sizes(batch)
+    return batch
+
+
+def _check_sizes(batch: pa.RecordBatch) -> None:
+    if batch.nbytes <= MOST_MESSAGE_BYTES:
+        return
+    sizes = np.zeros(len(batch), np.int64)
+    for name in ("payload", "routing_key", "producer_name"):
+        sizes += _lengths(batch.column(name))
+    sizes += _attribute_lengths(batch.column("attributes"))
+    if len(sizes) and sizes.max() > MOST_MESSAGE_BYTES:
+        place = int(np.argmax(sizes > MOST_MESSAGE_BYTES))
+        raise TooLarge(
+            f"Message {place + 1} of {len(batch)} has {sizes[place]:,} bytes, of at most {MOST_MESSAGE_BYTES:,}: "
+            f"clients take no larger ones. Send it in parts, or store it elsewhere and send where it is."
+        )
+
+
+def _lengths(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    lengths = pc.fill_null(pc.binary_length(column), 0).cast(pa.int64())
+    return np.asarray(lengths.to_numpy(zero_copy_only=False))
+
+
+def _attribute_lengths(column: pa.MapArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    ends = column.offsets.to_numpy()
+    sums = np.concatenate([[0], np.cumsum(_lengths(column.keys) + _lengths(column.items))])
+    return np.asarray(sums[ends[1:]] - sums[ends[:-1]])
