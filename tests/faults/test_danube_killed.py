@@ -6,6 +6,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,11 @@ def killed(tmp_path: Path, seed: int, messages: int, deaths: int) -> None:
                 kind=kind,
                 name=f"{subscription}-{number}",
             )
-            for subscription, kind in (("shared", "SHARED"), ("keys", "KEY_SHARED"))
-            for number in (1, 2)
+            for subscription, kind, number in (
+                ("shared", "SHARED", 1),
+                ("keys", "KEY_SHARED", 1),
+                ("keys", "KEY_SHARED", 2),
+            )
         }
         everybody = list(consumers.values())
         until(lambda: all(each.subscribed for each in everybody), WAIT_SECONDS, *everybody)
@@ -66,12 +70,14 @@ def killed(tmp_path: Path, seed: int, messages: int, deaths: int) -> None:
             ]
             return sorted(found, key=lambda event: event.at)
 
+        def all_acknowledged(subscription: str) -> bool:
+            enough = sum(len(each.told()) for (name, _), each in consumers.items() if name == subscription)
+            return enough > 2 * messages and sent <= {
+                event.text for event in told(subscription) if event.what == "acknowledged"
+            }
+
         for subscription in ("shared", "keys"):
-
-            def all_acknowledged(subscription: str = subscription) -> bool:
-                return sent <= {event.text for event in told(subscription) if event.what == "acknowledged"}
-
-            until(all_acknowledged, WAIT_SECONDS, *everybody)
+            until(partial(all_acknowledged, subscription), WAIT_SECONDS, *everybody)
         for each in everybody:
             each.stop()
     finally:

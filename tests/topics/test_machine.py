@@ -13,12 +13,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from frazil.errors import OffsetGone
 from frazil.lake.offsets import TableState
+from frazil.topics import cold, tablefiles, tableruns
 from frazil.topics.interface import Producer
 from frazil.topics.place import TopicPlace
 from frazil.topics.reading import PartitionCursor
@@ -36,6 +38,12 @@ class TopicLife(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="frazil-topic-"))
         self.runner = asyncio.Runner()
+        # Small enough that a file has several pieces.
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(cold, "PIECE_BYTES", 400)
+        self.patch.setattr(tablefiles, "PIECE_BYTES", 400)
+        self.patch.setattr(tableruns, "MOST_FILES", 3)
+        self.patch.setattr(tableruns, "MOST_OPEN", 2)
         self.expected: list[list[int]] = [[] for _ in range(PARTITIONS)]
         """The numbers that were acknowledged, by partition; the place of each is its offset."""
         self.gone = [0] * PARTITIONS
@@ -199,6 +207,7 @@ class TopicLife(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "shop"):
             self.everything_is_there()
+            self.patch.undo()
             self.shop.kill()
             self.runner.close()
             shutil.rmtree(self.folder)

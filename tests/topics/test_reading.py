@@ -10,6 +10,7 @@ import pytest
 
 from frazil.errors import EpochChanged, OffsetGone, OffsetOutOfRange, RequestError, TableDropped
 from frazil.log import layout
+from frazil.topics import tablefiles, tableruns
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message
 from frazil.topics.starts import EARLIEST, LATEST, Start
@@ -21,8 +22,9 @@ from tests.topics.support import LOTS, TOPIC, Shop, numbered, numbers, read_all
 async def everywhere(shop: Shop, partitions: int = 1) -> None:
     """Numbers 0 to 29 in the table only, to 39 in both, to 49 in a segment, to 54 in the tail."""
     await shop.topics.create_topic(TOPIC, partitions)
-    await shop.segments(10, 10, 10, 10)
-    shop.move(TOPIC)
+    for start in (0, 10, 20, 30):
+        await shop.segments(10, start=start)
+        shop.move(TOPIC)
     await shop.segments(10, start=40)
     await shop.topics.store(TOPIC, numbered(50, 5), partition=0)
     assert shop.trim(needed_from=30) == 30
@@ -135,7 +137,13 @@ def test_what_happens_between_two_reads_is_not_noticed(tmp_path: Path, what: str
     asyncio.run(body())
 
 
-def test_files_in_any_order_and_of_many_partitions(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("piece_bytes", "most_open"), [(4 << 20, 4), (400, 4), (400, 1), (1, 2)])
+def test_files_in_any_order_and_of_many_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, most_open: int
+) -> None:
+    monkeypatch.setattr(tablefiles, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(tableruns, "MOST_OPEN", most_open)
+
     async def body() -> None:
         with Shop(tmp_path) as shop:
             await shop.topics.create_topic(TOPIC, 3)
@@ -146,11 +154,16 @@ def test_files_in_any_order_and_of_many_partitions(tmp_path: Path) -> None:
             for partition in range(3):
                 await shop.segments(1, partition=partition, start=at[partition])
                 assert shop.trim(partition, needed_from=at[partition]) == at[partition]
-            for step in ("as moved", "compacted", "shuffled"):
+            for step in ("as moved", "compacted", "shuffled", "shuffled again", "some files more"):
                 if step == "compacted":
                     shop.compact(TOPIC)
-                if step == "shuffled":
-                    shop.shuffle()
+                if step.startswith("shuffled"):
+                    shop.shuffle(seed=len(step))
+                if step == "some files more":
+                    for partition in range(3):
+                        at[partition] = await shop.segments(3, 3, partition=partition, start=at[partition] + 1) - 1
+                        shop.move(TOPIC)
+                        assert shop.trim(partition, needed_from=at[partition] - 2) == at[partition] - 2
                 for partition in range(3):
                     cursor = await shop.topics.cursor(TOPIC, partition)
                     assert await read_all(cursor, 4) == list(range(at[partition] + 1)), step
@@ -336,5 +349,55 @@ def test_many_readers_share_few_threads(tmp_path: Path) -> None:
             found = await asyncio.gather(*(read_all(cursor, 8) for cursor in cursors))
             assert all(each == list(range(55)) for each in found)
             assert len(topics._executor._threads) == 2
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("most", [1, 3, 64])
+def test_a_table_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(tableruns, "MOST_FILES", most)
+
+    async def body() -> None:
+        with Shop(tmp_path) as shop:
+            await shop.topics.create_topic(TOPIC, 2)
+            for start in range(0, 40, 4):
+                for partition in range(2):
+                    await shop.segments(4, start=start, partition=partition)
+                    shop.move(TOPIC)
+            await shop.segments(1, start=40)
+            assert shop.trim(needed_from=40) == 40
+            assert await read_all(await shop.topics.cursor(TOPIC, 0), 3) == list(range(41))
+            shop.table(TOPIC).delete("_log_partition == 0 and _offset >= 6 and _offset < 30")
+            cursor = await shop.topics.cursor(TOPIC, 0)
+            with pytest.raises(OffsetGone) as gone:
+                await read_all(cursor)
+            assert (cursor.position, gone.value.first_left) == (6, 30)
+            cursor.seek(30)
+            assert await read_all(cursor) == list(range(30, 41))
+
+    asyncio.run(body())
+
+
+def test_a_segment_of_several_pieces(tmp_path: Path) -> None:
+    """Larger than what is read at a time, in segment and table."""
+
+    async def body() -> None:
+        with Shop(tmp_path) as shop:
+            await shop.topics.create_topic(TOPIC)
+            payloads = [number.to_bytes(4) * 20_000 for number in range(150)]
+            for start in range(0, 150, 50):
+                await shop.topics.store(TOPIC, [Message(each) for each in payloads[start : start + 50]])
+            shop.seal(TOPIC)
+            for place in ("segment", "table"):
+                if place == "table":
+                    shop.move(TOPIC)
+                    await shop.segments(1)
+                    assert shop.trim(needed_from=150) == 150
+                cursor = await shop.topics.cursor(TOPIC, 0)
+                found: list[bytes] = []
+                while cursor.position < 150 and (run := await cursor.read(150, LOTS)) is not None:
+                    assert len(run.batch) < 150, "not all at once"
+                    found += run.batch.column("payload").to_pylist()
+                assert found == payloads
 
     asyncio.run(body())

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from frazil.config.danube import DanubeConfig
 from frazil.config.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
-from frazil.config.lake import IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
+from frazil.config.lake import NEEDS_COLUMN, IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
 from frazil.config.log import LogConfig, StoreConfig
 from frazil.config.loki import LokiConfig
 from frazil.config.maintenance import MaintenanceConfig
@@ -136,6 +136,17 @@ class Config(Section):
             for part, kind in (("value", chosen.value), ("key", chosen.key)):
                 if kind in REGISTERED and self.kafka.registry.url is None:
                     raise problem(f"{kind} needs kafka.registry.url, the schema registry", *key, part)
+        return self
+
+    @model_validator(mode="after")
+    def _ages_can_be_told(self) -> Self:
+        """Only messages have a time that is known beforehand."""
+        for topic, settings in self.topics.items():
+            limited = settings.table.retention
+            if limited is None or settings.table.retention_column is not None:
+                continue
+            if topic in self.kafka.topics or self.is_telemetry(topic):
+                raise problem(NEEDS_COLUMN, "topics", topic, "table", limited)
         return self
 
     @model_validator(mode="after")

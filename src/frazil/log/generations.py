@@ -1,14 +1,16 @@
 """Topics that people create and delete.
 
-A creation says how many partitions the topic has, and a growth that it has more since; a deletion says where each of them ended. Both are objects of their
-own, created once and never changed, numbered by generation: of those who create or delete at once one is first, and
-the others find what it did. Topics that come to be by being written to have no creation, and can be deleted too.
+A creation says how many partitions the topic has, and a growth that it has more since; a deletion says where each of
+them ended. All are objects of their own, created once and never changed, numbered by generation: of those who create
+or delete at once one is first, and the others find what it did. Topics that come to be by being written to have no
+creation.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -65,9 +67,7 @@ def deletion(store: ObjectStore, topic: str) -> Deletion | None:
     return _read(store, layout.deletion_key(topic, newest), parse)
 
 
-def create(
-    store: ObjectStore, topic: str, partitions: int, now_ms: int, dispatch: Dispatch = "reliable"
-) -> Creation:
+def create(store: ObjectStore, topic: str, partitions: int, now_ms: int, dispatch: Dispatch = "reliable") -> Creation:
     """Create the topic; if somebody did already, theirs is what holds."""
     if found := creation(store, topic):
         return found
@@ -82,12 +82,9 @@ def create(
 
 def grow(store: ObjectStore, topic: str, made: Creation, partitions: int, now_ms: int) -> Creation:
     """Give the topic as many partitions, if it has fewer; there never are fewer again."""
-    try:
-        store.put_new(
-            layout.growth_key(topic, made.generation, partitions), json.dumps({"grown_ms": now_ms}).encode()
-        )
-    except ObjectExists:
-        pass
+    body = json.dumps({"grown_ms": now_ms}).encode()
+    with suppress(ObjectExists):
+        store.put_new(layout.growth_key(topic, made.generation, partitions), body)
     return creation(store, topic) or made
 
 

@@ -6,6 +6,7 @@ process on this machine, or of nobody (then the sealed end is the end).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -102,6 +103,12 @@ class PartitionReader:
         newest = self._index.newest()
         epochs = view.epochs if view else newest.epochs if newest else None
         return Bounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
+
+    def reach(self, offset: int, segments: int) -> int:
+        """Where the last of so many segments ends, of which the first holds a sealed offset, as of the last look."""
+        firsts = self._index.firsts
+        after = bisect_right(firsts, offset) + segments - 1
+        return firsts[after] if after < len(firsts) else self._index.sealed_end()
 
     def read(
         self,

@@ -197,10 +197,10 @@ def stream_records(
         for batch in file.iter_batches(rows, columns=_present(file, columns)):
             if at >= end:
                 break
-            taken = batch.slice(max(0, skip - at), min(len(batch), end - at) - max(0, skip - at))
+            first, last = max(0, skip - at), min(len(batch), end - at)
             at += len(batch)
-            if len(taken):
-                yield taken
+            if first < last:
+                yield batch.slice(first, last - first)
         if at < end:
             raise ValueError(f"{at} rows could be read, not {end}")
 

@@ -15,9 +15,11 @@ from frazil.log.segments import PIECE_BYTES
 from frazil.topics.cutting import head
 from frazil.topics.messages import MESSAGE, Records
 from frazil.topics.place import Cold, TopicPlace
-from frazil.topics.tableruns import Hole, TableRuns
+from frazil.topics.tableruns import Hole, TableRuns, first_from
 
 TRIES = 5
+MOST_SEGMENTS = 8
+"""Segments that are looked up at a time: each costs a request before anything of it is read."""
 
 
 class ColdReader:
@@ -45,13 +47,26 @@ class ColdReader:
                     raise
                 problem = error
                 continue
-            if found is None:
-                return None
-            taken = found._replace(batch=head(found.batch, max_rows, max_bytes))
-            rest = found.batch.slice(len(taken.batch))
-            self._left = Records(self._partition, taken.end, rest, found.epoch) if len(rest) else None
-            return taken
+            return None if found is None else self._cut(found, max_rows, max_bytes)
         raise problem
+
+    def ready(self, offset: int, max_rows: int, max_bytes: int) -> Records | None:
+        """The messages at an offset if they were read ahead; nothing blocks."""
+        found = self._ahead(offset)
+        return None if found is None else self._cut(found, max_rows, max_bytes)
+
+    def _cut(self, found: Records, max_rows: int, max_bytes: int) -> Records:
+        """As much as was asked for; the rest is for the next time."""
+        taken = found._replace(batch=head(found.batch, max_rows, max_bytes))
+        rest = found.batch.slice(len(taken.batch))
+        self._left = Records(self._partition, taken.end, rest, found.epoch) if len(rest) else None
+        return taken
+
+    def _ahead(self, offset: int) -> Records | None:
+        left = self._left
+        if left is None or not left.first <= offset < left.end:
+            return None
+        return Records(self._partition, offset, left.batch.slice(offset - left.first), left.epoch)
 
     def forget(self) -> None:
         """Begin anew with the next read."""
@@ -88,8 +103,8 @@ class ColdReader:
         return bounds, self._place.cold(self._partition)
 
     def _at(self, offset: int, epoch: str | None) -> Records | None:
-        if (left := self._left) is not None and left.first <= offset < left.end:
-            return Records(self._partition, offset, left.batch.slice(offset - left.first), left.epoch)
+        if (ahead := self._ahead(offset)) is not None:
+            return ahead
         self._left = None
         if self._pieces is not None and self._next == offset:
             if (piece := self._piece()) is not None:
@@ -112,7 +127,7 @@ class ColdReader:
         if offset > bounds.end:
             raise OffsetOutOfRange(f"{self._where}: asked for offset {offset}, but the topic ends at {bounds.end}.")
         if bounds.start <= offset:
-            end = bounds.sealed_end if offset < bounds.sealed_end else bounds.end
+            end = self._reader.reach(offset, MOST_SEGMENTS) if offset < bounds.sealed_end else bounds.end
             if offset < end:
                 self._pieces = self._from_log(offset, end)
             return offset < end
@@ -131,15 +146,17 @@ class ColdReader:
         self._pieces = self._from_table(offset, bounds, cold)
 
     def _from_table(self, offset: int, bounds: Bounds, cold: Cold) -> Iterator[Records]:
-        runs = TableRuns(cold.table, self._partition, Span(offset, min(cold.committed, bounds.start)))
+        end = min(cold.committed, bounds.start)
         at = offset
-        try:
-            for first, batch in runs:
-                epoch = bounds.epochs.at(first) if bounds.epochs else ""
-                yield Records(self._partition, first, batch, epoch)
-                at = first + len(batch)
-        except Hole as hole:
-            raise self._gone(at, hole.next if hole.next < cold.committed else bounds.start) from None
+        while at < end:
+            try:
+                for first, batch in TableRuns(cold.table, self._partition, Span(at, end)):
+                    epoch = bounds.epochs.at(first) if bounds.epochs else ""
+                    yield Records(self._partition, first, batch, epoch)
+                    at = first + len(batch)
+            except Hole as hole:
+                following = first_from(cold.table, self._partition, Span(hole.next, end))
+                raise self._gone(at, following if following < cold.committed else bounds.start) from None
 
     def _gone(self, offset: int, first_left: int) -> OffsetGone:
         return OffsetGone(

@@ -64,7 +64,9 @@ class PartitionCursor:
             raise RequestError(
                 f"A reader cannot ask for {max_rows} messages of {max_bytes} bytes: ask for 1 or more."
             )
-        found = self._tail.read(self.position, self.epoch, max_rows, max_bytes)
+        found = self._cold.ready(self.position, max_rows, max_bytes)
+        if found is None:
+            found = self._tail.read(self.position, self.epoch, max_rows, max_bytes)
         if found is None and not self._tail.has(self.position):
             found = await self._blocking(lambda cold: cold.read(self.position, self.epoch, max_rows, max_bytes))
         if found is not None:

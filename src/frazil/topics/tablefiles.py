@@ -102,6 +102,10 @@ class DataFile:
             batch = pa.concat_batches([rows.batch for rows in found]).take(pa.array(order))
             yield Rows(offsets[order], batch)
 
+    def lowest(self, start: int) -> int:
+        """The least offset from `start` on, whatever the order; there is one."""
+        return min(int(rows.offsets.min()) for rows in self._read(_INTEGERS, start))
+
     def times(self, since: int) -> Iterator[tuple[Offsets, Offsets]]:
         """Offsets and publish times (in milliseconds) of groups of rows of which some were published since then."""
         for group, first in self._groups(0, None, since):

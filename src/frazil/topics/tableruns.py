@@ -24,12 +24,27 @@ MOST_OPEN = 4
 """Files that are open at a time, each with a piece in memory."""
 
 
+MOST_FILES = 64
+"""Files that are remembered for later."""
+
+
 class Hole(Exception):
-    """The table does not have an offset; `next` is the first that follows, or the end of what was asked for."""
+    """The table does not have an offset, nor any that follows before `next`."""
 
     def __init__(self, next: int) -> None:
         super().__init__(next)
         self.next = next
+
+
+def first_from(table: Table, partition: int, span: Span) -> int:
+    """The first offset of these that a table has; the end if it has none."""
+    while span.rows:
+        try:
+            next(iter(TableRuns(table, partition, span)))
+            break
+        except Hole as hole:
+            span = Span(hole.next, span.end)
+    return span.start
 
 
 @dataclass(order=True)
@@ -52,17 +67,23 @@ class _Open:
 
 
 class TableRuns:
-    """Iterates over runs `(first offset, messages)` without gaps; raises `Hole` where there is one."""
+    """Iterates over runs `(first offset, messages)` without gaps; raises `Hole` where there is one.
+
+    Ends early where there are many files: what is known of each would fill the memory of those who read slowly.
+    """
 
     def __init__(self, table: Table, partition: int, span: Span) -> None:
         self._name = named(table)
         self._io = table.io
         self._fields = Fields.of(table)
         self._partition = partition
-        self._span = span
-        tasks = plan_files(table, {partition: span})
-        self._waiting = [_Waiting(self._fields.lowest(task), task.file.file_path, task) for task in tasks]
-        heapq.heapify(self._waiting)
+        self._waiting = sorted(
+            _Waiting(self._fields.lowest(task), task.file.file_path, task)
+            for task in plan_files(table, {partition: span})
+        )
+        border = next((each.lowest for each in self._waiting[MOST_FILES:] if each.lowest > span.start), span.end)
+        self._waiting = [each for each in self._waiting if each.lowest < border]
+        self._span = Span(span.start, min(border, span.end))
         self._open: list[_Open] = []
         self._unordered: set[str] = set()
 
@@ -90,13 +111,13 @@ class TableRuns:
             for each in list(self._open):
                 if self._advance(each, at) and each.rows.offsets[0] == at:
                     run = self._take(each)
-                    self._put_back(keep=MOST_OPEN)
+                    self._put_back(at + len(run), keep=MOST_OPEN)
                     return run
-            self._put_back(keep=0)
+            self._put_back(at, keep=0)
             if not self._waiting:
                 raise Hole(self._span.end)
             first = self._waiting[0]
-            if first.exact:
+            if first.lowest > at and first.exact:
                 raise Hole(min(first.lowest, self._span.end))
             # The lowest offset may be one of another partition: look.
             self._begin(heapq.heappop(self._waiting).task, at)
@@ -134,15 +155,21 @@ class TableRuns:
         each.rows = Rows(offsets[count:], batch.slice(count))
         return batch.slice(0, count)
 
-    def _put_back(self, keep: int) -> None:
-        """Let go of all files but those whose turn comes next; what the others have first is known now."""
-        left = [each for each in self._open if len(each.rows.offsets)]
-        if len(left) <= keep:
+    def _put_back(self, at: int, keep: int) -> None:
+        """Let go of all files but those whose turn comes next; what the others have first from `at` on is known then.
+
+        Where rows are in another order than that of their offsets, it is not what was read first.
+        """
+        if len(self._open) <= keep:
             return
+        left = [each for each in list(self._open) if self._advance(each, at)]
         left.sort(key=lambda each: int(each.rows.offsets[0]))
         for each in left[keep:]:
-            waiting = _Waiting(int(each.rows.offsets[0]), each.file.path, each.task, exact=True)
-            heapq.heappush(self._waiting, waiting)
+            lowest = int(each.rows.offsets[0])
+            if each.file.path not in self._unordered and (least := each.file.lowest(at)) < lowest:
+                self._unordered.add(each.file.path)
+                lowest = least
+            heapq.heappush(self._waiting, _Waiting(lowest, each.file.path, each.task, exact=True))
             each.file.close()
             self._open.remove(each)
 

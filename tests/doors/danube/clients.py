@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.servers.child import Child
 
@@ -43,10 +43,18 @@ class _Client(Child):
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         super().__init__([str(PYTHON), str(HERE / program), *arguments], log, env=env)
         self._path = log
+        self._read = 0
+        self._told: list[Any] = []
 
-    def lines(self) -> list[str]:
-        """All that are complete."""
-        return [line for line in self._path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    def told(self) -> list[Any]:
+        """All that it has said by now: lines of JSON, those of others left out."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            lines = file.read()
+        complete = lines[: lines.rfind(b"\n") + 1]
+        self._read += len(complete)
+        self._told += [json.loads(line) for line in complete.splitlines() if line.startswith((b'"', b'["'))]
+        return self._told
 
     def check(self) -> None:
         assert self.alive, self.log()[-3000:]
@@ -59,7 +67,7 @@ class Producer(_Client):
         super().__init__("produce.py", log, url, topic, name, str(partitions), str(count), str(keys))
 
     def acknowledged(self) -> list[str]:
-        return [json.loads(line) for line in self.lines() if line.startswith('"')]
+        return self.told()
 
 
 class Consumer(_Client):
@@ -67,11 +75,11 @@ class Consumer(_Client):
         super().__init__("consume.py", log, url, topic, subscription, kind, name)
 
     def events(self) -> list[Event]:
-        return [Event(*json.loads(line)) for line in self.lines() if line.startswith(('["received"', '["ack'))]
+        return [Event(*each) for each in self.told()[1:]]
 
     @property
     def subscribed(self) -> bool:
-        return any(line.startswith('["subscribed"') for line in self.lines())
+        return bool(self.told())
 
 
 def until(ready: Callable[[], bool], seconds: float, *clients: _Client) -> None:
@@ -81,4 +89,4 @@ def until(ready: Callable[[], bool], seconds: float, *clients: _Client) -> None:
         for client in clients:
             client.check()
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+        time.sleep(0.1)

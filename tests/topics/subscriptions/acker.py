@@ -38,7 +38,7 @@ async def consume(consumer: Consumer, rng: random.Random) -> None:
         rng.shuffle(offsets)
         for offset in offsets:
             if rng.random() < 0.05:
-                consumer.nack(run.partition, offset)
+                await consumer.nack(run.partition, offset)
                 continue
             await consumer.ack(run.partition, offset)
             say("A", run.partition, offset, offset + 1)

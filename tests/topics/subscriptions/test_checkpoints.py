@@ -88,8 +88,9 @@ def test_a_deleted_one_is_not_revived_by_its_former_owner(local_store: LocalStor
     found = newest(local_store, PLACE)
     assert found is not None
     assert found.deleted
-    with pytest.raises(SubscriptionFenced, match="was deleted by b"):
-        former.put({0: Progress(5, "e")})
+    for owner in (former, deleting):
+        with pytest.raises(SubscriptionFenced, match="was deleted by b"):
+            owner.put({0: Progress(5, "e")})
     anew = taken(local_store, "c", 42)
     assert anew.held.partitions[0].mark == 42
     assert anew.held.generation != generation

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from frazil.topics.messages import Message, Records, to_batch
+from frazil.topics.messages import Message, to_batch
 from frazil.topics.subscriptions.delivery import TIMED_OUT, Delivered, Delivery
+from frazil.topics.subscriptions.errors import NotDelivered
 from frazil.topics.subscriptions.keys import Ring, key_runs
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
@@ -177,8 +178,51 @@ def test_settled_messages_are_not_kept_by_timers() -> None:
     assert delivery.next_tick() is None
 
 
-def test_a_new_batch_of_a_former_epoch_is_refused_by_order() -> None:
+def test_a_new_epoch_before_anything_was_delivered() -> None:
     delivery = opened(Kind.EXCLUSIVE, "a")
-    assert delivery.feed(Records(0, 4, records(0, 4, 6, "e2").batch, "e2"), 0.0)
+    assert delivery.feed(records(0, 4, 6, "e2"), 0.0)
     assert delivery.lanes[0].position == 6
     assert [(run.first, run.end, run.epoch) for run in delivery.hand_out(0.0)] == [(0, 4, "e1"), (4, 6, "e2")]
+
+
+def test_a_former_process_delivered_nothing_of_a_new_epoch() -> None:
+    delivery = Delivery(Options(), {0: Progress(0, "e1")}, restored=True)
+    delivery.join("a", 0.0)
+    delivery.feed(records(0, 0, 5), 0.0)
+    delivery.ack(0, 3, 4, 0.0)
+    delivery.feed(records(0, 5, 9, "e2"), 0.0)
+    with pytest.raises(NotDelivered):
+        delivery.ack(0, 6, 7, 0.0)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_nothing_is_held_for_nobody(kind: Kind) -> None:
+    delivery = opened(kind, "a", rows=0)
+    delivery.request(1, 4)
+    delivery.feed(records(0, 0, 1000), 0.0)
+    delivered = sorted(offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end))
+    delivery.leave(1, 0.0)
+    lane = delivery.lanes[0]
+    assert lane.position == delivered[-1] + 1
+    assert lane.fresh == lane.position - 4
+    joined, _ = delivery.join("b", 0.0)
+    delivery.request(joined, 1_000_000)
+    delivery.feed(records(0, lane.position, 1000), 0.0)
+    got = sorted(offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end))
+    assert got == list(range(1000)), "none left out"
+
+
+@pytest.mark.parametrize("kind", [Kind.FAILOVER, Kind.KEY_SHARED])
+def test_everything_in_order_has_its_share_of_the_room(kind: Kind) -> None:
+    delivery = Delivery(Options(kind, window=100), {0: Progress(), 1: Progress()})
+    delivery.join("a", 0.0)
+    delivery.request(1, 1_000_000)
+    for partition in range(2):
+        delivery.feed(records(partition, 0, 500), 0.0)
+    runs = delivery.hand_out(0.0)
+    if kind is Kind.FAILOVER:
+        shares = Counter({run.partition: run.batch.num_rows for run in runs})
+        assert shares == {0: 50, 1: 50}
+    else:
+        keys = Counter(key_of(offset) for run in runs for offset in range(run.first, run.end))
+        assert keys == {f"k{number}": 20 for number in range(5)}

@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 def live(folder: Path, sync: str, kind: Kind, kill_after: float | None, failpoint: str | None) -> list[str]:
-    """One life of the process; returns what it said."""
+    """One life of the process, which ends some time after it acknowledged something; returns what it said."""
     environment = os.environ | ({VARIABLE: failpoint} if failpoint else {})
     command = [sys.executable, "-m", "tests.topics.subscriptions.acker", str(folder), sync, str(kind), "100000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -33,7 +33,7 @@ def live(folder: Path, sync: str, kind: Kind, kill_after: float | None, failpoin
         timer: threading.Timer | None = None
         for line in process.stdout:
             lines.append(line)
-            if timer is None and kill_after is not None:
+            if timer is None and kill_after is not None and line.startswith("A"):
                 timer = threading.Timer(kill_after, process.kill)
                 timer.start()
         if timer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -163,14 +164,17 @@ def test_a_restart_delivers_what_was_not_acknowledged(tmp_path: Path, how: str) 
             await one.crash(subscription)
         again = await one.subscription(start=1000)
         consumer = again.join("b")
-        assert again.report({0: 30}).lag == 12
+        assert again.stats({0: 30}).lag == 12
         assert offsets(await take(consumer, 12)) == [8, 9, *range(20, 30)]
         await again.close()
 
     run(tmp_path, work)
 
 
-def test_what_was_delivered_before_a_restart_can_be_acknowledged_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_was_delivered_before_a_restart_can_be_acknowledged_after_it(tmp_path: Path, at_once: bool) -> None:
+    """Also before this process has read it; but nobody can acknowledge what does not exist."""
+
     async def work(one: Machine) -> None:
         one.topic.produce(0, 10)
         subscription = await one.subscription()
@@ -178,9 +182,19 @@ def test_what_was_delivered_before_a_restart_can_be_acknowledged_after_it(tmp_pa
         await one.crash(subscription)
         again = await one.subscription()
         consumer = again.join("a")
+        if at_once:
+            await consumer.nack(0, 8)
+            await consumer.ack(0, 3, 10)
         assert offsets(await take(consumer, 1)) == [0]
         await consumer.ack(0, 3, 10)
         assert offsets(await take(consumer, 2)) == [1, 2]
+        for start, end in ((9, 11), (11, 12), (500, 501)):
+            with pytest.raises(NotDelivered, match="was not delivered"):
+                await consumer.ack(0, start, end)
+            with pytest.raises(NotDelivered, match="was not delivered"):
+                await consumer.nack(0, start, end)
+        one.topic.produce(0, 2)
+        assert offsets(await take(consumer, 2)) == [10, 11]
         await again.close()
 
     run(tmp_path, work)
@@ -217,7 +231,7 @@ def test_a_move_to_another_machine(tmp_path: Path, any_store: ObjectStore) -> No
             await later.close()
 
             back = await here.subscription()
-            assert back.report({0: 20}).partitions[0].mark == 5
+            assert back.stats({0: 20}).partitions[0].mark == 5
             assert offsets(await take(back.join("a"), 13)) == [5, *range(8, 20)], "its own journal still counts"
             await back.close()
 
@@ -298,12 +312,12 @@ def test_nobody_reads_far_ahead(tmp_path: Path) -> None:
         consumer = quick.join("a")
         for _ in range(100):
             await consumer.ack_all(await consumer.receive(100, SOON))
-        stats = slow.report({0: 100_000}).partitions[0]
+        stats = slow.stats({0: 100_000}).partitions[0]
         assert stats.unacknowledged == 7
         assert stats.prefetched <= OPTIONS.prefetch_size
         assert stats.lag == 100_000
-        assert idle.report({}).partitions[0].prefetched == 0
-        assert quick.report({0: 100_000}).lag < 99_000
+        assert idle.stats({}).partitions[0].prefetched == 0
+        assert quick.stats({0: 100_000}).lag < 99_000
         for each in (idle, slow, quick):
             await each.close()
 
@@ -326,7 +340,7 @@ def test_delivery_pauses_at_a_limit_and_goes_on(tmp_path: Path, limit: str) -> N
                     acknowledged += 1
                 else:
                     kept.append(offset)
-        stats = subscription.report({0: 3000}).partitions[0]
+        stats = subscription.stats({0: 3000}).partitions[0]
         assert stats.gaps <= (3 if limit == "max_gaps" else 100)
         assert acknowledged < 2700, "it paused"
         for offset in kept:
@@ -335,7 +349,7 @@ def test_delivery_pauses_at_a_limit_and_goes_on(tmp_path: Path, limit: str) -> N
             runs = await consumer.receive(100, SOON)
             await consumer.ack_all(runs)
             acknowledged += len(offsets(runs))
-        assert subscription.report({0: 3000}).lag == 0
+        assert subscription.stats({0: 3000}).lag == 0
         await subscription.close()
 
     run(tmp_path, work)
@@ -354,11 +368,11 @@ def test_dead_letters(tmp_path: Path) -> None:
             assert runs[0].deliveries == number + 1
             if number == 0:
                 await consumer.ack(0, 0)
-            consumer.nack(0, 1, reason="cannot be read")
+            await consumer.nack(0, 1, reason="cannot be read")
         runs = await take(consumer, 2)
         assert offsets(runs) == [2, 3]
         await consumer.ack(0, 2, 4)
-        while subscription.report({}).partitions[0].lag:
+        while subscription.stats({}).partitions[0].lag:
             await asyncio.sleep(0.005)
         (letter,) = one.letters
         assert letter.payload == payload_of(0, 1)
@@ -372,10 +386,10 @@ def test_dead_letters(tmp_path: Path) -> None:
             "x-delivery-attempt": "3",
             "x-failure-reason": "cannot be read",
         }
-        assert subscription.report({}).dead == 1
+        assert subscription.stats({}).dead == 1
         await one.crash(subscription)
         again = await one.subscription(options)
-        assert again.report({0: 4}).lag == 0
+        assert again.stats({0: 4}).lag == 0
         await again.close()
 
     run(tmp_path, work)
@@ -409,14 +423,14 @@ def test_dropped_messages_stay_dropped(tmp_path: Path) -> None:
         subscription = await one.subscription(options)
         consumer = subscription.join("a")
         await take(consumer, 3)
-        consumer.nack(0, 1)
+        await consumer.nack(0, 1)
         assert offsets(await take(consumer, 1)) == [2]
         await consumer.ack(0, 2)
-        assert subscription.report({}).dropped == 1
+        assert subscription.stats({}).dropped == 1
         await one.crash(subscription)
         again = await one.subscription(options)
         assert offsets(await take(again.join("a"), 1)) == [0]
-        assert again.report({}).lag == 1
+        assert again.stats({}).lag == 1
         await again.close()
 
     run(tmp_path, work)
@@ -455,7 +469,7 @@ def test_messages_that_are_gone(tmp_path: Path) -> None:
                 seen += offsets(runs, partition=1)
         assert seen == list(range(10)), "other partitions go on"
         assert set(errors) == {6}
-        other = subscription.report({0: 10, 1: 10}).partitions
+        other = subscription.stats({0: 10, 1: 10}).partitions
         assert other[0].problem == "The messages before offset 6 are gone."
         assert other[1].problem is None
         with pytest.raises(RequestError, match="misses nothing of partition 1"):
@@ -464,7 +478,7 @@ def test_messages_that_are_gone(tmp_path: Path) -> None:
         assert offsets(await take(consumer, 4)) == [6, 7, 8, 9]
         await one.crash(subscription)
         again = await one.subscription()
-        assert again.report({0: 10}).partitions[0].mark == 6
+        assert again.stats({0: 10}).partitions[0].mark == 6
         await again.close()
 
     run(tmp_path, work, partitions=2)
@@ -511,7 +525,7 @@ def test_a_new_epoch_takes_back_what_did_not_last(tmp_path: Path, acknowledged: 
                 assert each.epoch == ("e1" if each.first < 7 else "e2")
                 new += [offset for offset in range(each.first, each.end) if each.epoch == "e2"]
         assert new == list(range(7, 47))
-        assert subscription.report({}).partitions[0].mark == min(acknowledged, 7)
+        assert subscription.stats({}).partitions[0].mark == min(acknowledged, 7)
         await consumer.ack(0, 8)
         await one.crash(subscription)
         again = await one.subscription()
@@ -580,6 +594,54 @@ def test_a_partition_that_comes_later_is_read_from_its_start(tmp_path: Path) -> 
     run(tmp_path, work)
 
 
+def test_checkpoints_that_somebody_gave_up_waiting_for(tmp_path: Path) -> None:
+    """The last one has everything, whatever was still on its way."""
+
+    class Slow(LocalStore):
+        def put_new(self, key: str, data: bytes | memoryview | pa.Buffer) -> None:
+            time.sleep(0.01)
+            super().put_new(key, data)
+
+    async def main() -> None:
+        topic = MemoryTopic()
+        topic.produce(0, 20)
+        store = Slow(tmp_path / "store")
+        async with machine(tmp_path / "data", store, topic) as one:
+            subscription = await one.subscription()
+            consumer = subscription.join("a")
+            await take(consumer, 20)
+            for offset in range(20):
+                await consumer.ack(0, offset)
+                waiting = asyncio.create_task(subscription.checkpoint())
+                await asyncio.sleep(0)
+                waiting.cancel()
+            await subscription.close()
+            await subscription.close()
+            checkpoint = newest(store, PLACE)
+            assert checkpoint is not None
+            assert checkpoint.partitions[0].mark == 20
+
+    asyncio.run(main())
+
+
+def test_a_deleted_one_stays_deleted(tmp_path: Path) -> None:
+    async def work(one: Machine) -> None:
+        one.topic.produce(0, 5)
+        subscription = await one.subscription()
+        consumer = subscription.join("a")
+        await consumer.ack_all(await take(consumer, 5))
+        await subscription.delete()
+        await subscription.close()
+        checkpoint = newest(one.store, PLACE)
+        assert checkpoint is not None
+        assert checkpoint.deleted
+        again = await one.subscription()
+        assert offsets(await take(again.join("a"), 5)) == list(range(5)), "what the former acknowledged says nothing"
+        await again.close()
+
+    run(tmp_path, work)
+
+
 def test_the_type_stays(tmp_path: Path) -> None:
     async def work(one: Machine) -> None:
         first = await one.subscription()
@@ -591,7 +653,7 @@ def test_the_type_stays(tmp_path: Path) -> None:
         with pytest.raises(ShutdownError):
             first.join("a")
         shared = await one.subscription(replace(OPTIONS, kind=Kind.SHARED), start=4)
-        assert shared.report({}).partitions[0].mark == 4
+        assert shared.stats({}).partitions[0].mark == 4
         with pytest.raises(CumulativeRefused, match="message by message"):
             await shared.ack_until(0, 3)
         await shared.close()
@@ -609,10 +671,10 @@ def test_answers_that_make_no_sense(tmp_path: Path) -> None:
             with pytest.raises(NotDelivered):
                 await consumer.ack(partition, start, end)
             with pytest.raises(NotDelivered):
-                consumer.nack(partition, start, end)
+                await consumer.nack(partition, start, end)
         await consumer.ack(0, 0, 3)
         await consumer.ack(0, 0, 3)
-        consumer.nack(0, 0, 3)
+        await consumer.nack(0, 0, 3)
         assert offsets(await take(consumer, 7)) == list(range(3, 10))
         await subscription.close()
 
@@ -694,13 +756,13 @@ def test_large_messages_are_read_a_few_at_a_time(tmp_path: Path) -> None:
             for each in await consumer.receive(10, SOON):
                 for offset in range(each.first, each.end):
                     settled += 1
-                    most = max(most, subscription.report({}).partitions[0].held_bytes)
+                    most = max(most, subscription.stats({}).partitions[0].held_bytes)
                     if offset % 20 == 0:
-                        consumer.nack(0, offset)
+                        await consumer.nack(0, offset)
                     else:
                         await consumer.ack(0, offset)
         assert most < 32 * large
-        assert subscription.report({}).partitions[0].held_bytes < 21 * large
+        assert subscription.stats({}).partitions[0].held_bytes < 21 * large
         await subscription.close()
 
     run(tmp_path, work)

@@ -176,7 +176,7 @@ class Consumers:
     async def nack(self, request: Any) -> Any:
         subscription, partition = await self._acknowledged(request)
         offset = request.msg_id.topic_offset
-        subscription.nack(partition, offset, offset + 1, delay=request.delay_ms / 1000, reason=request.reason)
+        await subscription.nack(partition, offset, offset + 1, delay=request.delay_ms / 1000, reason=request.reason)
         return wire.NackResponse(request_id=request.request_id)
 
     async def _acknowledged(self, request: Any) -> tuple[Subscription, int]:

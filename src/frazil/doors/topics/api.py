@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from starlette.requests import Request
+from starlette.background import BackgroundTask
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from frazil.config.model import Config
 from frazil.config.section import MIB
 from frazil.doors.topics import arrowbody, jsonlines
-from frazil.doors.topics.bodies import NDJSON, Room, content_type, finished
+from frazil.doors.topics.bodies import NDJSON, Room, Stalled, content_type, finished, pass_over
 from frazil.doors.topics.events import Streams
 from frazil.doors.topics.pages import Page, cursors_of, read_page
 from frazil.doors.topics.positions import start_of
@@ -34,6 +35,7 @@ from frazil.ops.http import Endpoint
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.names import MOST_PARTITIONS
+from frazil.topics.reading import PartitionCursor
 from frazil.topics.starts import EARLIEST, LATEST
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
@@ -74,7 +76,9 @@ class TopicsApi:
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        def endpoint(path: str, work: Callable[[Request], Awaitable[Response]], summary: str, method: str) -> Endpoint:
+        def endpoint(
+            path: str, work: Callable[[Request], Awaitable[Response]], summary: str, method: str
+        ) -> Endpoint:
             return Endpoint(path, _answering(work), summary, (method,))
 
         return [
@@ -120,7 +124,9 @@ class TopicsApi:
     async def delete(self, request: Request) -> Response:
         check_parameters(request, "drop_table")
         if "drop_table" not in request.query_params:
-            raise RequestError("Say what becomes of the topic's table: drop_table=true, or drop_table=false to keep it.")
+            raise RequestError(
+                "Say what becomes of the topic's table: drop_table=true, or drop_table=false to keep it."
+            )
         drop = flag(request, "drop_table")
         gone = await self._topics().storage.delete_topic(request.path_params["name"], drop_table=drop)
         return JSONResponse({**gone._asdict(), "table": "dropped" if drop else "kept"})
@@ -138,13 +144,26 @@ class TopicsApi:
         return JSONResponse({"topic": topics.storage.name(name).topic, "subscriptions": found})
 
     async def _subscriptions(self, topics: Topics, name: str) -> list[dict[str, Any]]:
-        return await subscriptions_of(topics.storage, topics.subscriptions, topics.log.store, name)
+        here = await topics.subscriptions.stats(name)
+        return await subscriptions_of(topics.storage, topics.log.store, name, here)
 
     # --- producing -----------------------------------------------------------------------------------------
 
     async def produce(self, request: Request) -> Response:
         kind = content_type(request)
         many = kind == ARROW_STREAM or kind in NDJSON
+        try:
+            return await self._produce(request, kind, many)
+        except FrazilError as error:
+            made_known = isinstance(error, TopicNotFound)
+            refused = problem(404, f"{error} PUT /topics/NAME creates a topic.") if made_known else refusal(error)
+            if isinstance(error, Stalled):
+                refused.headers["connection"] = "close"
+            else:
+                refused.background = BackgroundTask(pass_over, request)
+            return refused
+
+    async def _produce(self, request: Request, kind: str, many: bool) -> Response:
         check_parameters(request, *_PRODUCING, *(() if many else _ONE_MESSAGE))
         name, topics = request.path_params["name"], self._topics()
         partition, producer = optional_number(request, "partition"), _producer(request)
@@ -185,6 +204,8 @@ class TopicsApi:
         partition = optional_number(request, "partition")
         cursors = await cursors_of(self._topics().storage, request.path_params["name"], partition, start)
         self._streams.check(cursors)
+        if start.kind == "offset":
+            await _probe(cursors)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         if request.method == "HEAD":
             return Response(headers=headers, media_type=_EVENTS)
@@ -192,6 +213,8 @@ class TopicsApi:
 
 
 _EVENTS = "text/event-stream"
+_CLOSED = 499
+"""For nobody: the client has gone."""
 _LITTLE = 16 * 1024
 """A body that takes less time than to hand it to a thread."""
 
@@ -208,14 +231,20 @@ def _answering(work: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
     async def answer(request: Request) -> Response:
         try:
             return await work(request)
-        except TopicNotFound as error:
-            if request.method != "POST":
-                return refusal(error)
-            return problem(404, f"{error} PUT /topics/NAME creates a topic.")
+        except ClientDisconnect:
+            return Response(status_code=_CLOSED)
         except FrazilError as error:
             return refusal(error)
 
     return answer
+
+
+async def _probe(cursors: Sequence[PartitionCursor]) -> None:
+    """What is not there is said before a stream begins."""
+    for cursor in cursors:
+        at = cursor.position
+        await cursor.read(1, 1)
+        cursor.seek(at)
 
 
 def _page(request: Request, topic: str, page: Page) -> Response:
@@ -235,7 +264,9 @@ def _page(request: Request, topic: str, page: Page) -> Response:
 def _producer(request: Request) -> Producer | None:
     given = request.query_params
     if ("producer" in given) != ("sequence" in given):
-        raise RequestError("An idempotent producer gives both: producer= and sequence=, which grows with each request.")
+        raise RequestError(
+            "An idempotent producer gives both: producer= and sequence=, which grows with each request."
+        )
     return Producer(given["producer"], number(given["sequence"], "sequence")) if "producer" in given else None
 
 

@@ -25,7 +25,9 @@ def parse(body: bytes) -> pa.RecordBatch:
     try:
         return _parse(body)
     except (pa.ArrowException, struct.error, ValueError, TypeError, OSError, EOFError) as error:
-        raise InvalidMessage(f"The body is not an Arrow stream that can be read: {str(error).rstrip('.')}.") from error
+        raise InvalidMessage(
+            f"The body is not an Arrow stream that can be read: {str(error).rstrip('.')}."
+        ) from error
 
 
 def _parse(body: bytes) -> pa.RecordBatch:
@@ -41,8 +43,7 @@ def _parse(body: bytes) -> pa.RecordBatch:
         batch = pa.ipc.read_record_batch(message, schema)
         batch.validate(full=True)
         batches.append(batch)
-    table = pa.Table.from_batches(batches, schema).combine_chunks()
-    return table.to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], schema)
+    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
 
 
 def _messages(source: pa.BufferReader) -> list[pa.Message]:

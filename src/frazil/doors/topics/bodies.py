@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
+from frazil.doors.topics.times import NEWEST
 from frazil.errors import BufferFull, InvalidMessage, RequestError
 from frazil.topics.messages import MESSAGE, arriving
 
@@ -18,11 +20,24 @@ MOST_MESSAGE_BYTES = 4 * 1024 * 1024 - 64 * 1024
 IN_FLIGHT = 4
 """So many bodies of the largest size are worked on at once."""
 
+SILENCE_SECONDS = 30.0
+BODY_SECONDS = 300.0
+"""How long a body may say nothing, and how long it may take."""
+PASS_OVER_SECONDS = 10.0
+
 NDJSON = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 
 class TooLarge(RequestError):
     """Raised when a body or a message is over its limit."""
+
+
+class Stalled(RequestError):
+    """Raised when the rest of a body does not come."""
+
+
+class Encoded(RequestError):
+    """Raised when a body is compressed."""
 
 
 class Room:
@@ -57,17 +72,48 @@ class Body:
 
     async def read(self) -> bytes:
         """All of it; what is over the limit is refused before it is all here."""
-        data = bytearray()
-        async for chunk in self._request.stream():
-            if len(data) + len(chunk) > self._room.largest_body:
-                raise TooLarge(
-                    f"The body is over the limit of {self._room.largest_body:,} bytes (`log.max_append_mb`). Send "
-                    f"fewer messages at a time."
-                )
-            self._room.take(len(chunk), self.nbytes)
-            self.nbytes += len(chunk)
-            data += chunk
-        return bytes(data)
+        if encoding := self._request.headers.get("content-encoding", "").strip():
+            raise Encoded(f"The body is encoded with {encoding[:40]!r}. Send it as it is.")
+        told = self._request.headers.get("content-length", "")
+        self._check(int(told) if told.isascii() and told.isdecimal() else 0)
+        parts: list[bytes] = []
+        now = asyncio.get_running_loop().time
+        end = now() + BODY_SECONDS
+        try:
+            async with asyncio.timeout_at(now() + SILENCE_SECONDS) as until:
+                async for part in self._request.stream():
+                    self._check(self.nbytes + len(part))
+                    self._room.take(len(part), self.nbytes)
+                    self.nbytes += len(part)
+                    parts.append(part)
+                    until.reschedule(min(now() + SILENCE_SECONDS, end))
+        except TimeoutError as error:
+            raise Stalled(
+                f"The body is not complete: nothing came of it for {SILENCE_SECONDS:g} seconds, or it takes more "
+                f"than {BODY_SECONDS:g}. Nothing of it is stored."
+            ) from error
+        return b"".join(parts)
+
+    def _check(self, nbytes: int) -> None:
+        most = self._room.largest_body
+        if nbytes > most:
+            raise TooLarge(
+                f"The body is over the limit of {most:,} bytes (`log.max_append_mb`). Send fewer messages at a time."
+            )
+
+
+async def pass_over(request: Request) -> None:
+    """Read the rest of a body that was refused, after the answer.
+
+    A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
+    """
+    try:
+        async with asyncio.timeout(PASS_OVER_SECONDS):
+            async for _ in request.stream():
+                pass
+    except (ClientDisconnect, TimeoutError, asyncio.CancelledError, RuntimeError):
+        # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
+        return
 
 
 def content_type(request: Request) -> str:
@@ -85,8 +131,16 @@ def finished(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBa
             raise InvalidMessage(f"Column {name!r} is not for messages to have: name the producer in the request.")
     if missing := batch.column("payload").null_count:
         raise InvalidMessage(f"{missing} of {len(batch)} messages have no payload. It may be empty, but not null.")
+    _check_times(batch.column("publish_time"))
     _check_sizes(batch)
     return batch
+
+
+def _check_times(times: pa.Array) -> None:
+    """Tables have no years of five digits."""
+    newest = pc.max(times.cast(pa.int64())).as_py()
+    if newest is not None and newest > NEWEST:
+        raise InvalidMessage(f"{newest} milliseconds after 1970 is no publish time: years have four digits.")
 
 
 def _check_sizes(batch: pa.RecordBatch) -> None:

@@ -29,7 +29,7 @@ RUN_ROWS = 1024
 RUN_BYTES = 1024 * 1024
 """Of messages that a stream reads at a time, in all its partitions together."""
 BEAT_SECONDS = 10.0
-"""So often a stream without messages says that it is there: otherwise nobody would notice that its reader has gone."""
+"""So often a stream without messages says that it is there, or nobody would notice that its reader has gone."""
 RETRY_MS = 1000
 """When a reader comes back after its stream has ended."""
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from frazil.doors.topics.times import time_of
 from frazil.errors import InvalidMessage, RequestError
-from frazil.topics.messages import MESSAGE, Message, to_batch
+from frazil.topics.messages import Message, to_batch
 
 _FIELDS = (
     "payload",
@@ -41,8 +41,7 @@ def parse(body: bytes, now_ms: int) -> pa.RecordBatch:
             batches.append(to_batch(messages, now_ms))
             messages.clear()
     batches.append(to_batch(messages, now_ms))
-    table = pa.Table.from_batches(batches, MESSAGE).combine_chunks()
-    return table.to_batches()[0] if len(table) else MESSAGE.empty_table().to_batches()[0]
+    return pa.concat_batches(batches)
 
 
 def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:

@@ -25,9 +25,7 @@ class Page:
     """There were no more when it was read."""
 
 
-async def cursors_of(
-    storage: TopicStorage, topic: str, partition: int | None, start: Start
-) -> list[PartitionCursor]:
+async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, start: Start) -> list[PartitionCursor]:
     """Readers of one partition, or of all."""
     count = await storage.partitions(topic)
     check_partitions(start, count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from frazil.doors.topics.bodies import TooLarge
+from frazil.doors.topics.bodies import Encoded, Stalled, TooLarge
 from frazil.errors import (
     BufferFull,
     ConfigError,
@@ -38,6 +38,10 @@ def _status(error: FrazilError) -> int:
             return 409
         case TooLarge() | RecordTooLarge():
             return 413
+        case Stalled():
+            return 408
+        case Encoded():
+            return 415
         case RequestError() | OffsetOutOfRange() | ConfigError():
             return 400
         case BufferFull():

@@ -21,7 +21,7 @@ def texts(records: Records) -> pa.Array:
     batch, count = records.batch, len(records.batch)
     text, encoded = _payloads(batch.column("payload"))
     producer, attributes = batch.column("producer_name"), batch.column("attributes")
-    has_attributes = pc.greater(pc.fill_null(pc.list_value_length(attributes), 0), 0)
+    has_attributes = pa.array(np.diff(attributes.offsets.to_numpy()) > 0)
     columns = {
         "partition": pa.repeat(pa.scalar(records.partition, pa.int32()), count),
         "offset": _offsets(records),

@@ -7,20 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from frazil.log.store import ObjectStore
+from frazil.topics.interface import SubscriptionStats
 from frazil.topics.names import TopicName
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.checkpoints import Checkpoint, newest
 from frazil.topics.subscriptions.places import places_of
 
 
 async def subscriptions_of(
-    storage: TopicStorage, subscriptions: Subscriptions, store: ObjectStore, topic: str
+    storage: TopicStorage, store: ObjectStore, topic: str, here: Mapping[str, SubscriptionStats]
 ) -> list[dict[str, Any]]:
-    """By name, with how many messages of each partition they have not acknowledged yet."""
+    """By name, with how many messages of each partition they have not acknowledged yet.
+
+    `here` are those that this process serves, whose checkpoints are a little behind.
+    """
     name = storage.name(topic)
     ends = await storage.get_write_position(name.path)
-    here = await subscriptions.stats(name.path)
     saved = await asyncio.to_thread(_saved, store, name, len(ends))
     found = []
     for each in sorted({*here, *saved}):

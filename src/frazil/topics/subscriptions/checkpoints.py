@@ -141,6 +141,8 @@ class Ownership:
             self._put({}, deleted=True)
 
     def _put(self, partitions: Mapping[int, Progress], *, deleted: bool) -> None:
+        if self.held.deleted:
+            raise self._fenced()
         number, now_ms = self.held.number, self._world.clock.now_ms()
         while True:
             number += 1

@@ -25,7 +25,7 @@ class Host(Protocol):
 
     async def ack_until(self, partition: int, end: int) -> None: ...
 
-    def nack(
+    async def nack(
         self,
         partition: int,
         start: int,
@@ -87,13 +87,13 @@ class Consumer:
         self._check()
         await self._host.ack_until(partition, end)
 
-    def nack(
+    async def nack(
         self, partition: int, start: int, end: int | None = None, *, delay: float = 0.0, reason: str = ""
     ) -> None:
         """Have messages delivered again, at the earliest after a delay in seconds."""
         self._check()
         stop = start + 1 if end is None else end
-        self._host.nack(partition, start, stop, delay=delay, reason=reason, consumer=self)
+        await self._host.nack(partition, start, stop, delay=delay, reason=reason, consumer=self)
 
     def close(self) -> None:
         """Leave; what is not acknowledged goes to others."""

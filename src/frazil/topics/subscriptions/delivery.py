@@ -144,6 +144,7 @@ class Delivery:
         self._remove(lane, records.first, lane.position, now)
         lane.progress.rewind(records.first, records.epoch)
         lane.position = min(lane.position, records.first)
+        lane.restored = False
         return True
 
     def skip(self, partition: int, until: int, now: float) -> tuple[int, int]:
@@ -187,6 +188,19 @@ class Delivery:
             returned = self._land(seat)
             self._dispatch.leave(seat, now)
             self._dispatch.take_back(returned, now)
+            if not self._seats:
+                self._forget_fresh(now)
+
+    def _forget_fresh(self, now: float) -> None:
+        """Nobody is there: what was read ahead is read again when somebody is."""
+        for lane in self._lanes.values():
+            index = len(lane.entries)
+            while index and lane.entries[index - 1].deliveries == 0:
+                index -= 1
+            if index < len(lane.entries):
+                start = lane.entries[index].start
+                self._remove(lane, start, lane.position, now)
+                lane.position = start
 
     def _land(self, seat: Seat) -> list[Entry]:
         """Take everything back that a consumer has, which is gone after this."""
@@ -242,10 +256,14 @@ class Delivery:
 
     # --- what consumers say ------------------------------------------------------------------------------
 
-    def ack(self, partition: int, start: int, end: int, now: float) -> None:
-        """Settle [start, end); what is settled already stays so. All of it must have been delivered."""
+    def ack(self, partition: int, start: int, end: int, now: float, *, known: bool = False) -> None:
+        """Settle [start, end); what is settled already stays so. All of it must have been delivered.
+
+        With `known` the caller knows that it was, by a former process.
+        """
         lane = self._lane(partition)
-        self._check_delivered(lane, start, end)
+        if not known:
+            self._check_delivered(lane, start, end)
         self._settle(lane, start, end, now)
 
     def ack_until(self, partition: int, end: int, now: float) -> tuple[int, int]:

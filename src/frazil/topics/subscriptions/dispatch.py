@@ -142,18 +142,25 @@ class InOrder:
     def hand_out(self, now: float, launch: Launch) -> None:
         for seat in self._seats:
             while seat.queue and seat.room > 0:
-                strand = next(iter(seat.queue))
-                del seat.queue[strand]
-                if self._route(strand) is seat and self._give(strand, seat, now, launch):
-                    seat.queue[strand] = None
+                self._hand_round(seat, now, launch)
 
-    def _give(self, strand: Strand, seat: Seat, now: float, launch: Launch) -> bool:
-        """True when only the consumer's room ended it."""
-        while (head := strand.head()) is not None and head.due <= now:
+    def _hand_round(self, seat: Seat, now: float, launch: Launch) -> None:
+        """Every strand that has something for a consumer gets an equal part of its room."""
+        share = max(1, seat.room // len(seat.queue))
+        for strand in list(seat.queue):
             if seat.room <= 0:
+                return
+            del seat.queue[strand]
+            if self._route(strand) is seat and self._give(strand, seat, min(share, seat.room), now, launch):
+                seat.queue[strand] = None
+
+    def _give(self, strand: Strand, seat: Seat, most: int, now: float, launch: Launch) -> bool:
+        """True when there is more for the consumer."""
+        while (head := strand.head()) is not None and head.due <= now:
+            if most <= 0:
                 return True
             lane = self._lanes[head.partition]
-            rows = _rows(lane, head, seat.room, self._max_gaps)
+            rows = _rows(lane, head, most, self._max_gaps)
             if not rows:
                 lane.paused.append(head)
                 return False
@@ -161,6 +168,7 @@ class InOrder:
                 head = lane.cut(head, head.start + rows)
             else:
                 strand.waiting.popleft()
+            most -= rows
             strand.flying += rows
             strand.owner = seat
             launch(head, seat)

@@ -74,6 +74,7 @@ class Journal:
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer: asyncio.TimerHandle | None = None
+        self._failing = False
         self._closed = False
 
     @classmethod
@@ -166,8 +167,8 @@ class Journal:
             self._write(group, lanes)
         except FrazilError as error:
             return error
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
-            logger.error("writing acknowledgements failed", exc_info=error)
+        except Exception as error:
+            logger.error("a failure that nobody thought of", exc_info=error)
             return error
         return None
 
@@ -197,6 +198,9 @@ class Journal:
             self._sync_later()
         else:
             group.stored.set_exception(error)
+            if not self._failing:
+                logger.error("cannot store acknowledgements", extra={"reason": str(error)})
+        self._failing = error is not None
 
     # --- the timer of `sync: periodic` -------------------------------------------------------------------
 

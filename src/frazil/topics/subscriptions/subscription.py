@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from frazil.backoff import Backoff
-from frazil.errors import ConfigError, EpochChanged, FrazilError, OffsetGone, RequestError, ShutdownError
+from frazil.errors import ConfigError, FrazilError, OffsetGone, RequestError, ShutdownError
 from frazil.log.store import ObjectStore
 from frazil.log.world import World
 from frazil.topics.messages import Records
-from frazil.topics.reading import Cursor
 from frazil.topics.subscriptions.ackfile import LaneKey
-from frazil.topics.subscriptions.borders import OpenCursor, border
+from frazil.topics.subscriptions.ahead import ReadAhead
+from frazil.topics.subscriptions.borders import OpenCursor
 from frazil.topics.subscriptions.checkpoints import Ownership, newest
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivery, Letter
-from frazil.topics.subscriptions.errors import ConsumerRefused, SubscriptionFenced
+from frazil.topics.subscriptions.errors import ConsumerRefused, NotDelivered, SubscriptionFenced
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.letters import dead_letters
 from frazil.topics.subscriptions.options import Options
@@ -38,12 +36,7 @@ Birth = Callable[[], Awaitable[Mapping[int, Progress]]]
 Bury = Callable[[pa.RecordBatch], Awaitable[object]]
 """Stores messages in the dead-letter topic, or raises."""
 
-READ_BYTES = 4 * 1024 * 1024
-WAIT_SECONDS = 1.0
-"""How long a cursor waits for messages before it is asked to read again."""
 MAX_CONCURRENT_READS = 10
-
-_BACKOFF = Backoff()
 
 logger = logging.getLogger(__name__)
 
@@ -81,13 +74,12 @@ class Subscription:
         self._stopped: FrazilError | None = None
         self._dirty = dict(lanes) != dict(owner.held.partitions)
         """Something is acknowledged that is in no checkpoint."""
+        self._putting = asyncio.Lock()
         self._pumping = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._readers: dict[int, asyncio.Task[None]] = {}
-        self._room: dict[int, asyncio.Event] = {}
-        self._least_rows = max(1, options.prefetch_size // 4)
-        """Fewer are not worth a read."""
+        self._ahead: dict[int, ReadAhead] = {}
         for partition, progress in lanes.items():
             self._add(partition, progress, restored=restored)
         self._spawn(self._checkpoint_now_and_then())
@@ -179,7 +171,15 @@ class Subscription:
     async def ack(self, ranges: Iterable[tuple[int, int, int]]) -> None:
         """Acknowledge: partition, start and end. Returns when it is stored; after an error, acknowledge again."""
         self._check()
-        stored = [self._acknowledge(*each) for each in ranges]
+        stored = []
+        for partition, start, end in ranges:
+            try:
+                self._delivery.ack(partition, start, end, self._now())
+            except NotDelivered:
+                if not await self._delivered_before(partition, end):
+                    raise
+                self._delivery.ack(partition, start, end, self._now(), known=True)
+            stored.append(self._record(partition, start, end))
         await self._stored(stored)
 
     async def ack_until(self, partition: int, end: int) -> None:
@@ -188,7 +188,7 @@ class Subscription:
         start, end = self._delivery.ack_until(partition, end, self._now())
         await self._stored([self._record(partition, start, end)])
 
-    def nack(
+    async def nack(
         self,
         partition: int,
         start: int,
@@ -201,12 +201,26 @@ class Subscription:
         """Have messages delivered again, at the earliest after a delay in seconds."""
         self._check()
         seat = consumer.number if consumer else None
-        self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, seat=seat)
+        try:
+            self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, seat=seat)
+        except NotDelivered:
+            # What a former process delivered is delivered anyway.
+            if not await self._delivered_before(partition, end):
+                raise
         self._pump_soon()
 
-    def _acknowledge(self, partition: int, start: int, end: int) -> asyncio.Future[None]:
-        self._delivery.ack(partition, start, end, self._now())
-        return self._record(partition, start, end)
+    async def _delivered_before(self, partition: int, end: int) -> bool:
+        """Whether a former process may have delivered everything below `end`, of which this one has read less.
+
+        Consumers answer messages that they got before a restart. But nobody may acknowledge what is yet to come.
+        """
+        lane = self._delivery.lanes.get(partition)
+        if lane is None or not lane.restored or end <= 0:
+            return False
+        if end <= lane.position:
+            return True
+        cursor = await self._cursors(partition, end - 1, lane.progress.epoch)
+        return await cursor.read(1, 1) is not None
 
     def _record(self, partition: int, start: int, end: int) -> asyncio.Future[None]:
         self._dirty = True
@@ -251,8 +265,16 @@ class Subscription:
     def _add(self, partition: int, progress: Progress, *, restored: bool) -> None:
         self._delivery.add_partition(partition, progress, restored=restored)
         self._journal.attach(self._key(partition), progress)
-        self._room[partition] = asyncio.Event()
-        self._readers[partition] = self._spawn(self._read(partition))
+        ahead = self._ahead[partition] = ReadAhead(
+            self.place,
+            partition,
+            delivery=self._delivery,
+            cursors=self._cursors,
+            reads=self._reads,
+            take=self._take,
+            report=self._report,
+        )
+        self._readers[partition] = self._spawn(ahead.run())
 
     def _store_whole(self, partition: int) -> asyncio.Future[None]:
         """Store a progress of which something was taken back."""
@@ -270,64 +292,14 @@ class Subscription:
     async def _read_anew(self, partition: int) -> None:
         await self._stop_reading(partition)
         self._problems.pop(partition, None)
-        self._readers[partition] = self._spawn(self._read(partition))
+        self._readers[partition] = self._spawn(self._ahead[partition].run())
 
     # --- reading ahead -----------------------------------------------------------------------------------
 
-    async def _read(self, partition: int) -> None:
-        """Until this task is cancelled, or the partition cannot be read on."""
-        failed, rng = 0, random.Random()
-        progress = self._delivery.lanes[partition].progress
-        cursor: Cursor | None = None
-        changed: EpochChanged | None = None
-        back: int | None = None
-        """Where an epoch ended, while nothing was read of the next one."""
-        while True:
-            rows = await self._rows_to_read(partition)
-            offset = self._delivery.next_offset(partition) if back is None else back
-            try:
-                if changed is not None:
-                    back = await border(self._cursors, partition, progress.epoch, offset)
-                    if back is None:
-                        self._report(partition, changed)
-                        return
-                    offset, changed = back, None
-                if cursor is None:
-                    cursor = await self._cursors(partition, offset, progress.epoch)
-                elif cursor.position != offset:
-                    cursor.seek(offset)
-                async with self._reads:
-                    records = await cursor.read(rows, READ_BYTES)
-                if records is None:
-                    await cursor.wait(WAIT_SECONDS)
-                else:
-                    back = None
-                    self._take(records)
-                failed = 0
-            except EpochChanged as error:
-                cursor, changed = None, error
-            except FrazilError as error:
-                if not error.retryable:
-                    self._report(partition, error)
-                    return
-                cursor = None
-                delay = _BACKOFF.delay(failed, rng)
-                failed += 1
-                logger.warning(
-                    "cannot read a partition; trying again",
-                    extra={"subscription": str(self.place), "partition": partition, "reason": str(error)},
-                )
-                await asyncio.sleep(delay)
-
-    async def _rows_to_read(self, partition: int) -> int:
-        """Wait until it is worth reading."""
-        room = self._room[partition]
-        while (rows := self._delivery.wants(partition)) < self._least_rows:
-            room.clear()
-            await room.wait()
-        return rows
-
     def _take(self, records: Records) -> None:
+        if records.first > self._delivery.next_offset(records.partition):
+            # Something before it was forgotten while it was being read; it is read again, and then this.
+            return
         if self._delivery.feed(records, self._now()):
             logger.warning(
                 "a new epoch began; messages that did not last are forgotten, what stands there now is delivered",
@@ -378,9 +350,8 @@ class Subscription:
             self._record(*dropped)
         for letter in self._delivery.take_letters():
             self._spawn(self._bury_letter(letter))
-        for partition, room in self._room.items():
-            if not room.is_set() and self._delivery.wants(partition) >= self._least_rows:
-                room.set()
+        for ahead in self._ahead.values():
+            ahead.look()
         self._set_timer(now)
 
     def _set_timer(self, now: float) -> None:
@@ -430,18 +401,25 @@ class Subscription:
     async def checkpoint(self) -> None:
         """Put what is acknowledged into the store, if there is something new."""
         self._check()
-        if not self._dirty:
-            return
-        self._dirty = False
-        partitions = {partition: lane.progress.copy() for partition, lane in self._delivery.lanes.items()}
-        try:
-            await asyncio.to_thread(self._owner.put, partitions)
-        except SubscriptionFenced as error:
-            self._stop(error)
-            raise
-        except BaseException:
-            self._dirty = True
-            raise
+        # Whoever waits may give up; a put that began must still end before the next.
+        put = self._loop.create_task(self._put_checkpoint())
+        put.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(put)
+
+    async def _put_checkpoint(self) -> None:
+        async with self._putting:
+            if not self._dirty:
+                return
+            self._dirty = False
+            partitions = {partition: lane.progress.copy() for partition, lane in self._delivery.lanes.items()}
+            try:
+                await asyncio.to_thread(self._owner.put, partitions)
+            except SubscriptionFenced as error:
+                self._stop(error)
+                raise
+            except BaseException:
+                self._dirty = True
+                raise
 
     # --- the end -----------------------------------------------------------------------------------------
 
@@ -487,18 +465,17 @@ class Subscription:
             await self._journal.flush()
 
     async def _last_checkpoint(self) -> None:
-        lanes = self._delivery.lanes
-        if self._dirty:
-            await asyncio.to_thread(self._owner.put, {each: lanes[each].progress for each in lanes})
-            self._dirty = False
-        for partition, lane in lanes.items():
+        await self._put_checkpoint()
+        for partition, lane in self._delivery.lanes.items():
             self._journal.detach(self._key(partition), lane.progress)
 
     async def delete(self) -> None:
         """End the subscription for good: nothing of it is kept."""
         self._check()
         await self._end()
-        await asyncio.to_thread(self._owner.delete)
+        async with self._putting:
+            self._dirty = False
+            await asyncio.to_thread(self._owner.delete)
         self._journal.forget(self.place)
 
     async def _end(self) -> None:
@@ -506,6 +483,6 @@ class Subscription:
         if tasks := list(self._tasks):
             await asyncio.wait(tasks)
 
-    def report(self, ends: Mapping[int, int]) -> SubscriptionReport:
+    def stats(self, ends: Mapping[int, int]) -> SubscriptionReport:
         """`ends`: the offset after the newest message of each partition."""
         return gathered(self.place, self._delivery, ends, self._problems)
