@@ -20,13 +20,13 @@ SEND = "/danube.ProducerService/SendMessage"
 
 
 class Load(NamedTuple):
-    count: int
+    messages: int
     seconds: float
     latencies: Latencies
 
     @property
     def per_second(self) -> float:
-        return self.count / self.seconds
+        return self.messages / self.seconds
 
 
 def apart(work: Callable[..., Any], *arguments: Any) -> Any:

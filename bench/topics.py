@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from tests.servers.child import free_ports
 
@@ -64,8 +65,8 @@ def acknowledged(bench: Bench) -> Iterator[Figure]:
             rounds = list(
                 bench.alternate(
                     name,
-                    lambda callers=callers: apart(danube_load.echo, bare, body, count, callers),
-                    lambda callers=callers: apart(danube_load.send, port, body, count, callers),
+                    partial(apart, danube_load.echo, bare, body, count, callers),
+                    partial(apart, danube_load.send, port, body, count, callers),
                     rounds=2 if bench.quick else 5,
                 )
             )

@@ -55,7 +55,7 @@ def killed(tmp_path: Path, seed: int, messages: int, deaths: int) -> None:
         )
         for death in range(deaths):
             wanted = messages * (death + 1) // (deaths + 2)
-            until(lambda wanted=wanted: len(producer.acknowledged()) >= wanted, WAIT_SECONDS, producer, *everybody)
+            until(partial(has_sent, producer, wanted), WAIT_SECONDS, producer, *everybody)
             time.sleep(chance.random() * 0.3)
             server.kill()
             server.start()
@@ -88,6 +88,10 @@ def killed(tmp_path: Path, seed: int, messages: int, deaths: int) -> None:
     check_once_acknowledged(told("shared"))
     check_once_acknowledged(told("keys"))
     check_order(told("keys"))
+
+
+def has_sent(producer: Producer, messages: int) -> bool:
+    return len(producer.acknowledged()) >= messages
 
 
 def check_once_acknowledged(events: Iterable[Event]) -> None:

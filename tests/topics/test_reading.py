@@ -137,7 +137,7 @@ def test_what_happens_between_two_reads_is_not_noticed(tmp_path: Path, what: str
     asyncio.run(body())
 
 
-@pytest.mark.parametrize(("piece_bytes", "most_open"), [(4 << 20, 4), (400, 4), (400, 1), (1, 2)])
+@pytest.mark.parametrize(("piece_bytes", "most_open"), [(4 << 20, 4), (400, 1)])
 def test_files_in_any_order_and_of_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, most_open: int
 ) -> None:
@@ -154,11 +154,11 @@ def test_files_in_any_order_and_of_many_partitions(
             for partition in range(3):
                 await shop.segments(1, partition=partition, start=at[partition])
                 assert shop.trim(partition, needed_from=at[partition]) == at[partition]
-            for step in ("as moved", "compacted", "shuffled", "shuffled again", "some files more"):
+            for step in ("as moved", "compacted", "shuffled", "some files more"):
                 if step == "compacted":
                     shop.compact(TOPIC)
-                if step.startswith("shuffled"):
-                    shop.shuffle(seed=len(step))
+                if step == "shuffled":
+                    shop.shuffle()
                 if step == "some files more":
                     for partition in range(3):
                         at[partition] = await shop.segments(3, 3, partition=partition, start=at[partition] + 1) - 1
@@ -328,7 +328,7 @@ def test_a_reader_that_was_cancelled_goes_on_where_it_was(tmp_path: Path) -> Non
     async def body() -> None:
         with Shop(tmp_path) as shop:
             await everywhere(shop)
-            cursor = await shop.topics.cursor(TOPIC, 0)
+            cursor = await shop.topics.cursor(TOPIC, 0, Start.at(0))
             for _ in range(20):
                 reading = asyncio.create_task(cursor.read(3, LOTS))
                 await asyncio.sleep(0)

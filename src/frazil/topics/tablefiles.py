@@ -27,6 +27,8 @@ from frazil.topics.messages import MESSAGE
 
 Offsets = npt.NDArray[np.int64]
 _INTEGERS = (PARTITION, OFFSET)
+PIECES_SORTED = 8
+"""Pieces that are gathered at a time where rows are in another order: each time the same rows are looked through."""
 
 
 class Rows(NamedTuple):
@@ -94,8 +96,9 @@ class DataFile:
     def sorted(self, start: int) -> Iterator[Rows]:
         """The messages from `start` on, gathered run by run."""
         there = np.sort(np.concatenate([_NONE, *(rows.offsets for rows in self._read(_INTEGERS, start))]))
-        for at in range(0, len(there), self._piece):
-            low, high = int(there[at]), int(there[min(at + self._piece, len(there)) - 1])
+        many = PIECES_SORTED * self._piece
+        for at in range(0, len(there), many):
+            low, high = int(there[at]), int(there[min(at + many, len(there)) - 1])
             found = list(self._read((*MESSAGE.names, *_INTEGERS), low, high))
             offsets = np.concatenate([rows.offsets for rows in found])
             order = np.argsort(offsets, kind="stable")

@@ -146,8 +146,7 @@ def test_names_that_no_topic_can_have(tmp_path: Path, topic: str) -> None:
 
 def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
     async def scenario(calls: Calls, part: TopicsPart) -> None:
-        async def refused(method: str, request: Any) -> tuple[Code, str]:
-            return await calls.refused(method, request)
+        refused = calls.refused
 
         code, reason = await refused("ConsumerService/Subscribe", subscription())
         assert (code, TOPIC[1:].replace("/", ".") in reason) == (Code.NOT_FOUND, True)

@@ -172,6 +172,25 @@ def test_a_reader_that_does_not_read_fills_no_memory(tmp_path: Path) -> None:
     serving(tmp_path, use)
 
 
+def test_a_reader_that_never_reads_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "STALL_SECONDS", 0.5)
+
+    async def use(served: Served) -> None:
+        await served.create("orders")
+        for _ in range(10):
+            await served.store("orders", *("x" * 1_000_000 for _ in range(5)))
+        url = served.client.base_url
+        reader, writer = await asyncio.open_connection(url.host, url.port, limit=1)
+        writer.write(b"GET /topics/orders/stream?offset=0 HTTP/1.1\r\nhost: frazil\r\n\r\n")
+        await writer.drain()
+        assert await reader.read(8) == b"HTTP/1.1"
+        while served.part._api._streams._open:
+            await asyncio.sleep(0.05)
+        writer.close()
+
+    serving(tmp_path, use)
+
+
 def test_messages_that_go_while_they_are_read_are_told(tmp_path: Path) -> None:
     """As a problem, which ends the stream."""
 

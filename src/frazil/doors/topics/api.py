@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
 from frazil.config.section import MIB
 from frazil.doors.topics import arrowbody, jsonlines
 from frazil.doors.topics.bodies import NDJSON, Room, Stalled, content_type, finished, pass_over
-from frazil.doors.topics.events import Streams
+from frazil.doors.topics.events import EventStream, Streams
 from frazil.doors.topics.pages import Page, cursors_of, read_page
 from frazil.doors.topics.positions import start_of
 from frazil.doors.topics.refusals import refusal
@@ -208,23 +206,14 @@ class TopicsApi:
             await _probe(cursors)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         if request.method == "HEAD":
-            return Response(headers=headers, media_type=_EVENTS)
-        return _Stream(self._streams.events(cursors), headers=headers, media_type=_EVENTS)
+            return Response(headers=headers, media_type=EventStream.media_type)
+        return EventStream(self._streams.events(cursors), headers=headers)
 
 
-_EVENTS = "text/event-stream"
 _CLOSED = 499
 """For nobody: the client has gone."""
 _LITTLE = 16 * 1024
 """A body that takes less time than to hand it to a thread."""
-
-
-class _Stream(StreamingResponse):
-    """Lets go of what its events come from as soon as nobody reads them."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(self.body_iterator):  # type: ignore[type-var]
-            await super().__call__(scope, receive, send)
 
 
 def _answering(work: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

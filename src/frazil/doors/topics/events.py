@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import logging
+from collections.abc import AsyncGenerator, Mapping, MutableMapping, Sequence
 from contextlib import aclosing
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from frazil.doors.topics.positions import written
 from frazil.doors.topics.rows import joined, texts
@@ -21,6 +24,8 @@ from frazil.errors import BufferFull, FrazilError, OffsetGone, RequestError
 from frazil.topics.messages import Records
 from frazil.topics.reading import PartitionCursor
 from frazil.topics.stream import stream
+
+logger = logging.getLogger(__name__)
 
 MOST_STREAMS = 200
 MOST_PARTITIONS = 100
@@ -30,6 +35,8 @@ RUN_BYTES = 1024 * 1024
 """Of messages that a stream reads at a time, in all its partitions together."""
 BEAT_SECONDS = 10.0
 """So often a stream without messages says that it is there, or nobody would notice that its reader has gone."""
+STALL_SECONDS = 300.0
+"""A reader that takes nothing for so long has gone, or may come back."""
 RETRY_MS = 1000
 """When a reader comes back after its stream has ended."""
 
@@ -78,6 +85,26 @@ class Streams:
         finally:
             self._open -= 1
             closing.cancel()
+
+
+class EventStream(StreamingResponse):
+    """Lets go of what its events come from as soon as nobody reads them.
+
+    Nobody tells when a client vanishes whose connection is full, so one that reads nothing for long is let go.
+    """
+
+    media_type = "text/event-stream"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_soon(message: MutableMapping[str, Any]) -> None:
+            async with asyncio.timeout(STALL_SECONDS):
+                await send(message)
+
+        try:
+            async with aclosing(self.body_iterator):  # type: ignore[type-var]
+                await super().__call__(scope, receive, send_soon)
+        except TimeoutError:
+            logger.info("a reader of a stream reads nothing, and is let go", extra={"path": scope["path"]})
 
 
 async def _with_beats(
