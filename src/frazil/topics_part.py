@@ -55,7 +55,7 @@ class TopicsPart:
         self._lake = Lake(self._config)
         storage = self._storage = TopicStorage(log, self._lake, subscriptions=self._lags)
         process = f"{socket.gethostname()}/{os.getpid()}"
-        subscriptions = self._subscriptions = await Subscriptions.start(storage, log, process)
+        subscriptions = self._subscriptions = Subscriptions(storage, log, process)
         if self._config.danube.enabled:
             danube = self._danube = DanubeServer(self._config.danube)
             monotonic = log.world.clock.monotonic

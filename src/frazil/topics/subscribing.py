@@ -24,25 +24,29 @@ from frazil.topics.subscriptions.subscription import MAX_CONCURRENT_READS, Subsc
 class Subscriptions:
     """Belongs to one event loop. A name of one partition means a subscription to that partition alone."""
 
-    def __init__(self, storage: TopicStorage, log: Log, journal: Journal, process: str) -> None:
+    def __init__(self, storage: TopicStorage, log: Log, process: str) -> None:
+        """`process` is what people call this process by."""
         self._storage = storage
         self._log = log
-        self._journal = journal
         self._process = process
+        self._journal: Journal | None = None
+        self._opening_journal = asyncio.Lock()
         self._open: dict[Place, Subscription] = {}
         self._opening: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
-    @classmethod
-    async def start(cls, storage: TopicStorage, log: Log, process: str) -> Subscriptions:
-        settings = log.config.log
-        journal = await Journal.open(
-            log.config.data_dir,
-            log.world,
-            sync=settings.sync,
-            sync_interval_seconds=settings.sync_interval_ms / 1000,
-        )
-        return cls(storage, log, journal, process)
+    async def _opened_journal(self) -> Journal:
+        """Opened with the first subscription: of several processes on one data folder only one can have it."""
+        async with self._opening_journal:
+            if self._journal is None:
+                settings = self._log.config.log
+                self._journal = await Journal.open(
+                    self._log.config.data_dir,
+                    self._log.world,
+                    sync=settings.sync,
+                    sync_interval_seconds=settings.sync_interval_ms / 1000,
+                )
+            return self._journal
 
     async def subscribe(self, topic: str, subscription: str, options: Options, start: Start = LATEST) -> Subscription:
         """The subscription, taken over or created if it is not open here; `start` is for one that is created."""
@@ -91,7 +95,7 @@ class Subscriptions:
             place,
             options,
             store=self._log.store,
-            journal=self._journal,
+            journal=await self._opened_journal(),
             cursors=cursor,
             birth=birth,
             partitions=partitions,
@@ -124,7 +128,8 @@ class Subscriptions:
                 await subscription.close()
             except FrazilError as error:
                 problem = problem or error
-        await self._journal.close()
+        if self._journal is not None:
+            await self._journal.close()
         if problem is not None:
             raise problem
 

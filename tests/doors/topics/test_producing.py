@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -234,24 +235,15 @@ def test_requests_that_would_fill_memory_are_told_to_come_back(tmp_path: Path) -
         await served.create("orders")
         sending = asyncio.Event()
 
-        async def slowly(started: asyncio.Event) -> object:
-            async def body() -> object:
-                yield b"x" * 1_000_000
-                started.set()
-                await sending.wait()
-                yield b"x"
+        async def body() -> AsyncIterator[bytes]:
+            yield b"x" * 1_000_000
+            await sending.wait()
+            yield b"x"
 
-            return await served.ask("POST", "/topics/orders", content=body())
-
-        starts = [asyncio.Event() for _ in range(4)]
-        others = [asyncio.create_task(slowly(start)) for start in starts]
-        for start in starts:
-            await start.wait()
-        while True:
-            # What was sent is not yet what was read.
-            answer = await served.client.post("/topics/orders", content=b"x" * 900_000)
-            if answer.status_code != 200:
-                break
+        others = [asyncio.create_task(served.ask("POST", "/topics/orders", content=body())) for _ in range(4)]
+        while served.part._api._room._used < 4_000_000:
+            await asyncio.sleep(0.01)
+        answer = await served.client.post("/topics/orders", content=b"x" * 900_000)
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "1"
         sending.set()
