@@ -454,6 +454,10 @@ class InvalidMessage(RequestError):
     """Raised when a message cannot be stored as it is."""
 
 
+class MessageTooLarge(InvalidMessage):
+    """Raised when a message is over the limit of messages."""
+
+
 class QueryError(RequestError):
     """Raised when a query is wrong, or asks for what is not there or not allowed."""
 

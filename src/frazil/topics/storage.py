@@ -19,6 +19,7 @@ from frazil.log.positions import Origin
 from frazil.log.positions import Sequence as Numbered
 from frazil.log.writer import PartitionWriter
 from frazil.topics import lifecycle
+from frazil.topics.bounds import check_bounds
 from frazil.topics.interface import Deleted, Producer, Run, Stored, SubscriptionStats, TopicStats
 from frazil.topics.messages import LARGEST, MESSAGE, Message, Records, arriving, signed, to_batch
 from frazil.topics.names import TopicName, parse_name
@@ -227,6 +228,7 @@ class TopicStorage:
         batch = arriving(messages, now) if isinstance(messages, pa.RecordBatch) else to_batch(messages, now)
         if not len(batch):
             raise InvalidMessage(f"Nothing to store in topic {opened.place.topic!r}: no messages were given.")
+        check_bounds(batch)
         origin = None
         if producer is not None:
             origin = _origin(producer)

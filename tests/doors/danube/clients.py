@@ -41,7 +41,8 @@ class _Client(Child):
     def __init__(self, program: str, log: Path, *arguments: str) -> None:
         # Nothing of this environment is for the other one.
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        super().__init__([str(PYTHON), str(HERE / program), *arguments], log, env=env)
+        # A client that has lost its server asks for it without a pause; the server is to start all the same.
+        super().__init__(["nice", "-n", "10", str(PYTHON), str(HERE / program), *arguments], log, env=env)
         self._path = log
         self._read = 0
         self._told: list[Any] = []

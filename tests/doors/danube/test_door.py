@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from frazil.doors.danube import wire
-from frazil.doors.danube.producers import MOST_BYTES
+from frazil.topics.bounds import MOST_BYTES
 from frazil.topics_part import TopicsPart
 from tests.doors.danube.support import TOPIC, Calls, acknowledgement, message, run, subscription
 

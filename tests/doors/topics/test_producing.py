@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.doors.topics import arrowbody, jsonlines
-from frazil.doors.topics.bodies import MOST_MESSAGE_BYTES
 from frazil.errors import InvalidMessage
+from frazil.topics.bounds import MOST_BYTES
 from frazil.topics.messages import MESSAGE, from_batch
 from tests.doors.topics.support import Served, encoded, serving
 
@@ -215,7 +215,7 @@ def test_many_lines_keep_their_order() -> None:
 
 
 def test_what_is_too_large_is_refused_before_it_is_stored(tmp_path: Path) -> None:
-    large = "x" * (MOST_MESSAGE_BYTES + 1)
+    large = "x" * (MOST_BYTES + 1)
 
     async def use(served: Served) -> None:
         await served.create("orders")

@@ -9,13 +9,11 @@ from typing import Any
 from frazil.doors.danube import wire
 from frazil.doors.danube.failures import NotServed, ProducerRefused, UnknownId
 from frazil.doors.danube.ids import producer_id
-from frazil.errors import InvalidMessage, RequestError
+from frazil.errors import RequestError
 from frazil.log.generations import Dispatch
-from frazil.topics.messages import LARGEST, Message
+from frazil.topics.messages import Message
 from frazil.topics.storage import TopicStorage
 
-MOST_BYTES = 4 * 1024 * 1024 - 1024
-"""Of a message as it is sent. Clients take no larger ones, whoever sends them."""
 GONE_SECONDS = 15.0
 """A producer that was not heard of for so long does not keep others out any more: clients say that they are there
 every 5 seconds, and never that they go."""
@@ -79,23 +77,15 @@ class Producers:
                     f"wants to be alone. Try again {GONE_SECONDS:g} seconds after the other has stopped."
                 )
 
-    async def send(self, message: Any, nbytes: int) -> Any:
-        """`nbytes` is the size of the message on the wire."""
-        await self._storage.store(message.msg_id.topic_name, [self._checked(message, nbytes)])
+    async def send(self, message: Any) -> Any:
+        await self._storage.store(message.msg_id.topic_name, [self._checked(message)])
         return wire.MessageResponse(request_id=message.request_id)
 
-    def _checked(self, message: Any, nbytes: int) -> Message:
+    def _checked(self, message: Any) -> Message:
         topic, name, number = message.msg_id.topic_name, message.producer_name, message.msg_id.producer_id
         if number != producer_id(topic, name):
             raise UnknownId(f"{number} is not the id of producer {name!r} of {topic!r}. Create the producer first.")
         self.seen(number, topic, name)
-        if nbytes > MOST_BYTES:
-            raise InvalidMessage(
-                f"A message of {nbytes:,} bytes for {topic!r} is over the limit of {MOST_BYTES:,}: clients take no "
-                f"larger ones. Send it in parts, or store it elsewhere and send where it is."
-            )
-        if message.publish_time > LARGEST:
-            raise InvalidMessage(f"{message.publish_time} is no time: write milliseconds since 1970.")
         return Message(
             message.payload,
             message.publish_time or None,

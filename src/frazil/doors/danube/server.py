@@ -55,9 +55,6 @@ class DanubeServer:
         )
 
     async def start(self, discovery: Discovery, producers: Producers, consumers: Consumers) -> None:
-        async def send(request: Any) -> Any:
-            return await producers.send(request, request.ByteSize())
-
         async def health(request: Any) -> Any:
             known = request.client == wire.PRODUCER or await consumers.seen(request.id)
             if request.client == wire.PRODUCER:
@@ -71,7 +68,7 @@ class DanubeServer:
             },
             "ProducerService": {
                 "CreateProducer": _unary(wire.ProducerRequest, producers.create),
-                "SendMessage": _unary(wire.StreamMessage, send),
+                "SendMessage": _unary(wire.StreamMessage, producers.send),
             },
             "ConsumerService": {
                 "Subscribe": _unary(wire.ConsumerRequest, consumers.subscribe),

@@ -6,17 +6,12 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from starlette.requests import ClientDisconnect, Request
 
-from frazil.doors.topics.times import NEWEST
 from frazil.errors import BufferFull, InvalidMessage, RequestError
 from frazil.topics.messages import MESSAGE, arriving
 
-MOST_MESSAGE_BYTES = 4 * 1024 * 1024 - 64 * 1024
-"""Of a message with its attributes. Danube's clients take none of more than 4 MiB, whoever produced it."""
 IN_FLIGHT = 4
 """So many bodies of the largest size are worked on at once."""
 
@@ -121,7 +116,7 @@ def content_type(request: Request) -> str:
 
 
 def finished(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBatch:
-    """Rows of a topic: messages without a time get `now_ms`, those without a key `key`; none is too large."""
+    """Rows of a topic: messages without a time get `now_ms`, those without a key `key`."""
     batch = arriving(batch, now_ms)
     if key is not None:
         place = MESSAGE.get_field_index("routing_key")
@@ -131,39 +126,4 @@ def finished(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBa
             raise InvalidMessage(f"Column {name!r} is not for messages to have: name the producer in the request.")
     if missing := batch.column("payload").null_count:
         raise InvalidMessage(f"{missing} of {len(batch)} messages have no payload. It may be empty, but not null.")
-    _check_times(batch.column("publish_time"))
-    _check_sizes(batch)
     return batch
-
-
-def _check_times(times: pa.Array) -> None:
-    """Tables have no years of five digits."""
-    newest = pc.max(times.cast(pa.int64())).as_py()
-    if newest is not None and newest > NEWEST:
-        raise InvalidMessage(f"{newest} milliseconds after 1970 is no publish time: years have four digits.")
-
-
-def _check_sizes(batch: pa.RecordBatch) -> None:
-    if batch.nbytes <= MOST_MESSAGE_BYTES:
-        return
-    sizes = np.zeros(len(batch), np.int64)
-    for name in ("payload", "routing_key", "producer_name"):
-        sizes += _lengths(batch.column(name))
-    sizes += _attribute_lengths(batch.column("attributes"))
-    if len(sizes) and sizes.max() > MOST_MESSAGE_BYTES:
-        place = int(np.argmax(sizes > MOST_MESSAGE_BYTES))
-        raise TooLarge(
-            f"Message {place + 1} of {len(batch)} has {sizes[place]:,} bytes, of at most {MOST_MESSAGE_BYTES:,}: "
-            f"clients take no larger ones. Send it in parts, or store it elsewhere and send where it is."
-        )
-
-
-def _lengths(column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    lengths = pc.fill_null(pc.binary_length(column), 0).cast(pa.int64())
-    return np.asarray(lengths.to_numpy(zero_copy_only=False))
-
-
-def _attribute_lengths(column: pa.MapArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    ends = column.offsets.to_numpy()
-    sums = np.concatenate([[0], np.cumsum(_lengths(column.keys) + _lengths(column.items))])
-    return np.asarray(sums[ends[1:]] - sums[ends[:-1]])

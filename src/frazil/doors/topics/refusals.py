@@ -10,6 +10,7 @@ from frazil.errors import (
     ConfigError,
     EpochChanged,
     FrazilError,
+    MessageTooLarge,
     OffsetGone,
     OffsetOutOfRange,
     RecordTooLarge,
@@ -36,7 +37,7 @@ def _status(error: FrazilError) -> int:
             return 404
         case TopicMismatch() | SequenceTooOld() | EpochChanged():
             return 409
-        case TooLarge() | RecordTooLarge():
+        case TooLarge() | MessageTooLarge() | RecordTooLarge():
             return 413
         case Stalled():
             return 408

@@ -6,14 +6,12 @@ import re
 from datetime import UTC, datetime
 
 from frazil.errors import RequestError
-
-NEWEST = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
+from frazil.topics.bounds import LAST_MS
 
 
 def time_of(text: str, name: str) -> int:
     """Milliseconds since 1970, of a number of them or of ISO 8601; without a zone it is UTC."""
-    if re.fullmatch(r"\d{1,19}", text, re.ASCII) and int(text) <= NEWEST:
+    if re.fullmatch(r"\d{1,19}", text, re.ASCII) and int(text) <= LAST_MS:
         return int(text)
     try:
         # In a query a plus stands for a space, unless somebody took care of it.
