@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DANUBE := $(VENV)/danube/.ready
 SEED ?=
 
 .DEFAULT_GOAL := help
@@ -21,10 +22,15 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
+$(DANUBE): requirements/danube.txt $(READY)
+	@$(PYTHON) -m venv $(VENV)/danube
+	@$(VENV)/danube/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/danube.txt
+	@touch $@
+
 run: $(READY)  ## Start Frazil on this machine (data in ./data)
 	@$(BIN)/frazil serve; code=$$?; [ $$code -eq 130 ] || exit $$code
 
-test: $(READY)  ## Lint, strict types and all tests
+test: $(READY) $(DANUBE)  ## Lint, strict types and all tests
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m tests.servers.jars
 	@$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not soak"
@@ -41,7 +47,7 @@ kafka: $(READY)  ## A Kafka broker and a schema registry to try things with
 bench: $(READY)  ## Benchmarks, as ratios to what this machine can do
 	@$(BIN)/python -m bench
 
-soak: $(READY)  ## The fault runs in full (long); SEED=n repeats one
+soak: $(READY) $(DANUBE)  ## The fault runs in full (long); SEED=n repeats one
 	@$(BIN)/python -m tests.servers.jars
 	@FRAZIL_TEST_SEED=$(SEED) $(BIN)/python -m pytest -m soak -n 2 --dist loadgroup --timeout 3600
 
@@ -51,6 +57,7 @@ docs: $(READY)  ## Write the generated parts of docs/
 lock:  ## Resolve requirements/ anew from pyproject.toml (needs uv)
 	@uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet -o requirements/run.txt
 	@uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet -c requirements/run.txt -o requirements/dev.txt
+	@uv pip compile --group pyproject.toml:danube --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet -o requirements/danube.txt
 
 clean:  ## Remove .venv and caches (never data/)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,7 +8,20 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench import formats, freshness, hot, kafka, log, log_extra, machine, otlp, pipeline, pipeline_extra, table
+from bench import (
+    formats,
+    freshness,
+    hot,
+    kafka,
+    log,
+    log_extra,
+    machine,
+    otlp,
+    pipeline,
+    pipeline_extra,
+    table,
+    topics,
+)
 from bench.figures import Bench, Figure
 
 BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
@@ -34,6 +47,10 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "otlp-small": otlp.small,
     "otlp-memory": otlp.memory,
     "otlp-table": otlp.to_table,
+    "topics-ack": topics.acknowledged,
+    "topics-store": topics.in_process,
+    "topics-fan-out": topics.fan_out,
+    "topics-latency": topics.end_to_end,
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 T = TypeVar("T")
-Throughput = Literal["appends/s", "rows/s", "records/s", "requests/s", "MB/s"]
+Throughput = Literal["appends/s", "rows/s", "records/s", "requests/s", "messages/s", "MB/s"]
 Cost = Literal["ms", "MiB", "% of a core", "CPU s/M", "% of the records", "bytes per byte", "bytes per record"]
 Unit = Throughput | Cost
 """`CPU s/M` are seconds of processor time for a million records."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from frazil.errors import ConfigError
 from frazil.ops.metrics import create_registry
 from frazil.serve import Role, everything, ingest, pipeline_alone
 
@@ -18,11 +17,11 @@ KAFKA = {"bootstrap_servers": ["localhost:9092"], "topics": ["orders"]}
 @pytest.mark.parametrize(
     ("role", "settings", "parts"),
     [
-        (everything, {}, ["log", "pipeline", "buffer", "telemetry", "query"]),
-        (everything, {"kafka": KAFKA}, ["log", "pipeline", "buffer", "kafka", "telemetry", "query"]),
-        (everything, {"pipeline": {"enabled": False}, **CLOSED}, ["log", "buffer", "query"]),
-        (ingest, {"kafka": KAFKA, **CLOSED}, ["log", "buffer", "kafka"]),
-        (ingest, {}, ["log", "buffer", "telemetry"]),
+        (everything, {}, ["log", "pipeline", "buffer", "telemetry", "topics", "query"]),
+        (everything, {"kafka": KAFKA}, ["log", "pipeline", "buffer", "kafka", "telemetry", "topics", "query"]),
+        (everything, {"pipeline": {"enabled": False}, **CLOSED}, ["log", "buffer", "topics", "query"]),
+        (ingest, {"kafka": KAFKA, **CLOSED}, ["log", "buffer", "kafka", "topics"]),
+        (ingest, {}, ["log", "buffer", "telemetry", "topics"]),
         (pipeline_alone, {"kafka": KAFKA}, ["pipeline"]),
     ],
 )
@@ -35,9 +34,5 @@ def test_parts_start_before_those_that_need_them(
     assert [part.name for part in assembly.parts] == parts
     assert list(assembly.behind) == (["pipeline"] if "pipeline" in parts and len(parts) > 1 else [])
     paths = [endpoint.path for endpoint in assembly.endpoints]
+    assert ("/topics/{name}" in paths) == ("topics" in parts)
     assert ("/sql" in paths, "/hot/{topic}" in paths) == ("query" in parts, "buffer" in parts)
-
-
-def test_no_doors_are_no_role(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"set kafka\.bootstrap_servers and kafka\.topics"):
-        ingest(Config.model_validate({"data_dir": tmp_path, **CLOSED}), create_registry())

@@ -341,6 +341,17 @@ class OffsetOutOfRange(TransactionLogError):
     """Raised when a read goes past the end of the log."""
 
 
+class OffsetGone(TransactionLogError):
+    """Raised when the messages a reader is at are neither in the log nor in the table; `first_left` is the next."""
+
+    def __init__(self, first_left: int, message: str = "") -> None:
+        super().__init__(message or f"The messages before offset {first_left} are gone.")
+        self.first_left = first_left
+
+    def again(self) -> Self:
+        return type(self)(self.first_left, self.args[0])
+
+
 class EpochChanged(TransactionLogError):
     """Raised when a reader's position is in a part of the log that a new epoch replaced."""
 
@@ -429,6 +440,22 @@ class RequestError(FrazilError):
 
 class InvalidTenant(RequestError):
     """Raised when a request names a tenant that cannot be one."""
+
+
+class InvalidTopic(RequestError):
+    """Raised when a topic's name, or what a topic is to be created with, is wrong."""
+
+
+class TopicMismatch(RequestError):
+    """Raised when a topic exists and is of another kind than somebody takes it for."""
+
+
+class InvalidMessage(RequestError):
+    """Raised when a message cannot be stored as it is."""
+
+
+class MessageTooLarge(InvalidMessage):
+    """Raised when a message is over the limit of messages."""
 
 
 class QueryError(RequestError):

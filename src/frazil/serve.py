@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from frazil.config.model import Config
-from frazil.errors import ConfigError
 from frazil.hot_part import HotPart
 from frazil.kafka_part import KafkaPart
 from frazil.log_part import LogPart
@@ -24,6 +23,7 @@ from frazil.pipeline_part import PipelinePart
 from frazil.query.lookup import ColdLookup
 from frazil.query_part import QueryPart
 from frazil.telemetry_part import TelemetryPart
+from frazil.topics_part import TopicsPart
 
 Announce = Callable[[str], None]
 """Called with the HTTP address once everything has started."""
@@ -45,26 +45,25 @@ def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
     log = LogPart(config, metrics)
     pipeline = (PipelinePart(config, metrics, log),) if config.pipeline.enabled else ()
     hot, query = HotPart(config, log, metrics, ColdLookup(config)), QueryPart(config, log, metrics)
+    topics = TopicsPart(config, lambda: log.log)
     # The pipeline stops after doors and reads: the end of its batch may take all the time that there is.
-    parts = (log, *pipeline, hot, *_doors(config, metrics, log), query)
-    return Assembly(parts, (*hot.endpoints, *query.endpoints), behind=[part.name for part in pipeline])
+    parts = (log, *pipeline, hot, *_doors(config, metrics, log), topics, query)
+    endpoints = (*hot.endpoints, *topics.endpoints, *query.endpoints)
+    return Assembly(parts, endpoints, behind=[part.name for part in pipeline])
 
 
 def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
     """What takes records in; the pipeline is another process, here or elsewhere."""
     log = LogPart(config, metrics)
     hot = HotPart(config, log, metrics, ColdLookup(config))
-    doors = _doors(config, metrics, log)
-    if not doors:
-        raise ConfigError(
-            "there is nothing to take records from; set kafka.bootstrap_servers and kafka.topics, or otlp.enabled"
-        )
-    return Assembly((log, hot, *doors), hot.endpoints)
+    topics = TopicsPart(config, lambda: log.log)
+    return Assembly((log, hot, *_doors(config, metrics, log), topics), (*hot.endpoints, *topics.endpoints))
 
 
 def _doors(config: Config, metrics: CollectorRegistry, log: LogPart) -> list[Part]:
     kafka = [KafkaPart(config, metrics, lambda: log.log)] if config.kafka.bootstrap_servers else []
-    return [*kafka, *([TelemetryPart(config, metrics, lambda: log.log)] if config.takes_telemetry else [])]
+    telemetry = [TelemetryPart(config, metrics, lambda: log.log)] if config.takes_telemetry else []
+    return [*kafka, *telemetry]
 
 
 def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:

@@ -14,7 +14,7 @@ from pathlib import Path
 FRAZIL = Path(sys.executable).with_name("frazil")
 TIMEOUT_SECONDS = 60
 
-NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI", "PROMETHEUS")}
+NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI", "PROMETHEUS", "DANUBE")}
 
 
 def environment(**settings: str) -> dict[str, str]:

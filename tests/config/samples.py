@@ -57,8 +57,10 @@ def companions(key: KeyPath) -> dict[KeyPath, str]:
     needed: dict[KeyPath, str] = {}
     if "derived" in key and key[-1] != "sql":
         needed[*key[: key.index("derived") + 2], "sql"] = "SELECT * FROM batch"
-    if key[-1] == "retention_days":
+    if key[-1] in ("retention_days", "retention_gb"):
         needed[*key[:-1], "retention_column"] = "time"
+    if key[-1].startswith("subscription_retention"):
+        needed[*key[:-1], "retention_days"] = "7"
     if key[-1] == "subject_strategy":
         needed[*key[:-1], "record"] = "shop.Order"
     if key[-2:] in (("format", "value"), ("format", "key")):

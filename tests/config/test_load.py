@@ -411,9 +411,24 @@ def test_a_variable_finds_the_name_in_the_file_whatever_its_spelling() -> None:
     ("text", "problem"),
     [
         (
-            "topics:\n  a:\n    table:\n      retention_days: 7\n",
-            "topics.a.table.retention_days: needs retention_column, the column that tells how old a row is "
+            "topics:\n  logs:\n    table:\n      retention_days: 7\n",
+            "topics.logs.table.retention_days: needs retention_column, the column that tells how old a row is "
             "(frazil.yaml, line 4)",
+        ),
+        (
+            "kafka: {bootstrap_servers: localhost:9092, topics: [a]}\ntopics: {a: {table: {retention_gb: 7}}}",
+            "topics.a.table.retention_gb: needs retention_column, the column that tells how old a row is "
+            "(frazil.yaml, line 2)",
+        ),
+        (
+            "topics: {a: {derived: {b: {sql: SELECT 1, retention_gb: 7}}}}",
+            "topics.a.derived.b.retention_gb: needs retention_column, the column that tells how old a row is "
+            "(frazil.yaml, line 1)",
+        ),
+        (
+            "topics: {a: {table: {subscription_retention_days: 7}}}",
+            "topics.a.table.subscription_retention_days: needs retention_days or retention_gb: without them all "
+            "messages stay (frazil.yaml, line 1)",
         ),
         (
             "kafka: {bootstrap_servers: localhost:9092, topics: [orders, logs]}",

@@ -6,6 +6,7 @@ import pytest
 
 from frazil.config.keys import dotted, variable
 from frazil.config.reference import main, render
+from frazil.config.storage_keys import FLAT, MEANINGS
 from tests.config.samples import LEAVES
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -16,7 +17,8 @@ def test_the_page_in_docs_is_fresh() -> None:
 
 
 def test_every_setting_is_documented_with_its_variable_and_meaning() -> None:
-    rows = [line.strip("| ").split(" | ") for line in render().splitlines() if line.startswith("| `")]
+    own = render().partition("\n## `storage`")[0]
+    rows = [line.strip("| ").split(" | ") for line in own.splitlines() if line.startswith("| `")]
     documented = {row[0].strip("`"): row for row in rows}
     assert list(documented) != []
     for path, leaf in LEAVES:
@@ -25,6 +27,13 @@ def test_every_setting_is_documented_with_its_variable_and_meaning() -> None:
         assert all(cell.strip() for cell in row)
         assert not leaf.secret or "_FILE`" in row[3]
     assert documented == {}
+
+
+def test_every_word_of_danube_is_documented_with_what_it_means() -> None:
+    text = render().partition("\n## `storage`")[2]
+    for path, meaning in MEANINGS.items():
+        assert any(f"`{dotted(path)}`" in line and f"`{dotted(meaning.key)}`" in line for line in text.splitlines())
+    assert all(f"`{name}`" in text for name in FLAT)
 
 
 def test_a_stale_page_fails_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

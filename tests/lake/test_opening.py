@@ -117,9 +117,9 @@ def test_a_table_of_another_topic_is_refused(tmp_path: Path, opened: Opened) -> 
 
 def test_topics_whose_tables_would_have_the_same_name(tmp_path: Path, opened: Opened) -> None:
     lake, store, config = opened.lake, opened.store, opened.config
-    open_base_table(lake, store, config, "a.b", TOPIC_SCHEMA, {}, {})
-    with pytest.raises(TableForeign, match=r"of topic 'a\.b'.*topics\.a_b\.table\.name"):
-        open_base_table(lake, store, config, "a_b", TOPIC_SCHEMA, {}, {})
+    open_base_table(lake, store, config, "a.b.c", TOPIC_SCHEMA, {}, {})
+    with pytest.raises(TableForeign, match=r"of topic 'a\.b\.c'.*topics\.a_b_c\.table\.name"):
+        open_base_table(lake, store, config, "a_b_c", TOPIC_SCHEMA, {}, {})
 
 
 def test_a_topic_that_grew_finds_its_columns_when_it_is_opened(opened: Opened) -> None:

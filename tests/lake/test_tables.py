@@ -30,7 +30,8 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
     ("topic", "name", "expected"),
     [
         ("orders", None, ("frazil", "orders")),
-        ("shop.orders-2", None, ("frazil", "shop_orders-2")),
+        ("shop.orders-2", None, ("shop", "orders-2")),
+        ("shop.eu.orders", None, ("frazil", "shop_eu_orders")),
         ("orders", "sales", ("frazil", "sales")),
         ("orders", "shop.eu.sales", ("shop", "eu", "sales")),
     ],
@@ -40,6 +41,12 @@ def test_names(tmp_path: Path, topic: str, name: str | None, expected: tuple[str
     assert base_identifier(config, topic) == expected
     assert dead_letter_identifier(config, topic) == (*expected[:-1], f"{expected[-1]}__dead_letter")
     assert derived_identifier(config, topic, "daily") == (*expected[:-1], "daily")
+
+
+def test_a_dot_means_nothing_in_the_name_of_a_topic_from_kafka(tmp_path: Path) -> None:
+    config = local_config(tmp_path, kafka={"topics": ["shop.orders"], "bootstrap_servers": ["localhost:9092"]})
+    assert base_identifier(config, "shop.orders") == ("frazil", "shop_orders")
+    assert config.base_table("shop.orders") == "frazil.shop_orders"
 
 
 def test_a_name_that_is_none(tmp_path: Path) -> None:

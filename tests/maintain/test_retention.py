@@ -193,6 +193,45 @@ def test_somebody_elses_commit_in_between_means_later(tmp_path: Path) -> None:
     assert len(live_files(lake.load(DAILY))) == 2
 
 
+def test_the_oldest_files_beyond_the_size_go(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, retention_days=None, retention_gb=1)
+    make_daily(lake)
+    append_days(lake, [TODAY - 1, TODAY - 9, TODAY, TODAY - 3])
+    append_times(lake, [None])
+    sizes = [task.file.file_size_in_bytes for task in lake.load(DAILY).scan().plan_files()]
+    assert drop(lake).outcome == "nothing"
+    small = lake_of(tmp_path, retention_days=None, retention_gb=(sum(sizes) - max(sizes) * 2 - 1) / 1024**3)
+    report = drop(small)
+    assert (report.outcome, report.work.after.files) == ("done", 3), report.work.note
+    assert "the oldest files beyond" in report.work.note
+    assert offsets(lake) == [*range(5), *range(10, 15), 20], "those without a time stay"
+    assert complete_from(lake.load(DAILY)) == {0: 20}
+    assert drop(small).outcome == "nothing"
+    both = lake_of(tmp_path, retention_gb=1, retention_days=0.5)
+    assert drop(both).outcome == "done", "what is past one of two limits goes"
+    assert offsets(lake) == [*range(10, 15), 20]
+
+
+def test_rows_wait_for_a_derived_table_whatever_the_size(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, derived=LOUD, retention_days=None, retention_gb=1e-9)
+    make_daily(lake)
+    append_days(lake, [TODAY - 1, TODAY])
+    loud = make_beside(lake, "loud", "derived", 0)
+    assert drop(lake).outcome == "skipped"
+    go_on(lake, loud, 10)
+    assert drop(lake).outcome == "done"
+    assert offsets(lake) == list(range(5, 10)), "the newest file has the size alone"
+
+
+def test_only_messages_have_a_time_that_need_not_be_named(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, retention_column=None)
+    make_daily(lake)
+    append_days(lake, [1])
+    report = drop(lake)
+    assert report.outcome == "failed"
+    assert "topics.daily.table.retention_days: needs retention_column" in report.work.note
+
+
 LOUD = {"loud": {"sql": "SELECT id FROM batch"}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,54 @@ def test_partitions_that_the_table_has_not_heard_of_are_kept(tmp_path: Path) -> 
     place.trim()
     assert list_partitions(place.store, TOPIC) == [place.partition]
     assert place.firsts() == [0, 10, 20, 30, 40]
+
+
+def sealed_hourly(place: Place) -> dict[int, int]:
+    """The segments as if one had been sealed each hour, the last now; their sizes by first offset."""
+    sizes = {}
+    for info in place.store.list(layout.partition_prefix(TOPIC, place.partition)):
+        if (first := layout.parse_segment(info.key)) is not None:
+            path = Path(place.store.url.removeprefix("file://")) / info.key
+            moment = place.clock.ms / 1000 - (40 - first) * 360
+            os.utime(path, (moment, moment))
+            sizes[first] = info.size
+    return sizes
+
+
+def trim_at_last(place: Place) -> list[int]:
+    """What is left when the grace time is over too."""
+    place.trim()
+    place.clock.advance(3601)
+    place.trim()
+    return place.firsts()
+
+
+def test_segments_that_the_table_has_stay_for_as_long_as_the_topic_wants(tmp_path: Path) -> None:
+    place = Place(tmp_path, topics={TOPIC: {"log_retention_hours": 2.5}})
+    place.make_table(50)
+    sealed_hourly(place)
+    assert trim_at_last(place) == [20, 30, 40]
+    assert trim_at_last(place) == [30, 40], "time goes by, and the table's offsets do not move"
+    assert trim_at_last(place) == [40]
+
+
+def test_segments_that_the_table_has_stay_up_to_a_size(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    sizes = sealed_hourly(place)
+    room = (sizes[20] + sizes[30] + sizes[40]) / 1024**3
+    place.lake = Lake(Config.model_validate({"data_dir": tmp_path, "topics": {TOPIC: {"log_retention_gb": room}}}))
+    place.make_table(50)
+    assert trim_at_last(place) == [20, 30, 40]
+    both = {"log_retention_gb": room, "log_retention_hours": 2.5}
+    place.lake = Lake(Config.model_validate({"data_dir": tmp_path, "topics": {TOPIC: both}}))
+    assert trim_at_last(place) == [30, 40], "what is past one of two limits goes"
+
+
+def test_what_the_table_does_not_have_stays_whatever_the_limits(tmp_path: Path) -> None:
+    place = Place(tmp_path, topics={TOPIC: {"log_retention_hours": 0.001, "log_retention_gb": 1e-9}})
+    sealed_hourly(place)
+    place.make_table(15)
+    assert trim_at_last(place) == [10, 20, 30, 40]
 
 
 OTHER = ("frazil", "orders_of_others")

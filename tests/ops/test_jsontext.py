@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.ops import jsontext
-from frazil.ops.jsontext import rows_to_json
+from frazil.ops.jsontext import row_texts, rows_to_json
 
 STRINGS = st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from('"\\\n\r\t\0\x1f\u2028/')))
 LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
@@ -156,3 +156,12 @@ def test_large_rows_become_text_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch)
     values = ["x" * 2000] * 5 + ["y" * 9000] + ["z"] * 5
     assert json.loads(rows_to_json(pa.table({"value": values}))) == [{"value": each} for each in values]
     assert joined == [2, 2, 1, 1, 5]
+
+
+@pytest.mark.parametrize("copies", [1, 200])
+def test_rows_one_by_one_leave_out_what_is_null(copies: int) -> None:
+    rows = [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": None}, {"a": 3, "b": "", "c": None}] * copies
+    schema = pa.schema({"a": pa.int64(), "b": pa.string(), "c": pa.binary()})
+    texts = row_texts(pa.RecordBatch.from_pylist(rows, schema)).to_pylist()
+    assert texts == ['{"a":1,"b":"x"}', '{"a":2}', '{"a":3,"b":""}'] * copies
+    assert row_texts(pa.RecordBatch.from_pylist([], schema)).to_pylist() == []

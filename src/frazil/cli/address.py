@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frazil.errors import ConfigError
+
+if TYPE_CHECKING:
+    from frazil.config.model import ServerConfig
 
 _PATHS = ("/health", "/status", "/sql")
 
@@ -22,3 +26,11 @@ def address_of(url: str) -> str:
     if wrong:
         raise ConfigError(f"{url!r} is not an address; --url looks like http://127.0.0.1:8080")
     return url
+
+
+def default_url(server: ServerConfig) -> str:
+    """Where the settings say that it listens."""
+    if server.port == 0:
+        raise ConfigError("server.port is 0, so the port is only known to the running Frazil; give its --url")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(server.host, server.host)
+    return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"

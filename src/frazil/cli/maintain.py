@@ -114,6 +114,7 @@ def _maintain(
     older_than_hours: float | None = None,
     release: str | None = None,
 ) -> None:
+    from frazil.log.topics import list_topics
     from frazil.maintain.catalogue import all_operations
     from frazil.maintain.feeds import release as release_table
     from frazil.maintain.operations import perform
@@ -128,7 +129,7 @@ def _maintain(
     with _workshop(config, dry_run) as shop:
         if release is not None:
             release_table(shop, names[0], release)
-        targets = find_targets(shop.lake, config, names)
+        targets = find_targets(shop.lake, config, names, list_topics(shop.store))
         reports = [
             perform(shop, operation, target, dry_run)
             for operation in operations

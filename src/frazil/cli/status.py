@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from frazil.cli.address import address_of
+from frazil.cli.address import address_of, default_url
 from frazil.cli.context import GivenContext
 from frazil.cli.output import Format, print_json
-from frazil.config.model import ServerConfig
-from frazil.errors import ConfigError, HealthCheckFailed
+from frazil.errors import HealthCheckFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,7 @@ def status(
     context: GivenContext,
 ) -> None:
     """Ask a running Frazil how it is; fails when it is unhealthy or does not answer."""
-    address = address_of(url or _default_url(context.load().config.server))
+    address = address_of(url or default_url(context.load().config.server))
     if watch:
         _watch(address, interval, output)
         return
@@ -75,13 +74,6 @@ def _looks(address: str, interval: float) -> Iterator[Status]:
             yield _ask(address)
         except HealthCheckFailed as error:
             yield {"status": "unreachable", "reason": str(error)}
-
-
-def _default_url(server: ServerConfig) -> str:
-    if server.port == 0:
-        raise ConfigError("server.port is 0, so the port is only known to the running Frazil; give its --url")
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(server.host, server.host)
-    return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
 
 
 def _ask(address: str) -> Status:

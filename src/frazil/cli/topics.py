@@ -1,4 +1,4 @@
-"""`frazil topics list` and `frazil topics describe`."""
+"""`frazil topics`: what topics there are, and what can be done with them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from frazil.cli.naming import existing_topic, reading
 from frazil.cli.output import Format, print_json, print_table
 from frazil.cli.resume import resume
 from frazil.cli.tables import print_tables, tables_of
+from frazil.cli.topics_manage import create, delete, stats
+from frazil.cli.topics_produce import produce
+from frazil.cli.topics_tail import tail
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
     from frazil.log.log import Log
 
 app = App(name="topics")
-app.command(resume)
+for _command in (produce, tail, stats, create, delete, resume):
+    app.command(_command)
 
 Output = Annotated[Format, Parameter(help="How to print it.")]
 

@@ -34,6 +34,10 @@ class LakeConfig(Section):
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "none"]
 
 
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NEEDS_COLUMN = "needs retention_column, the column that tells how old a row is"
+
+
 class TableLayoutConfig(Section):
     """How a table's files are laid out, which is applied when the table is made, and how long its rows stay."""
 
@@ -59,20 +63,26 @@ class TableLayoutConfig(Section):
         json_schema_extra=names("property", spelling="iceberg"),
         description="Further Iceberg table properties, as they are.",
     )
-    retention_days: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+    retention_days: Amount | None = Field(
         None,
         description="Rows older than this are dropped from the table; by default none are. That of a base table is "
         "also that of the topic's dead letters, by `failed_at`.",
     )
+    retention_gb: Amount | None = Field(
+        None,
+        description="The oldest files are dropped from the table as long as the others have this size, in GiB; by "
+        "default none are.",
+    )
     retention_column: str | None = Field(
-        None, description="Date or timestamp column that tells the age of a row; needed by `retention_days`."
+        None,
+        description="Date or timestamp column that tells the age of a row, for `retention_days` and `retention_gb`; "
+        "by default the `publish_time` that topics of messages have.",
     )
 
-    @model_validator(mode="after")
-    def _retention_has_its_column(self) -> Self:
-        if self.retention_days is not None and self.retention_column is None:
-            raise problem("needs retention_column, the column that tells how old a row is", "retention_days")
-        return self
+    @property
+    def retention(self) -> str | None:
+        """The key that limits the table, if one does."""
+        return next((key for key in ("retention_days", "retention_gb") if getattr(self, key) is not None), None)
 
 
 class DerivedTableConfig(TableLayoutConfig):
@@ -85,6 +95,12 @@ class DerivedTableConfig(TableLayoutConfig):
         False, description="Whether it begins with what the base table has already, or with what comes next."
     )
 
+    @model_validator(mode="after")
+    def _retention_has_its_column(self) -> Self:
+        if self.retention is not None and self.retention_column is None:
+            raise problem(NEEDS_COLUMN, self.retention)
+        return self
+
 
 class TableConfig(TableLayoutConfig):
     """The base table of a topic."""
@@ -95,6 +111,23 @@ class TableConfig(TableLayoutConfig):
     adopt: bool = Field(
         False, description="Whether a table of that name that Frazil did not create is used, if its schema fits."
     )
+    subscription_retention_days: Amount | None = Field(
+        None,
+        description="Messages past the retention of the table stay until all subscriptions have acknowledged them, "
+        "but no longer than this; by default for as long as it takes.",
+    )
+    subscription_retention_gb: Amount | None = Field(
+        None,
+        description="As `subscription_retention_days`, by the size of the table in GiB. The limit that comes first "
+        "counts.",
+    )
+
+    @model_validator(mode="after")
+    def _subscriptions_wait_for_retention(self) -> Self:
+        for key in ("subscription_retention_days", "subscription_retention_gb"):
+            if getattr(self, key) is not None and self.retention is None:
+                raise problem("needs retention_days or retention_gb: without them all messages stay", key)
+        return self
 
 
 class IcebergConfig(Section):

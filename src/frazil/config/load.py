@@ -16,6 +16,7 @@ from frazil.config.keys import Group, KeyPath, Leaf, dotted, find, suggestion, t
 from frazil.config.lists import split_lists
 from frazil.config.model import Config
 from frazil.config.secrets import resolve_secret_files
+from frazil.config.storage import understand_storage
 from frazil.config.yamlfile import Document, Origins, Values, described, read_document
 from frazil.errors import ConfigError
 
@@ -36,6 +37,7 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     if path is None and DEFAULT_FILE.exists():
         path = DEFAULT_FILE
     document = read_document(path) if path is not None else Document()
+    understand_storage(document)
     resolve_secret_files(document)
     apply_environment(document, environ)
     _open_empty_sections(tree(), document.values)

@@ -71,7 +71,7 @@ class MaintenanceConfig(Section):
     manifests: ManifestsConfig = Field(ManifestsConfig(), description="Small manifests.")
     expiry: ExpiryConfig = Field(ExpiryConfig(), description="Old snapshots.")
     orphans: OrphansConfig = Field(OrphansConfig(), description="Files that belong to nothing.")
-    retention: ScheduledConfig = Field(ScheduledConfig(), description="Rows past `retention_days` of their table.")
+    retention: ScheduledConfig = Field(ScheduledConfig(), description="Rows past the retention of their table.")
     trim: ScheduledConfig = Field(
         ScheduledConfig(interval_seconds=60.0), description="Segments that are in the tables."
     )

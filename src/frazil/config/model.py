@@ -10,11 +10,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from frazil.config.danube import DanubeConfig
 from frazil.config.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
-from frazil.config.lake import IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
+from frazil.config.lake import NEEDS_COLUMN, IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
 from frazil.config.log import LogConfig, StoreConfig
 from frazil.config.loki import LokiConfig
 from frazil.config.maintenance import MaintenanceConfig
+from frazil.config.messages import MessagesConfig
 from frazil.config.otlp import OtlpConfig
 from frazil.config.pipeline import PipelineConfig
 from frazil.config.prometheus import PrometheusConfig
@@ -67,6 +69,8 @@ class Config(Section):
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
     prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
+    messages: MessagesConfig = Field(MessagesConfig(), description="Topics of messages.")
+    danube: DanubeConfig = Field(DanubeConfig(), description="Danube's protocol.")
     buffer: BufferConfig = Field(BufferConfig(), description="The hot buffer.")
     iceberg: IcebergConfig = Field(IcebergConfig(), description="Defaults of tables.")
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
@@ -90,9 +94,18 @@ class Config(Section):
         return self.otlp.enabled or self.loki.enabled or self.prometheus.enabled
 
     def base_table(self, topic: str) -> str:
-        """The name of its base table, with the namespace. Dots in a topic would be namespaces in a table's name."""
-        name = self.topic(topic).table.name or topic.replace(".", "_")
+        """The name of its base table, with the namespace.
+
+        One dot in a topic stands between namespace and name. More dots, and those of topics from Kafka, where they
+        mean nothing, become underscores.
+        """
+        name = self.topic(topic).table.name or self._own_table(topic)
         return name if "." in name else f"{self.lake.namespace}.{name}"
+
+    def _own_table(self, topic: str) -> str:
+        namespace, _, name = topic.partition(".")
+        parted = bool(namespace and name) and "." not in name
+        return topic if parted and topic not in self.kafka.topics else topic.replace(".", "_")
 
     def format_of(self, topic: str) -> FormatConfig:
         """How records of a topic that comes from Kafka are decoded."""
@@ -123,6 +136,17 @@ class Config(Section):
             for part, kind in (("value", chosen.value), ("key", chosen.key)):
                 if kind in REGISTERED and self.kafka.registry.url is None:
                     raise problem(f"{kind} needs kafka.registry.url, the schema registry", *key, part)
+        return self
+
+    @model_validator(mode="after")
+    def _ages_can_be_told(self) -> Self:
+        """Only messages have a time that is known beforehand."""
+        for topic, settings in self.topics.items():
+            limited = settings.table.retention
+            if limited is None or settings.table.retention_column is not None:
+                continue
+            if topic in self.kafka.topics or self.is_telemetry(topic):
+                raise problem(NEEDS_COLUMN, "topics", topic, "table", limited)
         return self
 
     @model_validator(mode="after")

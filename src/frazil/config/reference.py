@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from frazil.config.keys import FILE_SUFFIX, Group, KeyPath, Leaf, dotted, tree, variable
+from frazil.config.storage_keys import FLAT, MEANINGS, NOTHING, PLACE, SCHEMES
 
 _HEAD = """\
 # Configuration
@@ -49,9 +50,26 @@ address.
 An unknown key, an unknown `FRAZIL__…` variable or a wrong value is an error: nothing is ignored.
 """
 
+_DANUBE = """
+## `storage`, for those who come from Danube
+
+The settings of Danube's Iceberg storage are understood as they are: `storage: {type: iceberg, iceberg_config: …}`, in
+sections or flat. Each stands for a key of Frazil's own, which `frazil config show` prints with the line that it came
+from. A key that is given both ways is an error, as is one that has no counterpart.
+
+| below `storage.iceberg_config` | flat | Frazil's own | |
+|---|---|---|---|
+"""
+_PLACE_NOTES = {
+    "type": f"`local` or one of {', '.join(f'`{name}`' for name in SCHEMES)}",
+    "bucket": "by default that of the warehouse",
+    "prefix": "inside the bucket",
+    "path": "of a `local` store",
+}
+
 
 def render() -> str:
-    return _HEAD + "".join(_sections(tree(), ()))
+    return _HEAD + "".join(_sections(tree(), ())) + _DANUBE + "".join(_danube_rows())
 
 
 def _sections(group: Group, path: KeyPath) -> Iterator[str]:
@@ -69,6 +87,18 @@ def _sections(group: Group, path: KeyPath) -> Iterator[str]:
             yield from _sections(child, (*path, key))
     if isinstance(group.each, Group):
         yield from _sections(group.each, (*path, group.placeholder))
+
+
+def _danube_rows() -> Iterator[str]:
+    flat = {path: f"`{name}`" for name, path in FLAT.items()}
+    rows: dict[KeyPath, tuple[str, str]] = {
+        path: (f"`{dotted(meaning.key)}`", meaning.note) for path, meaning in MEANINGS.items()
+    }
+    rows["catalog", "properties"] = "`lake.properties`", "each by its name"
+    rows |= {("object_store", name): ("`store.url`", _PLACE_NOTES[name]) for name in PLACE}
+    rows |= {path: ("none", instead) for path, instead in NOTHING.items()}
+    for path, (own, note) in rows.items():
+        yield f"| `{dotted(path)}` | {flat.get(path, '')} | {own} | {note} |\n"
 
 
 def _row(path: KeyPath, leaf: Leaf, meaning: str) -> str:

@@ -7,7 +7,7 @@ import re
 from pydantic import Field, field_validator
 
 from frazil.config.kafka import FormatConfig
-from frazil.config.lake import DerivedTableConfig, TableConfig
+from frazil.config.lake import Amount, DerivedTableConfig, TableConfig
 from frazil.config.log import Ack, Sync
 from frazil.config.pipeline import TopicPipelineConfig
 from frazil.config.section import Positive, Seconds, Section, names, problem
@@ -32,6 +32,16 @@ class TopicConfig(Section):
     sync: Sync | None = Field(None, description="As `log.sync`, for this topic.")
     linger_ms: Positive | None = Field(None, description="As `log.linger_ms`, for this topic.")
     seal: TopicSealConfig = Field(TopicSealConfig(), description="As `log.seal`, for this topic.")
+    log_retention_hours: Amount | None = Field(
+        None,
+        description="Segments that the table has stay in the log, where they are read faster, until they are so old; "
+        "by default they go. What the table does not have always stays.",
+    )
+    log_retention_gb: Amount | None = Field(
+        None,
+        description="As `log_retention_hours`, by size: the newest segments of the topic stay, up to so many GiB. "
+        "With both, those within both stay.",
+    )
     format: FormatConfig | None = Field(None, description="As `kafka.format`, for this topic.")
     key_column: str | None = Field(
         None, description="Column that hot lookups by key look at; records from Kafka have their own key."

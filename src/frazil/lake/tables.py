@@ -29,15 +29,12 @@ _DEAD_LETTER = "__dead_letter"
 
 
 def base_identifier(config: Config, topic: str) -> Identifier:
-    """The name of a topic's base table. Dots in a topic would be namespaces in a table's name."""
-    namespace = tuple(config.lake.namespace.split("."))
-    given = config.topic(topic).table.name
-    if given is None:
-        return (*namespace, topic.replace(".", "_"))
-    parts = tuple(given.split("."))
+    """The name of a topic's base table."""
+    parts = tuple(config.base_table(topic).split("."))
     if not all(parts):
+        given = config.topic(topic).table.name
         raise ConfigError(f"topics.{topic}.table.name: {given!r} is no name; write table or namespace.table.")
-    return parts if len(parts) > 1 else (*namespace, *parts)
+    return parts
 
 
 def dead_letter_identifier(config: Config, topic: str) -> Identifier:

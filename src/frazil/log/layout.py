@@ -8,7 +8,9 @@ from pathlib import Path
 from frazil.errors import ConfigError
 
 QUEUE = "queue/"
-_TOPIC = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,248}")
+DELETED = "deleted/"
+LONGEST_TOPIC = 249
+_TOPIC = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{LONGEST_TOPIC - 1}}}")
 _SEGMENT = re.compile(r"(\d{20})\.parquet")
 _PARTITION = re.compile(r"\d{5}")
 
@@ -16,8 +18,8 @@ _PARTITION = re.compile(r"\d{5}")
 def check_topic(name: str) -> str:
     if not _TOPIC.fullmatch(name):
         raise ConfigError(
-            f"{name!r} cannot be a topic: use 1 to 249 letters, digits, dots, underscores and dashes, and begin with "
-            f"a letter, a digit or an underscore."
+            f"{name!r} cannot be a topic: use 1 to {LONGEST_TOPIC} letters, digits, dots, underscores and dashes, "
+            f"and begin with a letter, a digit or an underscore."
         )
     return name
 
@@ -64,6 +66,31 @@ def low_key(topic: str, partition: int, offset: int) -> str:
 
 def claim_key(topic: str, partition: int) -> str:
     return f"{partition_prefix(topic, partition)}writer.json"
+
+
+def creation_prefix(topic: str) -> str:
+    return f"{topic_prefix(topic)}topic/"
+
+
+def creation_key(topic: str, generation: int) -> str:
+    return f"{creation_prefix(topic)}{generation:010d}.json"
+
+
+def growth_prefix(topic: str, generation: int) -> str:
+    return f"{topic_prefix(topic)}grown/{generation:010d}/"
+
+
+def growth_key(topic: str, generation: int, partitions: int) -> str:
+    return f"{growth_prefix(topic, generation)}{partitions:010d}.json"
+
+
+def deletion_prefix(topic: str) -> str:
+    """Apart from the topics, so that one look tells which of them are gone."""
+    return f"{DELETED}{topic}/"
+
+
+def deletion_key(topic: str, generation: int) -> str:
+    return f"{deletion_prefix(topic)}{generation:010d}.json"
 
 
 def kafka_prefix(topic: str) -> str:

@@ -16,6 +16,7 @@ from frazil.config.model import Config
 from frazil.errors import FrazilError, PartitionLocked, PartitionTaken, TopicNotFound
 from frazil.log import layout
 from frazil.log.claims import claim, node_name, owner
+from frazil.log.generations import hidden
 from frazil.log.opening import open_writer
 from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, TailSource
@@ -25,7 +26,7 @@ from frazil.log.store import ObjectStore, open_store
 from frazil.log.store.local import LocalStore
 from frazil.log.store.probe import check_create_only
 from frazil.log.syncer import Syncer
-from frazil.log.tail import SealedTail
+from frazil.log.tail import SealedTail, Tail
 from frazil.log.topics import TopicSchemas, list_partitions, list_topics
 from frazil.log.wal.disk import DirectoryLock, read_watermark
 from frazil.log.wal.follower import WalTail
@@ -94,6 +95,11 @@ class Log:
         with alone:
             if found := self._open_already(topic, partition):
                 return found
+            if topic in hidden(self.store):
+                raise TopicNotFound(
+                    f"Topic {topic!r} was deleted. Create it again before something is written to it, with `frazil "
+                    f"topics create {topic}`."
+                )
             schemas = self.schemas(topic)
             if schema is not None:
                 schemas.admit(schema)
@@ -287,6 +293,14 @@ class Log:
             return None
 
         return PartitionReader(self.store, self.schemas(topic), topic, partition, tail)
+
+    def tail(self, topic: str, partition: int) -> Tail | None:
+        """The newest records in memory, of a writer in this process; None where their offsets may still change."""
+        with self._lock:
+            writer = self._writers.get((topic, partition))
+        if writer is None or writer.options.ack != "local" or isinstance(writer.stopped, PartitionTaken):
+            return None
+        return writer.tail
 
     # --- state ---------------------------------------------------------------------------------------------
 

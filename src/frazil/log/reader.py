@@ -6,6 +6,7 @@ process on this machine, or of nobody (then the sealed end is the end).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -15,7 +16,7 @@ from frazil.errors import LogCorrupted, OffsetOutOfRange, SegmentMissing
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.schema import conform
-from frazil.log.segments import Segment, read_records
+from frazil.log.segments import Segment, read_records, stream_records
 from frazil.log.store import ObjectStore
 from frazil.log.tail import TailView
 from frazil.log.topics import TopicSchemas
@@ -103,12 +104,25 @@ class PartitionReader:
         epochs = view.epochs if view else newest.epochs if newest else None
         return Bounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
 
+    def reach(self, offset: int, segments: int) -> int:
+        """Where the last of so many segments ends, of which the first holds a sealed offset, as of the last look."""
+        firsts = self._index.firsts
+        after = bisect_right(firsts, offset) + segments - 1
+        return firsts[after] if after < len(firsts) else self._index.sealed_end()
+
     def read(
-        self, start: int, end: int | None = None, *, epoch: str | None = None, columns: Sequence[str] | None = None
+        self,
+        start: int,
+        end: int | None = None,
+        *,
+        epoch: str | None = None,
+        columns: Sequence[str] | None = None,
+        piece_bytes: int | None = None,
     ) -> Iterator[Records]:
         """Records `[start, end)`; without an end, all there are now.
 
-        With an epoch the position is checked first: `EpochChanged` when it did not last.
+        With an epoch the position is checked first: `EpochChanged` when it did not last. With `piece_bytes` segments
+        are not read at once but in pieces of about that size, for those who take their time.
         """
         view, sealed_end = self._join(start)
         log_end = max(sealed_end, view.end if view else 0)
@@ -125,7 +139,7 @@ class PartitionReader:
         plan = self._plan(start, end, view, sealed_end)
         if epoch is not None:
             plan.epochs.check(epoch, start, self._where)
-        return self._run(plan, start, end, columns)
+        return self._run(plan, start, end, columns, piece_bytes)
 
     def news(self, start: int, epoch: str | None = None) -> Iterator[Records]:
         """As `read` up to the end, but without asking the store when memory has it all."""
@@ -172,15 +186,21 @@ class PartitionReader:
         assert epochs
         return _Plan(segments, border, entries, self._schemas.get(version), epochs)
 
-    def _run(self, plan: _Plan, start: int, end: int, columns: Sequence[str] | None) -> Iterator[Records]:
+    def _run(
+        self,
+        plan: _Plan,
+        start: int,
+        end: int,
+        columns: Sequence[str] | None,
+        piece_bytes: int | None = None,
+    ) -> Iterator[Records]:
         schema = plan.schema
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
         for segment in plan.segments:
-            table = self._segment(segment, columns)
             offset = max(start, segment.first)
-            rows = table.slice(offset - segment.first, min(plan.border, segment.end) - offset)
-            for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
+            count = min(plan.border, segment.end) - offset
+            for batch in self._batches(segment, offset - segment.first, count, columns, piece_bytes):
                 yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
                 offset += batch.num_rows
         for entry in plan.entries:
@@ -190,9 +210,16 @@ class PartitionReader:
                 batch = batch.select([name for name in columns if name in batch.schema.names])
             yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
 
-    def _segment(self, segment: Segment, columns: Sequence[str] | None) -> pa.Table:
+    def _batches(
+        self, segment: Segment, skip: int, count: int, columns: Sequence[str] | None, piece_bytes: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """`count` records of a segment after the first `skip`."""
         try:
-            return read_records(self._store, segment, columns)
+            if piece_bytes is None:
+                rows = read_records(self._store, segment, columns).slice(skip, count)
+                yield from rows.to_batches(max_chunksize=BATCH_ROWS)
+            else:
+                yield from stream_records(self._store, segment, skip, count, columns, piece_bytes)
         except (SegmentMissing, LogCorrupted):
             self._index.refresh()
             if self._index.low > segment.first:

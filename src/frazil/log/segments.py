@@ -6,6 +6,7 @@ What a segment says of itself (its end, who wrote it, what fed it) stands in the
 
 from __future__ import annotations
 
+import io
 import json
 import zlib
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,11 @@ from frazil.log.store import ObjectStore
 VERSION = 1
 FOOTER_GUESS = 64 * 1024
 """Bytes fetched for a footer at first; a larger one costs a second request."""
+PIECE_BYTES = 4 * 1024 * 1024
+"""How much of a segment is read at a time by those who take their time."""
+READ_BYTES = 1024 * 1024
+"""Bytes of a column fetched at a time by them."""
+MOST_PIECE_ROWS = 65_536
 SMALL_BATCH = 1000
 """Batches that are smaller on average are joined first: Parquet is written column by column, batch by batch."""
 _KEY = b"frazil"
@@ -165,6 +171,76 @@ def read_records(store: ObjectStore, segment: Segment, columns: Sequence[str] | 
     if table.num_rows != segment.end - segment.first:
         raise _unreadable(store, segment.key, f"{table.num_rows} rows, not {segment.end - segment.first}")
     return table
+
+
+def stream_records(
+    store: ObjectStore,
+    segment: Segment,
+    skip: int,
+    count: int,
+    columns: Sequence[str] | None = None,
+    piece_bytes: int = PIECE_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """`count` records after the first `skip`, in pieces of about `piece_bytes`; little more is in memory at once."""
+    end = skip + count
+    at = 0
+    with _damage_told(store, segment.key):
+        file = pq.ParquetFile(
+            pa.PythonFile(ObjectFile(store, segment.key), "r"),
+            buffer_size=READ_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+        if file.metadata.num_rows != segment.end - segment.first:
+            raise ValueError(f"{file.metadata.num_rows} rows, not {segment.end - segment.first}")
+        rows = piece_rows(file.metadata, piece_bytes)
+        for batch in file.iter_batches(rows, columns=_present(file, columns)):
+            if at >= end:
+                break
+            first, last = max(0, skip - at), min(len(batch), end - at)
+            at += len(batch)
+            if first < last:
+                yield batch.slice(first, last - first)
+        if at < end:
+            raise ValueError(f"{at} rows could be read, not {end}")
+
+
+def piece_rows(metadata: pq.FileMetaData, piece_bytes: int) -> int:
+    """How many rows of a Parquet file make a piece of about so many bytes."""
+    size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    each = max(1, size // max(1, metadata.num_rows))
+    return max(1, min(MOST_PIECE_ROWS, piece_bytes // int(each)))
+
+
+class ObjectFile(io.RawIOBase):
+    """An object as a file that is read where it is needed."""
+
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        self._store = store
+        self._key = key
+        _, self._size = store.get_tail(key, 8)
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        length = self._size - self._at if size < 0 else min(size, self._size - self._at)
+        if length <= 0:
+            return b""
+        data = bytes(self._store.get_range(self._key, self._at, length))
+        self._at += len(data)
+        return data
 
 
 @contextmanager

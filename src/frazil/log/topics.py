@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from frazil.errors import LogCorrupted, ObjectExists, TopicNotFound
 from frazil.log import layout
+from frazil.log.generations import hidden
 from frazil.log.schema import SchemaVersion, evolve, from_text, plain, to_text
 from frazil.log.store import ObjectStore
 
@@ -91,7 +92,9 @@ def _encode(version: int, schema: pa.Schema) -> bytes:
 
 
 def list_topics(store: ObjectStore) -> list[str]:
-    return sorted(folder.rstrip("/").rpartition("/")[2] for folder in store.list_folders(layout.QUEUE))
+    """All but those that were deleted."""
+    there = {folder.rstrip("/").rpartition("/")[2] for folder in store.list_folders(layout.QUEUE)}
+    return sorted(there - hidden(store))
 
 
 def list_partitions(store: ObjectStore, topic: str) -> list[int]:

@@ -55,6 +55,18 @@ def trim(
     return Trimmed(low, deleted, [key for first, key in below if first >= ripe])
 
 
+def clear(store: ObjectStore, topic: str, partition: int, end: int, now_ms: int) -> None:
+    """Let go of everything below `end`, the newest segment too, and at once: the topic was deleted.
+
+    The mark stays, and tells a topic of the same name where to go on.
+    """
+    _mark(store, topic, partition, end, now_ms)
+    prefix = layout.partition_prefix(topic, partition)
+    firsts = {info.key: layout.parse_segment(info.key) for info in store.list(prefix)}
+    store.delete(key for key, first in firsts.items() if first is not None and first < end)
+    _forget_marks(store, topic, partition, end)
+
+
 def _first_kept(index: SegmentIndex, needed_from: int) -> int:
     """Each segment ends where the next one starts; the last is kept in any case."""
     return max((first for first in index.firsts if first <= needed_from), default=0)

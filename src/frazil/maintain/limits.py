@@ -1,4 +1,4 @@
-"""How old the rows of a table may become, and what tells their age."""
+"""How old and how large the rows of a table may become, and what tells their age."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, NestedField, TimestampType, TimestamptzType
 
-from frazil.config.lake import TableLayoutConfig
+from frazil.config.lake import NEEDS_COLUMN, TableConfig, TableLayoutConfig
 from frazil.config.model import Config
 from frazil.errors import ConfigError
 from frazil.lake.offsets import ROLE, TOPIC, named
@@ -20,6 +20,9 @@ _SLACK = 0.1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAILED_AT = "failed_at"
 """Column of the dead letters."""
+_PUBLISH_TIME = "publish_time"
+"""Column of messages."""
+_GIB = 1024**3
 
 
 @dataclass(frozen=True)
@@ -54,36 +57,77 @@ class Limit:
         return f"{kind} '{self.text.replace('T', ' ')}'"
 
 
-def limit_of(table: Table, config: Config, now_ms: int) -> Limit | None:
+@dataclass(frozen=True)
+class Bounds:
+    """By age, by size, or by both: a row has to go when it is past one of them."""
+
+    age: Limit | None
+    size: int | None
+    """In bytes."""
+
+    def __bool__(self) -> bool:
+        return self.age is not None or self.size is not None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.age is not None:
+            parts.append(f"rows with {self.age.field.name} before {self.age.text}")
+        if self.size is not None:
+            parts.append(f"the oldest files beyond {self.size / _GIB:g} GiB")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Limits:
+    field: NestedField
+    """Tells the age of a row."""
+    bounds: Bounds
+    waiting: Bounds
+    """Past these, a row waits for no subscription."""
+
+
+def limits_of(table: Table, config: Config, now_ms: int) -> Limits | None:
     """By the settings of the table's topic; nothing where they set none."""
     topic, role = table.metadata.properties[TOPIC], table.metadata.properties.get(ROLE, "base")
     given = config.topic(topic)
+    layout: TableLayoutConfig
     if role == "derived":
         name = table.name()[-1]
         if name not in given.derived or derived_identifier(config, topic, name) != table.name():
             return None
-        where, days, column = f"topics.{topic}.derived.{name}", *_settings(given.derived[name])
+        where, layout = f"topics.{topic}.derived.{name}", given.derived[name]
     else:
-        where, days, column = f"topics.{topic}.table", *_settings(given.table)
-        column = _FAILED_AT if role == "dead-letter" else column
-    if days is None or column is None:
+        where, layout = f"topics.{topic}.table", given.table
+    column, size = layout.retention_column, layout.retention_gb
+    if role == "dead-letter":
+        column, size = _FAILED_AT, None
+    if layout.retention_days is None and size is None:
         return None
-    kept = timedelta(days=days)
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC) - kept
-    return Limit(_field(table, column, where), moment, moment - min(kept * _SLACK, _LONGEST_SLACK))
+    field = _field(table, column, where, layout.retention)
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    waiting = Bounds(None, None)
+    if isinstance(layout, TableConfig):
+        waiting = _bounds(field, now, layout.subscription_retention_days, layout.subscription_retention_gb)
+    return Limits(field, _bounds(field, now, layout.retention_days, size), waiting)
 
 
-def _settings(layout: TableLayoutConfig) -> tuple[float | None, str | None]:
-    return layout.retention_days, layout.retention_column
+def _bounds(field: NestedField, now: datetime, days: float | None, size: float | None) -> Bounds:
+    age = None
+    if days is not None:
+        kept = timedelta(days=days)
+        age = Limit(field, now - kept, now - kept - min(kept * _SLACK, _LONGEST_SLACK))
+    return Bounds(age, None if size is None else int(size * _GIB))
 
 
-def _field(table: Table, column: str, where: str) -> NestedField:
+def _field(table: Table, column: str | None, where: str, limited: str | None) -> NestedField:
     try:
-        field = table.schema().find_field(column)
+        field = table.schema().find_field(column or _PUBLISH_TIME)
     except ValueError:
+        if column is None:
+            raise ConfigError(f"{where}.{limited}: {NEEDS_COLUMN}.") from None
         raise ConfigError(f"{where}.retention_column: table {named(table)} has no column {column!r}.") from None
     if not isinstance(field.field_type, DateType | TimestampType | TimestamptzType):
         raise ConfigError(
-            f"{where}.retention_column: column {column!r} is a {field.field_type}, neither date nor timestamp."
+            f"{where}.retention_column: column {field.name!r} is a {field.field_type}, neither date nor timestamp."
         )
     return field

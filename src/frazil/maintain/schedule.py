@@ -17,6 +17,7 @@ from frazil.config.maintenance import (
     ScheduledConfig,
 )
 from frazil.errors import FrazilError
+from frazil.log.topics import list_topics
 from frazil.maintain.catalogue import all_operations
 from frazil.maintain.metrics import MaintenanceMetrics
 from frazil.maintain.operations import Operation, perform, write_down
@@ -88,7 +89,9 @@ class Scheduler:
         """One operation on every table that it is for."""
         reports: list[Report] = []
         try:
-            targets = [each for each in find_targets(self._shop.lake, self._shop.config) if operation.applies(each)]
+            shop = self._shop
+            found = find_targets(shop.lake, shop.config, topics=list_topics(shop.store))
+            targets = [each for each in found if operation.applies(each)]
         except FrazilError as error:
             self._failed(operation.name, _EVERYWHERE, str(error))
             return reports

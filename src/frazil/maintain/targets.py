@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
@@ -28,9 +28,13 @@ class Target:
         return dotted(self.identifier)
 
 
-def find_targets(lake: Lake, config: Config, names: Sequence[str] = ()) -> list[Target]:
-    """All tables, or those that `names` mean: a topic for all its tables, or a table with or without namespace."""
-    found = [target for namespace in _namespaces(config) for target in _tables_in(lake, namespace)]
+def find_targets(lake: Lake, config: Config, names: Sequence[str] = (), topics: Iterable[str] = ()) -> list[Target]:
+    """All tables, or those that `names` mean: a topic for all its tables, or a table with or without namespace.
+
+    `topics` are those there are; some have tables in namespaces of their own.
+    """
+    namespaces = _namespaces(config, topics)
+    found = [target for namespace in namespaces for target in _tables_in(lake, namespace)]
     if not names:
         return found
     chosen: list[Target] = []
@@ -65,9 +69,9 @@ def check_version(table: Table, newest: int = int(CURRENT_VERSION)) -> None:
         )
 
 
-def _namespaces(config: Config) -> list[Identifier]:
-    topics = (base_identifier(config, topic)[:-1] for topic in config.topics)
-    return list(dict.fromkeys((tuple(config.lake.namespace.split(".")), *topics)))
+def _namespaces(config: Config, topics: Iterable[str]) -> list[Identifier]:
+    theirs = (base_identifier(config, topic)[:-1] for topic in (*config.topics, *topics))
+    return list(dict.fromkeys((tuple(config.lake.namespace.split(".")), *theirs)))
 
 
 def _tables_in(lake: Lake, namespace: Identifier) -> list[Target]:

@@ -2,7 +2,8 @@
 
 The dead-letter table commits before the base table, so it never needs what that has; derived tables and streams that
 lag behind read from the base table what the log no longer has. A base table that cannot be trusted, for it was rolled
-back, replaced, or filled from another log, needs everything that is left.
+back, replaced, or filled from another log, needs everything that is left. A topic may keep segments for longer than
+that, by their age and size.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from frazil.lake.rows.agreement import check_against_log
 from frazil.lake.rows.extents import Extents
 from frazil.lake.standing import Standing, check_table
 from frazil.lake.tables import base_identifier
-from frazil.log import layout
 from frazil.log.trim import Trimmed, trim
 from frazil.maintain.feeds import other_base_tables
+from frazil.maintain.logretention import Segment, kept_from, segments_of
 from frazil.maintain.report import Amounts, NotOurs, Work
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
@@ -55,10 +56,15 @@ class Trimming:
         others = other_base_tables(shop, topic, table.name())
         _check(shop, topic, table, others)
         needed = _least([own, *(TableState.of(each).offsets for each in others)])
-        partitions = [_trim(shop, topic, partition, offset, dry_run) for partition, offset in sorted(needed.items())]
+        segments = {partition: segments_of(shop.store, topic, partition) for partition in needed}
+        kept = kept_from(shop.config.topic(topic), segments, shop.now_ms())
+        partitions = [
+            _trim(shop, topic, partition, min(offset, kept.get(partition, offset)), segments[partition], dry_run)
+            for partition, offset in sorted(needed.items())
+        ]
         waiting = sum(len(each.trimmed.waiting) for each in partitions)
         deleted = tuple(key for each in partitions for key in each.trimmed.deleted)
-        if not dry_run and not waiting and not deleted and not others:
+        if not dry_run and not waiting and not deleted and not others and not kept:
             self._settled[topic] = own
         else:
             self._settled.pop(topic, None)
@@ -93,12 +99,10 @@ def _least(offsets: Sequence[Mapping[int, int]]) -> dict[int, int]:
     }
 
 
-def _trim(shop: Workshop, topic: str, partition: int, offset: int, dry_run: bool) -> _Partition:
-    sizes = {
-        info.key: info.size
-        for info in shop.store.list(layout.partition_prefix(topic, partition))
-        if layout.parse_segment(info.key) is not None
-    }
+def _trim(
+    shop: Workshop, topic: str, partition: int, offset: int, segments: Sequence[Segment], dry_run: bool
+) -> _Partition:
+    sizes = {segment.key: segment.size for segment in segments}
     trimmed = trim(
         shop.store,
         topic,

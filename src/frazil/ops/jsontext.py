@@ -42,6 +42,16 @@ def rows_to_json(table: pa.Table) -> bytes:
     return b"[" + b",".join(parts) + b"]"
 
 
+def row_texts(rows: pa.RecordBatch) -> pa.Array:
+    """Each row as the text of an object, without what is null; the first column has no nulls."""
+    pieces: list[Any] = []
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if column.null_count < len(column):
+            named = _concat(f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", _values(column))
+            pieces.append(pc.fill_null(named, ""))
+    return _concat(*pieces, "}") if pieces else pa.array([], pa.string())
+
+
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
     for batch in table.to_batches(max_chunksize=_ROWS):
         while len(batch):

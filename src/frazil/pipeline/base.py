@@ -20,6 +20,7 @@ from frazil.lake.rows.agreement import check_against_log
 from frazil.lake.rows.extents import Extent
 from frazil.lake.rows.place import LogPlace
 from frazil.lake.tables import base_identifier
+from frazil.log.generations import hidden
 from frazil.log.reader import Position
 from frazil.log.schema import SchemaVersion
 from frazil.log.topics import TopicSchemas
@@ -47,6 +48,8 @@ class BaseSink:
         return dotted(self._identifier)
 
     def open(self) -> dict[int, int]:
+        if self._topic in hidden(self._tools.store):
+            raise TopicNotFound(f"Topic {self._topic!r} was deleted.")
         extents = self._tools.log_extents(self._topic)
         table = self._open_table(extents)
         check_history(table)

@@ -86,13 +86,15 @@ class Mover:
         self._failure: FrazilError | None = None
         self._query: StreamingQuery | None = None
         self._busy = threading.Lock()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, name=f"mover-{sink.name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Let a batch that is being moved end, then end the query. The tools' `stopping` is set already."""
+        """Let a batch that is being moved end, then end the query."""
+        self._ended.set()
         if self._busy.acquire(timeout=timeout):
             self._busy.release()
         query = self._query
@@ -101,15 +103,23 @@ class Mover:
         self._thread.join(timeout)
 
     def _live(self) -> None:
-        while not self._tools.stopping.is_set():
+        while not self._stopping:
             try:
                 self._move()
             except StartOver as again:
                 logger.info("starting over", extra={"topic": self.topic, "reason": str(again)})
             except FrazilError as error:
-                self._tools.stopping.wait(self._failed(error))
+                self._pause(self._failed(error))
             except Exception as error:  # noqa: BLE001 - whatever it is, this topic goes on and health tells
-                self._tools.stopping.wait(self._failed(SparkFailed(f"{type(error).__name__}: {error}")))
+                self._pause(self._failed(SparkFailed(f"{type(error).__name__}: {error}")))
+
+    @property
+    def _stopping(self) -> bool:
+        return self._ended.is_set() or self._tools.stopping.is_set()
+
+    def _pause(self, seconds: float) -> None:
+        if not self._ended.is_set():
+            self._tools.stopping.wait(seconds)
 
     def _failed(self, error: FrazilError) -> float:
         """Remember and say it once; how long to wait."""
@@ -143,7 +153,7 @@ class Mover:
             .trigger(processingTime=f"{round(self.sink.trigger_seconds * 1000)} milliseconds")
             .start()
         )
-        if self._tools.stopping.is_set():
+        if self._stopping:
             # Whoever stops this mover may have come too early to see the query.
             _quietly(self._query.stop)
         try:
@@ -163,7 +173,7 @@ class Mover:
 
     def _on_batch(self, starts: dict[int, int], checkpoint: Path, frame: DataFrame, number: int) -> None:
         with self._busy:
-            if self._tools.stopping.is_set():
+            if self._stopping:
                 return
             try:
                 self.sink.flush(read_batch(checkpoint, number, starts), frame)

@@ -185,6 +185,8 @@ class Pipeline:
             try:
                 with self._store_breaker:
                     topics = list_topics(tools.store)
+                for topic in self._topics - set(topics):
+                    self._end(topic)
                 for topic in topics:
                     self._begin(topic, spark, tools, scratch)
                 said = ""
@@ -216,6 +218,14 @@ class Pipeline:
             self._metrics.show(topic, sink.name)
             mover.start()
             logger.info("moving", extra={"topic": topic, "table": sink.name})
+
+    def _end(self, topic: str) -> None:
+        """Stop moving a topic that was deleted; one of the same name is found like any other."""
+        for key in [key for key in self._movers if key[0] == topic]:
+            self._movers.pop(key).stop(DISCOVERY_SECONDS)
+        self._refused.pop(topic, None)
+        self._topics.discard(topic)
+        logger.info("the topic was deleted", extra={"topic": topic})
 
     def _start_thread(self, name: str, target: Callable[..., None], *arguments: object) -> None:
         threading.Thread(target=target, args=arguments, name=name, daemon=True).start()

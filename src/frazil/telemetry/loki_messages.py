@@ -6,7 +6,7 @@ here, which are the same on the wire, and no request is refused for a line that 
 
 from __future__ import annotations
 
-from frazil.telemetry.declared import messages
+from frazil.declared import messages
 
 # What Loki's own processes tell each other is left out.
 _MESSAGES = messages(

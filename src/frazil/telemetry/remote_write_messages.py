@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.telemetry.declared import messages
+from frazil.declared import messages
 
 # Enumerations are the numbers that they are on the wire.
 _MESSAGES = messages(

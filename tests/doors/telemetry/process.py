@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from frazil.config.model import Config
-from tests.cli.support import FRAZIL, environment
-from tests.servers.child import Child, free_ports
+from tests.doors.process import IngestProcess
+from tests.servers.child import free_ports
 
 OPEN = {f"FRAZIL__{door}__ENABLED": "true" for door in ("OTLP", "LOKI", "PROMETHEUS")}
 """Variables that open the doors, which tests have closed otherwise."""
@@ -35,32 +31,9 @@ class Ports(NamedTuple):
         }
 
 
-class DoorProcess:
+class DoorProcess(IngestProcess):
     """`frazil ingest` with only these doors, always on the same ports."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        folder.mkdir(exist_ok=True)
         self.ports = Ports.free()
-        given = {"data_dir": str(folder / "data"), "server": {"port": 0}, **self.ports.settings, **settings}
-        (folder / "frazil.yaml").write_text(yaml.safe_dump(given))
-        self.config = Config.model_validate(given)
-        self._folder = folder
-        self._starts = 0
-        self.start()
-
-    def start(self) -> None:
-        self._starts += 1
-        log = self._folder / f"said-{self._starts}.log"
-        self.child = Child([str(FRAZIL), "ingest"], log, self._folder, environment(**OPEN))
-
-    def kill(self) -> None:
-        self.child.kill()
-
-    def stop(self) -> None:
-        self.child.stop()
-
-    def memory(self, name: str) -> int:
-        """Of the process, in bytes: `VmRSS` now, `VmHWM` at most."""
-        found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{self.child.pid}/status").read_text(), re.M)
-        assert found, self.child.log()
-        return int(found[1]) * 1024
+        super().__init__(folder, {**self.ports.settings, **settings}, OPEN)

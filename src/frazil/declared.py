@@ -14,6 +14,7 @@ Declared = Mapping[str, Sequence[tuple[int, str, str]]]
 choice that a field is one of."""
 
 _SCALARS = {
+    "bool": FieldDescriptorProto.TYPE_BOOL,
     "bytes": FieldDescriptorProto.TYPE_BYTES,
     "double": FieldDescriptorProto.TYPE_DOUBLE,
     "int32": FieldDescriptorProto.TYPE_INT32,

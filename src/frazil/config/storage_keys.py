@@ -1,0 +1,121 @@
+"""What the settings of Danube's Iceberg storage mean here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from frazil.config.keys import KeyPath
+
+_MIB = 1024 * 1024
+
+
+class Meaning(NamedTuple):
+    """The key that a setting stands for, and how its value is said there."""
+
+    key: KeyPath
+    said: Callable[[str], str] = str
+    note: str = ""
+    """For people."""
+
+
+def _mebibytes(text: str) -> str:
+    return str(-(-_number(text) // _MIB))
+
+
+def _seconds(text: str) -> str:
+    return str(_number(text) / 1000)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("whole number")
+    return int(text)
+
+
+def _boolean(text: str) -> bool:
+    found = {"true": True, "false": False}.get(text.lower())
+    if found is None:
+        raise ValueError("true or false")
+    return found
+
+
+def _truth(text: str) -> str:
+    return str(_boolean(text)).lower()
+
+
+def _opposite(text: str) -> str:
+    return str(not _boolean(text)).lower()
+
+
+def _sync(text: str) -> str:
+    return {"never": "none"}.get(text, text)
+
+
+def _catalog(text: str) -> str:
+    if text not in {"rest", "glue"}:
+        raise ValueError("rest, glue; for others set lake.properties")
+    return text
+
+
+MEANINGS: Mapping[KeyPath, Meaning] = {
+    ("catalog", "type"): Meaning(("lake", "properties", "type"), _catalog, "`rest` or `glue`"),
+    ("catalog", "uri"): Meaning(("lake", "properties", "uri")),
+    ("catalog", "token"): Meaning(("lake", "properties", "token")),
+    ("catalog", "region"): Meaning(("lake", "properties", "glue.region")),
+    ("catalog", "profile"): Meaning(("lake", "properties", "glue.profile-name")),
+    ("catalog", "database"): Meaning(("lake", "namespace"), note="of topics whose name has none"),
+    ("warehouse",): Meaning(("lake", "properties", "warehouse")),
+    ("object_store", "region"): Meaning(("store", "options", "region")),
+    ("object_store", "endpoint"): Meaning(("store", "options", "endpoint")),
+    ("object_store", "path_style"): Meaning(
+        ("store", "options", "virtual_hosted_style_request"), _opposite, "the opposite"
+    ),
+    ("object_store", "allow_anonymous"): Meaning(("store", "options", "skip_signature"), _truth),
+    ("object_store", "access_key_id"): Meaning(("store", "access_key_id")),
+    ("object_store", "secret_access_key"): Meaning(("store", "secret_access_key")),
+    ("object_store", "secret_access_key_file"): Meaning(("store", "secret_access_key_file")),
+    ("wal", "base_path"): Meaning(("data_dir",)),
+    ("wal", "max_file_size"): Meaning(("log", "max_file_size_mb"), _mebibytes, "bytes, rounded up to MiB"),
+    ("wal", "sync_mode"): Meaning(("log", "sync"), _sync, "`never` is `none`"),
+    ("writer", "batch_size"): Meaning(("pipeline", "flush_batch_size")),
+    ("writer", "flush_interval_ms"): Meaning(("pipeline", "flush_interval_seconds"), _seconds, "in seconds"),
+    ("writer", "max_memory_bytes"): Meaning(("pipeline", "max_size_mb"), _mebibytes, "bytes, rounded up to MiB"),
+    ("reader", "poll_interval_ms"): Meaning(("pipeline", "poll_interval_ms")),
+    ("reader", "max_concurrent_reads"): Meaning(("messages", "max_concurrent_reads")),
+    ("reader", "prefetch_size"): Meaning(("messages", "prefetch_size")),
+}
+"""What settings stand for; those of `PLACE` stand together for `store.url`."""
+
+PLACE = ("type", "bucket", "prefix", "path")
+"""Of `object_store`: where it is."""
+SCHEMES = {"s3": "s3", "minio": "s3", "gcs": "gs", "gs": "gs", "azure": "az", "az": "az"}
+
+FLAT: Mapping[str, KeyPath] = {
+    "catalog_type": ("catalog", "type"),
+    "catalog_uri": ("catalog", "uri"),
+    "warehouse_path": ("warehouse",),
+    "object_store_type": ("object_store", "type"),
+    "region": ("object_store", "region"),
+    "endpoint": ("object_store", "endpoint"),
+    "path_style": ("object_store", "path_style"),
+    "profile": ("object_store", "profile"),
+    "allow_anonymous": ("object_store", "allow_anonymous"),
+    "local_path": ("object_store", "path"),
+    "wal_path": ("wal", "base_path"),
+    "wal_segment_size": ("wal", "max_file_size"),
+    "wal_sync_mode": ("wal", "sync_mode"),
+    "writer_batch_size": ("writer", "batch_size"),
+    "writer_flush_interval_ms": ("writer", "flush_interval_ms"),
+    "writer_max_memory_bytes": ("writer", "max_memory_bytes"),
+    "reader_poll_interval_ms": ("reader", "poll_interval_ms"),
+    "reader_prefetch_batches": ("reader", "prefetch_size"),
+}
+"""The flat form, by the names of the other."""
+
+NOTHING: Mapping[KeyPath, str] = {
+    ("object_store", "profile"): "give access_key_id and secret_access_key, or secret_access_key_file",
+    ("object_store", "properties"): "give them as store.options, by the names of the `obstore` package, and as "
+    "lake.properties, by the names of PyIceberg",
+}
+"""What has no counterpart, and what to do instead."""

@@ -1,0 +1,1 @@
+"""Danube's protocol: its clients produce to topics and subscribe to them."""

@@ -1,0 +1,216 @@
+"""Those who consume: they subscribe, receive one stream of messages, and acknowledge each of these.
+
+Clients know themselves by an id, and a client that lost its server goes on to use it without subscribing anew. So
+what an id stands for is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from frazil.doors.danube import wire
+from frazil.doors.danube.failures import NotServed, UnknownId
+from frazil.doors.danube.ids import consumer_id, producer_id
+from frazil.errors import ObjectExists, ObjectNotFound, RequestError
+from frazil.log.store import ObjectStore
+from frazil.topics.messages import from_batch
+from frazil.topics.storage import TopicStorage
+from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscriptions.consumer import Consumer
+from frazil.topics.subscriptions.delivery import Delivered
+from frazil.topics.subscriptions.errors import ConsumerGone
+from frazil.topics.subscriptions.options import Kind, Options
+from frazil.topics.subscriptions.subscription import Subscription
+
+_KINDS = {
+    wire.EXCLUSIVE: Kind.EXCLUSIVE,
+    wire.SHARED: Kind.SHARED,
+    wire.FAILOVER: Kind.FAILOVER,
+    wire.KEY_SHARED: Kind.KEY_SHARED,
+}
+_AT_ONCE = 100
+"""Messages that a stream asks for at a time."""
+GONE_SECONDS = 15.0
+"""Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
+that they are there every 5 seconds."""
+
+
+@dataclass(frozen=True)
+class _Registered:
+    """What an id stands for."""
+
+    topic: str
+    subscription: str
+    consumer: str
+    kind: str
+
+
+@dataclass
+class _Seat:
+    """Of a consumer that subscribed and does not receive yet."""
+
+    consumer: Consumer
+    subscription: Subscription
+    seen: float
+
+
+class Consumers:
+    """Belongs to the event loop. `url` is where clients reach this process."""
+
+    def __init__(
+        self,
+        storage: TopicStorage,
+        subscriptions: Subscriptions,
+        store: ObjectStore,
+        url: str,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._storage = storage
+        self._subscriptions = subscriptions
+        self._store = store
+        self._url = url
+        self._monotonic = monotonic
+        self._registered: dict[int, _Registered] = {}
+        self._waiting: dict[int, _Seat] = {}
+
+    async def subscribe(self, request: Any) -> Any:
+        if not request.consumer_name or not request.subscription:
+            raise RequestError(f"A consumer of {request.topic_name!r} needs a name, and one of its subscription.")
+        if request.key_filters:
+            raise NotServed("Filters of keys are not there yet. Subscribe without them, and pass over other keys.")
+        kind = _KINDS.get(request.subscription_type)
+        if kind is None:
+            raise RequestError(f"{request.subscription_type} is no type of subscription; there are 0 to 3.")
+        await self._check_partition(request.topic_name)
+        await self._storage.prepare(request.topic_name)
+        subscription = await self._subscriptions.subscribe(
+            request.topic_name, request.subscription, Options(kind=kind)
+        )
+        registered = _Registered(request.topic_name, request.subscription, request.consumer_name, str(kind))
+        number = consumer_id(registered.topic, registered.subscription, registered.kind, registered.consumer)
+        await asyncio.to_thread(self._register, number, registered)
+        self._registered[number] = registered
+        self._let_go_of_the_gone()
+        consumer = subscription.join(registered.consumer)
+        self._waiting[number] = _Seat(consumer, subscription, self._monotonic())
+        return wire.ConsumerResponse(
+            request_id=request.request_id, consumer_id=number, consumer_name=request.consumer_name
+        )
+
+    async def _check_partition(self, topic: str) -> None:
+        """A message is known by its offset alone, so a stream has those of one partition."""
+        name = self._storage.name(topic)
+        count = await self._storage.partitions(topic)
+        if name.partition is None and count > 1:
+            raise RequestError(
+                f"{topic!r} has {count} partitions: subscribe to each of them, {name.part(0)} and so on."
+            )
+
+    async def receive(self, request: Any) -> AsyncIterator[Any]:
+        """All messages for a consumer, until it goes."""
+        registered = await self._known(request.consumer_id)
+        at_most_once = await self._storage.dispatch(registered.topic) == "non_reliable"
+        consumer = await self._joined(request.consumer_id, registered)
+        try:
+            while True:
+                runs = await consumer.receive(_AT_ONCE)
+                if at_most_once:
+                    await consumer.ack_all(runs)
+                for run in runs:
+                    for message in self._messages(run, registered):
+                        yield message
+        except ConsumerGone:
+            # Another stream took the session over. The client of this one would come again at once and take it back.
+            await asyncio.get_running_loop().create_future()
+        finally:
+            consumer.close()
+
+    async def _joined(self, number: int, registered: _Registered) -> Consumer:
+        """The seat that it took when it subscribed, or another if that was before this process began."""
+        seat = self._waiting.pop(number, None)
+        if seat is not None and seat.subscription.stopped is None:
+            return seat.consumer
+        options = Options(kind=Kind(registered.kind))
+        subscription = await self._subscriptions.subscribe(registered.topic, registered.subscription, options)
+        self._let_go_of_the_gone()
+        return subscription.join(registered.consumer)
+
+    def _let_go_of_the_gone(self) -> None:
+        since = self._monotonic() - GONE_SECONDS
+        for number, seat in list(self._waiting.items()):
+            if seat.seen < since:
+                self._waiting.pop(number).consumer.close()
+
+    def _messages(self, run: Delivered, registered: _Registered) -> list[Any]:
+        found = []
+        for offset, message in enumerate(from_batch(run.batch), run.first):
+            sent = wire.StreamMessage(
+                request_id=offset,
+                payload=message.payload,
+                publish_time=max(0, message.publish_time_ms or 0),
+                producer_name=message.producer_name,
+                subscription_name=registered.subscription,
+                schema_id=message.schema_id,
+                schema_version=message.schema_version,
+                routing_key=message.routing_key,
+            )
+            sent.msg_id.producer_id = producer_id(registered.topic, message.producer_name)
+            sent.msg_id.topic_name = registered.topic
+            sent.msg_id.broker_addr = self._url
+            sent.msg_id.topic_offset = offset
+            for key, value in message.attributes.items():
+                sent.attributes.add(key=key, value=value)
+            found.append(sent)
+        return found
+
+    async def ack(self, request: Any) -> Any:
+        subscription, partition = await self._acknowledged(request)
+        offset = request.msg_id.topic_offset
+        await subscription.ack([(partition, offset, offset + 1)])
+        return wire.AckResponse(request_id=request.request_id)
+
+    async def nack(self, request: Any) -> Any:
+        subscription, partition = await self._acknowledged(request)
+        offset = request.msg_id.topic_offset
+        await subscription.nack(partition, offset, offset + 1, delay=request.delay_ms / 1000, reason=request.reason)
+        return wire.NackResponse(request_id=request.request_id)
+
+    async def _acknowledged(self, request: Any) -> tuple[Subscription, int]:
+        topic = request.msg_id.topic_name
+        name = self._storage.name(topic)
+        return await self._subscriptions.existing(topic, request.subscription_name), name.partition or 0
+
+    async def seen(self, number: int) -> bool:
+        """Note that a consumer is there; False if it is not known."""
+        if number in self._waiting:
+            self._waiting[number].seen = self._monotonic()
+        try:
+            await self._known(number)
+        except UnknownId:
+            return False
+        return True
+
+    async def _known(self, number: int) -> _Registered:
+        if number not in self._registered:
+            self._registered[number] = await asyncio.to_thread(self._read, number)
+        return self._registered[number]
+
+    def _register(self, number: int, registered: _Registered) -> None:
+        try:
+            self._store.put_new(_key(number), json.dumps(asdict(registered)).encode())
+        except ObjectExists:
+            return
+
+    def _read(self, number: int) -> _Registered:
+        try:
+            return _Registered(**json.loads(bytes(self._store.get(_key(number)))))
+        except ObjectNotFound:
+            raise UnknownId(f"{number} is not the id of a consumer. Subscribe first.") from None
+
+
+def _key(number: int) -> str:
+    return f"danube/consumers/{number:020d}.json"

@@ -1,0 +1,43 @@
+"""Errors as gRPC's codes.
+
+Clients send again what fails with UNAVAILABLE or RESOURCE_EXHAUSTED, for as long as it takes; everything else is
+their user's to see. So these two are for what may go well the next time, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import grpc
+
+from frazil.errors import BufferFull, RequestError, TopicMismatch, TopicNotFound
+from frazil.topics.subscriptions.errors import ConsumerRefused
+
+
+class UnknownId(RequestError):
+    """Raised when an id was never given to anybody."""
+
+
+class ProducerRefused(RequestError):
+    """Raised when somebody else produces to a topic exclusively."""
+
+
+class NotServed(RequestError):
+    """Raised when something is asked for that Frazil does not do."""
+
+
+def code_of(error: BaseException) -> grpc.StatusCode:
+    match error:
+        case UnknownId() | TopicNotFound():
+            return grpc.StatusCode.NOT_FOUND
+        case TopicMismatch():
+            return grpc.StatusCode.FAILED_PRECONDITION
+        case ProducerRefused():
+            return grpc.StatusCode.ALREADY_EXISTS
+        case ConsumerRefused():
+            return grpc.StatusCode.PERMISSION_DENIED
+        case NotServed():
+            return grpc.StatusCode.UNIMPLEMENTED
+        case RequestError():
+            return grpc.StatusCode.INVALID_ARGUMENT
+        case BufferFull():
+            return grpc.StatusCode.RESOURCE_EXHAUSTED
+    return grpc.StatusCode.UNAVAILABLE

@@ -1,0 +1,23 @@
+"""Ids of producers and consumers, which mean the same after a restart.
+
+Clients know themselves by the id that they were once given, and go on to use it when the server was gone for a while.
+So an id follows from what it stands for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def stable_id(*names: str) -> int:
+    """The same for the same names; never 0."""
+    digest = hashlib.sha256("\0".join(f"{len(name)} {name}" for name in names).encode())
+    return int.from_bytes(digest.digest()[:8]) or 1
+
+
+def producer_id(topic: str, name: str) -> int:
+    return stable_id("producer", topic, name)
+
+
+def consumer_id(topic: str, subscription: str, kind: str, name: str) -> int:
+    return stable_id("consumer", topic, subscription, kind, name)

@@ -1,0 +1,107 @@
+"""Those who produce: they are given an id, and what they send is acknowledged when the log has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.doors.danube import wire
+from frazil.doors.danube.failures import NotServed, ProducerRefused, UnknownId
+from frazil.doors.danube.ids import producer_id
+from frazil.errors import RequestError
+from frazil.log.generations import Dispatch
+from frazil.topics.messages import Message
+from frazil.topics.storage import TopicStorage
+
+GONE_SECONDS = 15.0
+"""A producer that was not heard of for so long does not keep others out any more: clients say that they are there
+every 5 seconds, and never that they go."""
+
+_DISPATCH: dict[int, Dispatch] = {wire.NON_RELIABLE: "non_reliable", wire.RELIABLE: "reliable"}
+_ACCESS = {wire.SHARED_ACCESS: False, wire.EXCLUSIVE_ACCESS: True}
+
+
+@dataclass
+class _Producer:
+    id: int
+    name: str
+    topic: str
+    exclusive: bool
+    seen: float
+
+
+class Producers:
+    """Belongs to the event loop."""
+
+    def __init__(self, storage: TopicStorage, monotonic: Callable[[], float]) -> None:
+        self._storage = storage
+        self._monotonic = monotonic
+        self._producers: dict[int, _Producer] = {}
+
+    async def create(self, request: Any) -> Any:
+        name = self._storage.name(request.topic_name)
+        if not request.producer_name:
+            raise RequestError(f"A producer of {request.topic_name!r} needs a name.")
+        if request.HasField("schema_ref"):
+            raise NotServed(
+                f"Producer {request.producer_name!r} asks for the schema {request.schema_ref.subject!r}: there is no "
+                f"schema registry yet. Send payloads without one."
+            )
+        if request.dispatch_strategy not in _DISPATCH or request.producer_access_mode not in _ACCESS:
+            raise RequestError(
+                f"Producer {request.producer_name!r} asks for dispatch strategy {request.dispatch_strategy} and "
+                f"access mode {request.producer_access_mode}; there are 0 and 1 of each."
+            )
+        exclusive = _ACCESS[request.producer_access_mode]
+        self._check_access(request.topic_name, request.producer_name, exclusive)
+        await self._storage.ensure_topic(
+            name.path, partitions=(name.partition or 0) + 1, dispatch=_DISPATCH[request.dispatch_strategy]
+        )
+        await self._storage.prepare(request.topic_name)
+        number = producer_id(request.topic_name, request.producer_name)
+        self._producers[number] = _Producer(
+            number, request.producer_name, request.topic_name, exclusive, self._monotonic()
+        )
+        return wire.ProducerResponse(
+            request_id=request.request_id, producer_id=number, producer_name=request.producer_name
+        )
+
+    def _check_access(self, topic: str, name: str, exclusive: bool) -> None:
+        since = self._monotonic() - GONE_SECONDS
+        self._producers = {number: each for number, each in self._producers.items() if each.seen > since}
+        for other in self._producers.values():
+            if other.topic == topic and other.name != name and (exclusive or other.exclusive):
+                raise ProducerRefused(
+                    f"Topic {topic!r} has the producer {other.name!r}, and {'this one' if exclusive else 'that one'} "
+                    f"wants to be alone. Try again {GONE_SECONDS:g} seconds after the other has stopped."
+                )
+
+    async def send(self, message: Any) -> Any:
+        await self._storage.store(message.msg_id.topic_name, [self._checked(message)])
+        return wire.MessageResponse(request_id=message.request_id)
+
+    def _checked(self, message: Any) -> Message:
+        topic, name, number = message.msg_id.topic_name, message.producer_name, message.msg_id.producer_id
+        if number != producer_id(topic, name):
+            raise UnknownId(f"{number} is not the id of producer {name!r} of {topic!r}. Create the producer first.")
+        self.seen(number, topic, name)
+        return Message(
+            message.payload,
+            message.publish_time or None,
+            name,
+            {each.key: each.value for each in message.attributes},
+            message.routing_key if message.HasField("routing_key") else None,
+            message.schema_id if message.HasField("schema_id") else None,
+            message.schema_version if message.HasField("schema_version") else None,
+        )
+
+    def seen(self, number: int, topic: str | None = None, name: str | None = None) -> bool:
+        """Note that a producer is there; False if it is not known."""
+        found = self._producers.get(number)
+        if found is None and topic is not None and name is not None:
+            # It was given its id before this process began.
+            found = self._producers[number] = _Producer(number, name, topic, False, 0.0)
+        if found is not None:
+            found.seen = self._monotonic()
+        return found is not None

@@ -1,0 +1,153 @@
+"""Danube's services over gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError, Message
+
+from frazil.config.danube import DanubeConfig
+from frazil.doors.danube import wire
+from frazil.doors.danube.consumers import Consumers
+from frazil.doors.danube.discovery import Discovery
+from frazil.doors.danube.failures import UnknownId, code_of
+from frazil.doors.danube.producers import Producers
+from frazil.errors import ConfigError, FrazilError, RequestError
+
+logger = logging.getLogger(__name__)
+
+MOST_RECEIVED = 64 * 1024 * 1024
+"""Bytes of a message that is read at all. Those that are over the limit of messages are then refused with the reason:
+what gRPC itself refuses, clients send again for ever."""
+HELD_SECONDS = 8.0
+"""A stream that has no future is held so long: its client asks every 5 seconds whether it is known, learns that it is
+not, and subscribes anew when the stream ends."""
+PAUSE_SECONDS = 1.0
+"""Before a stream fails: clients open another at once."""
+
+Context = Any
+Unary = Callable[[bytes, Context], Awaitable[bytes]]
+Stream = Callable[[bytes, Context], AsyncIterator[bytes]]
+
+
+class DanubeServer:
+    """Listens from the moment it is made; answers once it is started."""
+
+    def __init__(self, config: DanubeConfig) -> None:
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MOST_RECEIVED),
+                ("grpc.so_reuseport", 0),
+                # A client that vanished is noticed, so that its messages go to others.
+                ("grpc.keepalive_time_ms", 10_000),
+                ("grpc.keepalive_timeout_ms", 5_000),
+            ]
+        )
+        self.port = _listen(self._server, config)
+        self.url = (
+            config.advertised_url or f"{'https' if config.tls.cert else 'http'}://{_reachable(config)}:{self.port}"
+        )
+
+    async def start(self, discovery: Discovery, producers: Producers, consumers: Consumers) -> None:
+        async def health(request: Any) -> Any:
+            known = request.client == wire.PRODUCER or await consumers.seen(request.id)
+            if request.client == wire.PRODUCER:
+                producers.seen(request.id)
+            return wire.HealthCheckResponse(status=wire.OK if known else wire.CLOSE)
+
+        services = {
+            "Discovery": {
+                "TopicLookup": _unary(wire.TopicLookupRequest, discovery.lookup),
+                "TopicPartitions": _unary(wire.TopicLookupRequest, discovery.partitions),
+            },
+            "ProducerService": {
+                "CreateProducer": _unary(wire.ProducerRequest, producers.create),
+                "SendMessage": _unary(wire.StreamMessage, producers.send),
+            },
+            "ConsumerService": {
+                "Subscribe": _unary(wire.ConsumerRequest, consumers.subscribe),
+                "ReceiveMessages": _stream(wire.ReceiveRequest, consumers.receive),
+                "Ack": _unary(wire.AckRequest, consumers.ack),
+                "Nack": _unary(wire.NackRequest, consumers.nack),
+            },
+            "HealthCheck": {"HealthCheck": _unary(wire.HealthCheckRequest, health)},
+        }
+        self._server.add_generic_rpc_handlers([_service(name, methods) for name, methods in services.items()])
+        await self._server.start()
+
+    async def stop(self, timeout: float) -> None:
+        """Accept nothing more, and let running calls end."""
+        await self._server.stop(timeout)
+
+
+def _service(name: str, methods: Mapping[str, grpc.RpcMethodHandler]) -> grpc.GenericRpcHandler:
+    return grpc.method_handlers_generic_handler(f"danube.{name}", methods)
+
+
+def _unary(kind: type[Message], answer: Callable[[Any], Awaitable[Any]]) -> grpc.RpcMethodHandler:
+    async def call(body: bytes, context: Context) -> bytes:
+        try:
+            found: bytes = (await answer(_parsed(kind, body))).SerializeToString()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            _fail(error, context)
+            return b""
+        return found
+
+    return grpc.unary_unary_rpc_method_handler(call)
+
+
+def _stream(kind: type[Message], answers: Callable[[Any], AsyncIterator[Any]]) -> grpc.RpcMethodHandler:
+    async def call(body: bytes, context: Context) -> AsyncIterator[bytes]:
+        try:
+            async for answer in answers(_parsed(kind, body)):
+                yield answer.SerializeToString()
+        except UnknownId:
+            await asyncio.sleep(HELD_SECONDS)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            await asyncio.sleep(PAUSE_SECONDS)
+            _fail(error, context)
+
+    return grpc.unary_stream_rpc_method_handler(call)
+
+
+def _parsed(kind: type[Message], body: bytes) -> Any:
+    try:
+        return kind.FromString(body)
+    except DecodeError as error:
+        raise RequestError(f"The request is no {kind.DESCRIPTOR.name}: {error}.") from error
+
+
+def _fail(error: Exception, context: Context) -> None:
+    if not isinstance(error, FrazilError):
+        logger.error("a call failed", exc_info=error)
+    context.set_code(code_of(error))
+    context.set_details(str(error).encode(errors="backslashreplace").decode() or type(error).__name__)
+
+
+def _listen(server: Any, config: DanubeConfig) -> int:
+    address = f"{config.host}:{config.port}"
+    try:
+        if config.tls.cert is None or config.tls.key is None:
+            port: int = server.add_insecure_port(address)
+        else:
+            pair = (config.tls.key.read_bytes(), config.tls.cert.read_bytes())
+            port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+    except OSError as error:
+        raise ConfigError(f"danube.tls: {error}.") from error
+    except RuntimeError as error:
+        raise ConfigError(
+            f"cannot listen on {address}: the port is in use, perhaps by another Frazil or by Danube; stop that, "
+            f"choose another with danube.port (0 takes a free one), or set danube.enabled to false"
+        ) from error
+    return port
+
+
+def _reachable(config: DanubeConfig) -> str:
+    """A name of this machine for others, if it listens on all its addresses."""
+    return socket.getfqdn() if config.host in ("", "0.0.0.0", "::") else config.host

@@ -1,0 +1,290 @@
+"""Topics over HTTP: `/topics` and what is below it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from starlette.background import BackgroundTask
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from frazil.config.model import Config
+from frazil.config.section import MIB
+from frazil.doors.topics import arrowbody, jsonlines
+from frazil.doors.topics.bodies import NDJSON, Room, Stalled, content_type, finished, pass_over
+from frazil.doors.topics.events import EventStream, Streams
+from frazil.doors.topics.pages import Page, cursors_of, read_page
+from frazil.doors.topics.positions import start_of
+from frazil.doors.topics.refusals import refusal
+from frazil.doors.topics.rows import joined, table_of, texts
+from frazil.doors.topics.shown import as_data, stored_many, stored_one
+from frazil.doors.topics.subscribers import subscriptions_of
+from frazil.doors.topics.times import time_of
+from frazil.errors import FrazilError, InvalidTopic, RequestError, TopicMismatch, TopicNotFound
+from frazil.hot.requests import check_parameters, flag, limit_of, number, optional_number
+from frazil.log.log import Log
+from frazil.ops.answers import ARROW_STREAM, problem, rows_answer, wants_arrow
+from frazil.ops.http import Endpoint
+from frazil.topics.interface import Producer
+from frazil.topics.messages import Message, to_batch
+from frazil.topics.names import MOST_PARTITIONS
+from frazil.topics.reading import PartitionCursor
+from frazil.topics.starts import EARLIEST, LATEST
+from frazil.topics.storage import TopicStorage
+from frazil.topics.subscribing import Subscriptions
+
+LIMIT = 1000
+"""Messages of an answer, if nothing else is asked for."""
+READS = 8
+"""Answers with messages that are made at a time."""
+ATTRIBUTE = "x-frazil-attribute-"
+"""Headers that begin like this are attributes of a message. HTTP knows no capitals in their names."""
+NEXT_OFFSET = "x-frazil-next-offset"
+
+_PRODUCING = ("key", "partition", "producer", "sequence")
+_ONE_MESSAGE = ("publish_time", "producer_name", "schema_id", "schema_version")
+
+
+@dataclass(frozen=True)
+class Topics:
+    """What a running process has of topics."""
+
+    storage: TopicStorage
+    subscriptions: Subscriptions
+    log: Log
+
+
+class TopicsApi:
+    """`topics` gives them, or raises while there are none."""
+
+    def __init__(self, config: Config, topics: Callable[[], Topics]) -> None:
+        self._topics = topics
+        self._room = Room(config.log.max_append_mb * MIB)
+        self._reads = asyncio.Semaphore(READS)
+        self._streams = Streams()
+
+    def close(self) -> None:
+        """End the streams: their readers would keep the process from stopping."""
+        self._streams.close()
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        def endpoint(
+            path: str, work: Callable[[Request], Awaitable[Response]], summary: str, method: str
+        ) -> Endpoint:
+            return Endpoint(path, _answering(work), summary, (method,))
+
+        return [
+            endpoint("/topics", self.listing, "topics of messages", "GET"),
+            endpoint("/topics/{name}", self.read, "messages (?offset=|time=&partition=&limit=)", "GET"),
+            endpoint("/topics/{name}", self.produce, "store a message, JSON lines or an Arrow stream", "POST"),
+            endpoint("/topics/{name}", self.create, "create a topic (?partitions=)", "PUT"),
+            endpoint("/topics/{name}", self.delete, "delete a topic (?drop_table=)", "DELETE"),
+            endpoint("/topics/{name}/stream", self.stream, "messages as they come, as server-sent events", "GET"),
+            endpoint("/topics/{name}/stats", self.stats, "what a topic holds", "GET"),
+            endpoint("/topics/{name}/subscriptions", self.subscriptions, "its subscriptions and their lag", "GET"),
+        ]
+
+    # --- topics --------------------------------------------------------------------------------------------
+
+    async def listing(self, request: Request) -> Response:
+        check_parameters(request)
+        storage = self._topics().storage
+        found = []
+        for topic in await storage.list_topics():
+            try:
+                found.append({"topic": topic, "partitions": await storage.partitions(topic)})
+            except (TopicNotFound, InvalidTopic):
+                # One that doors write their records to, or that was deleted.
+                continue
+        return JSONResponse({"topics": found})
+
+    async def create(self, request: Request) -> Response:
+        check_parameters(request, "partitions")
+        name, storage = request.path_params["name"], self._topics().storage
+        given = request.query_params.get("partitions")
+        wanted = None if given is None else number(given, "partitions", least=1, most=MOST_PARTITIONS)
+        try:
+            existed = bool(await storage.partitions(name))
+        except TopicNotFound:
+            existed = False
+        count = await storage.create_topic(name, wanted or 1)
+        if wanted is not None and wanted != count:
+            raise TopicMismatch(f"Topic {name!r} exists, and has {_partitions(count)}, not {wanted}.")
+        made = {"topic": storage.name(name).topic, "partitions": count, "created": not existed}
+        return JSONResponse(made, 200 if existed else 201)
+
+    async def delete(self, request: Request) -> Response:
+        check_parameters(request, "drop_table")
+        if "drop_table" not in request.query_params:
+            raise RequestError(
+                "Say what becomes of the topic's table: drop_table=true, or drop_table=false to keep it."
+            )
+        drop = flag(request, "drop_table")
+        gone = await self._topics().storage.delete_topic(request.path_params["name"], drop_table=drop)
+        return JSONResponse({**gone._asdict(), "table": "dropped" if drop else "kept"})
+
+    async def stats(self, request: Request) -> Response:
+        check_parameters(request)
+        name, topics = request.path_params["name"], self._topics()
+        told = as_data(await topics.storage.get_topic_stats(name))
+        return JSONResponse({**told, "subscriptions": await self._subscriptions(topics, name)})
+
+    async def subscriptions(self, request: Request) -> Response:
+        check_parameters(request)
+        name, topics = request.path_params["name"], self._topics()
+        found = await self._subscriptions(topics, name)
+        return JSONResponse({"topic": topics.storage.name(name).topic, "subscriptions": found})
+
+    async def _subscriptions(self, topics: Topics, name: str) -> list[dict[str, Any]]:
+        here = await topics.subscriptions.stats(name)
+        return await subscriptions_of(topics.storage, topics.log.store, name, here)
+
+    # --- producing -----------------------------------------------------------------------------------------
+
+    async def produce(self, request: Request) -> Response:
+        kind = content_type(request)
+        many = kind == ARROW_STREAM or kind in NDJSON
+        try:
+            return await self._produce(request, kind, many)
+        except FrazilError as error:
+            made_known = isinstance(error, TopicNotFound)
+            refused = problem(404, f"{error} PUT /topics/NAME creates a topic.") if made_known else refusal(error)
+            if isinstance(error, Stalled):
+                refused.headers["connection"] = "close"
+            else:
+                refused.background = BackgroundTask(pass_over, request)
+            return refused
+
+    async def _produce(self, request: Request, kind: str, many: bool) -> Response:
+        check_parameters(request, *_PRODUCING, *(() if many else _ONE_MESSAGE))
+        name, topics = request.path_params["name"], self._topics()
+        partition, producer = optional_number(request, "partition"), _producer(request)
+        # Before its body is read: a topic that is not there needs none of it.
+        await topics.storage.partitions(name)
+        key, now = request.query_params.get("key"), topics.log.world.clock.now_ms()
+
+        def batch_of(body: bytes) -> pa.RecordBatch:
+            if kind == ARROW_STREAM:
+                given = arrowbody.parse(body)
+            else:
+                given = jsonlines.parse(body, now) if many else to_batch([_message(request, body)], now)
+            return finished(given, now, key)
+
+        with self._room.reading(request) as body:
+            data = await body.read()
+            batch = await asyncio.to_thread(batch_of, data) if len(data) > _LITTLE else batch_of(data)
+            stored = await topics.storage.store(name, batch, partition=partition, producer=producer)
+        topic = topics.storage.name(name).topic
+        return JSONResponse(stored_many(topic, stored) if many else stored_one(topic, stored))
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    async def read(self, request: Request) -> Response:
+        check_parameters(request, "offset", "time", "partition", "limit")
+        given = request.query_params
+        start = start_of(given.get("offset"), given.get("time"), None, EARLIEST)
+        limit, partition = limit_of(request, LIMIT), optional_number(request, "partition")
+        name, storage = request.path_params["name"], self._topics().storage
+        async with self._reads:
+            page = await read_page(await cursors_of(storage, name, partition, start), limit)
+            return await asyncio.to_thread(_page, request, storage.name(name).topic, page)
+
+    async def stream(self, request: Request) -> Response:
+        check_parameters(request, "offset", "time", "partition")
+        given = request.query_params
+        start = start_of(given.get("offset"), given.get("time"), request.headers.get("last-event-id"), LATEST)
+        partition = optional_number(request, "partition")
+        cursors = await cursors_of(self._topics().storage, request.path_params["name"], partition, start)
+        self._streams.check(cursors)
+        if start.kind == "offset":
+            await _probe(cursors)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        if request.method == "HEAD":
+            return Response(headers=headers, media_type=EventStream.media_type)
+        return EventStream(self._streams.events(cursors), headers=headers)
+
+
+_CLOSED = 499
+"""For nobody: the client has gone."""
+_LITTLE = 16 * 1024
+"""A body that takes less time than to hand it to a thread."""
+
+
+def _answering(work: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return await work(request)
+        except ClientDisconnect:
+            return Response(status_code=_CLOSED)
+        except FrazilError as error:
+            return refusal(error)
+
+    return answer
+
+
+async def _probe(cursors: Sequence[PartitionCursor]) -> None:
+    """What is not there is said before a stream begins."""
+    for cursor in cursors:
+        at = cursor.position
+        await cursor.read(1, 1)
+        cursor.seek(at)
+
+
+def _page(request: Request, topic: str, page: Page) -> Response:
+    if wants_arrow(request):
+        return rows_answer(request, table_of(page.runs), {NEXT_OFFSET: page.next})
+    parts = [joined(pa.compute.binary_join_element_wise(texts(run), ",\n", "")) for run in page.runs]
+    messages = b"".join(parts).removesuffix(b",\n")
+    told = {"topic": topic, "next": page.next, "at_end": page.at_end}
+    body = json.dumps(told, ensure_ascii=False).encode().removesuffix(b"}")
+    return Response(
+        b"".join((body, b', "messages": [\n' if messages else b', "messages": [', messages, b"]}\n")),
+        headers={NEXT_OFFSET: page.next},
+        media_type="application/json",
+    )
+
+
+def _producer(request: Request) -> Producer | None:
+    given = request.query_params
+    if ("producer" in given) != ("sequence" in given):
+        raise RequestError(
+            "An idempotent producer gives both: producer= and sequence=, which grows with each request."
+        )
+    return Producer(given["producer"], number(given["sequence"], "sequence")) if "producer" in given else None
+
+
+def _message(request: Request, body: bytes) -> Message:
+    """Its body is the payload, whatever it is."""
+    given = request.query_params
+    attributes = {
+        name.removeprefix(ATTRIBUTE): _utf8(value)
+        for name, value in request.headers.items()
+        if name.startswith(ATTRIBUTE)
+    }
+    time = given.get("publish_time")
+    return Message(
+        body,
+        None if time is None else time_of(time, "publish_time"),
+        given.get("producer_name", ""),
+        attributes,
+        schema_id=optional_number(request, "schema_id"),
+        schema_version=optional_number(request, "schema_version"),
+    )
+
+
+def _utf8(header: str) -> str:
+    """Headers are bytes, and most who write other letters than those of ASCII write UTF-8."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return header
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"

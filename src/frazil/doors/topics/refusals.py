@@ -1,0 +1,50 @@
+"""What cannot be done, as answers with the reason."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from frazil.doors.topics.bodies import Encoded, Stalled, TooLarge
+from frazil.errors import (
+    BufferFull,
+    ConfigError,
+    EpochChanged,
+    FrazilError,
+    MessageTooLarge,
+    OffsetGone,
+    OffsetOutOfRange,
+    RecordTooLarge,
+    RequestError,
+    SequenceTooOld,
+    TopicMismatch,
+    TopicNotFound,
+)
+from frazil.ops.answers import problem
+
+
+def refusal(error: FrazilError) -> Response:
+    if isinstance(error, OffsetGone):
+        return problem(410, error, first_offset=error.first_left)
+    response = problem(_status(error), error)
+    if error.retryable:
+        response.headers["retry-after"] = "1"
+    return response
+
+
+def _status(error: FrazilError) -> int:
+    match error:
+        case TopicNotFound():
+            return 404
+        case TopicMismatch() | SequenceTooOld() | EpochChanged():
+            return 409
+        case TooLarge() | MessageTooLarge() | RecordTooLarge():
+            return 413
+        case Stalled():
+            return 408
+        case Encoded():
+            return 415
+        case RequestError() | OffsetOutOfRange() | ConfigError():
+            return 400
+        case BufferFull():
+            return 429
+    return 503 if error.retryable else 500

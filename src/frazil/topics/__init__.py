@@ -1,0 +1,1 @@
+"""Topics: messages are produced into the log and read from any point, hot or cold."""

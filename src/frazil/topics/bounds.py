@@ -1,0 +1,50 @@
+"""What a message may be, whichever way it comes: what is stored must be deliverable, and fit the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import InvalidMessage, MessageTooLarge
+
+MOST_BYTES = 4 * 1024 * 1024 - 64 * 1024
+"""Of payload, attributes and names together: Danube's clients take no message of 4 MiB."""
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""Of the years 1 and 9999."""
+
+
+def check_bounds(batch: pa.RecordBatch) -> None:
+    """Raises `InvalidMessage` that says which message cannot be stored, and why."""
+    if batch.get_total_buffer_size() > MOST_BYTES:
+        sizes = _sizes(batch)
+        if sizes.max() > MOST_BYTES:
+            place = int(np.argmax(sizes > MOST_BYTES))
+            raise MessageTooLarge(
+                f"Message {place + 1} of {len(batch)} has {sizes[place]:,} bytes, of at most {MOST_BYTES:,}: clients "
+                f"take no larger ones. Send it in parts, or store it elsewhere and send where it is."
+            )
+    times = batch.column("publish_time").cast(pa.int64()).to_numpy()
+    if times.min() < FIRST_MS or times.max() > LAST_MS:
+        wrong = next(int(time) for time in times if not FIRST_MS <= time <= LAST_MS)
+        raise InvalidMessage(f"{wrong} milliseconds after 1970 is no publish time: years have four digits.")
+
+
+def _sizes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Bytes of each message."""
+    attributes = batch.column("attributes")
+    entries = np.concatenate([[0], np.cumsum(_lengths(attributes.keys) + _lengths(attributes.items))])
+    borders = attributes.offsets.to_numpy()
+    found: npt.NDArray[np.int64] = (
+        _lengths(batch.column("payload"))
+        + _lengths(batch.column("routing_key"))
+        + _lengths(batch.column("producer_name"))
+        + np.diff(entries[borders - borders[0]])
+    )
+    return found
+
+
+def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    return found

@@ -1,0 +1,140 @@
+"""A message, alone and as a row of Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from frazil.errors import InvalidMessage
+from frazil.log.schema import conform
+
+MESSAGE = pa.schema(
+    [
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("publish_time", pa.timestamp("ms", "UTC")),
+        pa.field("producer_name", pa.string()),
+        pa.field("attributes", pa.map_(pa.string(), pa.string())),
+        pa.field("routing_key", pa.string()),
+        pa.field("schema_id", pa.int64()),
+        pa.field("schema_version", pa.int64()),
+        pa.field("producer_id", pa.string()),
+        pa.field("sequence", pa.int64()),
+    ]
+)
+"""The columns of a topic. `producer_id` and `sequence` are those of an idempotent producer, null otherwise."""
+
+LARGEST = 2**63 - 1
+"""Numbers of messages are columns of Iceberg tables, which know no unsigned ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    payload: bytes
+    publish_time_ms: int | None = None
+    """None: the time of its arrival."""
+    producer_name: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    routing_key: str | None = None
+    schema_id: int | None = None
+    schema_version: int | None = None
+
+
+class Records(NamedTuple):
+    """A run of neighbours of one partition: offsets `first` to `first + rows - 1`, with the columns of `MESSAGE`."""
+
+    partition: int
+    first: int
+    batch: pa.RecordBatch
+    epoch: str
+
+    @property
+    def end(self) -> int:
+        return self.first + int(self.batch.num_rows)
+
+
+def to_batch(messages: Sequence[Message], now_ms: int) -> pa.RecordBatch:
+    """Messages as rows; those without a publish time get `now_ms`."""
+    try:
+        rows = pa.array([_row(message, now_ms) for message in messages], _ROW)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError, AttributeError) as error:
+        raise _problem(messages, error) from error
+    columns = rows.flatten()
+    if missing := columns[0].null_count:
+        raise InvalidMessage(f"{missing} of {len(messages)} messages have no payload. It may be empty, but not None.")
+    return pa.RecordBatch.from_arrays(columns, schema=MESSAGE)
+
+
+_ROW = pa.struct(list(MESSAGE))
+
+
+def _row(message: Message, now_ms: int) -> tuple[object, ...]:
+    return (
+        message.payload,
+        now_ms if message.publish_time_ms is None else message.publish_time_ms,
+        message.producer_name,
+        list(message.attributes.items()),
+        message.routing_key,
+        message.schema_id,
+        message.schema_version,
+        None,
+        None,
+    )
+
+
+def _problem(messages: Sequence[Message], error: Exception) -> InvalidMessage:
+    """Which message cannot be stored, and why."""
+    for number, message in enumerate(messages):
+        for name in ("schema_id", "schema_version", "publish_time_ms"):
+            value = getattr(message, name)
+            if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+                return InvalidMessage(
+                    f"Message {number} of {len(messages)}: {name} is {value}, and the largest that can be stored is "
+                    f"{LARGEST}."
+                )
+    return InvalidMessage(f"These {len(messages)} messages cannot be stored: {error}.")
+
+
+def from_batch(batch: pa.RecordBatch) -> list[Message]:
+    """Rows as messages."""
+    column = {name: batch.column(name) for name in MESSAGE.names[:7]}
+    times = column["publish_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    return [
+        Message(payload, time, producer or "", dict(attributes or ()), key, schema_id, schema_version)
+        for payload, time, producer, attributes, key, schema_id, schema_version in zip(
+            column["payload"].to_pylist(),
+            times.to_pylist(),
+            column["producer_name"].to_pylist(),
+            column["attributes"].to_pylist(),
+            column["routing_key"].to_pylist(),
+            column["schema_id"].to_pylist(),
+            column["schema_version"].to_pylist(),
+            strict=True,
+        )
+    ]
+
+
+def arriving(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
+    """A batch of somebody's as rows of a topic: columns may be missing, messages without a time get `now_ms`."""
+    if batch.schema.equals(MESSAGE) and not batch.column("publish_time").null_count:
+        return batch
+    if unknown := [name for name in batch.schema.names if name not in MESSAGE.names]:
+        raise InvalidMessage(f"Messages have no column {unknown[0]!r}; there are: {', '.join(MESSAGE.names)}.")
+    if "payload" not in batch.schema.names:
+        raise InvalidMessage("Messages need a column 'payload' of bytes.")
+    try:
+        whole = conform(batch, MESSAGE)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InvalidMessage(f"These rows are no messages: {error}.") from error
+    now = pa.scalar(now_ms, pa.int64()).cast(MESSAGE.field("publish_time").type)
+    times = whole.column("publish_time").fill_null(now)
+    return whole.set_column(1, MESSAGE.field(1), times)
+
+
+def signed(batch: pa.RecordBatch, producer: str, sequence: int) -> pa.RecordBatch:
+    """The rows with the mark of an idempotent producer."""
+    count = len(batch)
+    columns = [*batch.columns[:7], pa.repeat(pa.scalar(producer), count), pa.repeat(pa.scalar(sequence), count)]
+    return pa.RecordBatch.from_arrays(columns, schema=MESSAGE)

@@ -1,0 +1,413 @@
+"""The storage of topics: messages go to the log, and are read from wherever they are."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError, InvalidMessage, InvalidTopic, RequestError, ShutdownError, TopicNotFound
+from frazil.lake.catalog import Lake
+from frazil.log.generations import Creation, Dispatch
+from frazil.log.log import Log
+from frazil.log.positions import Origin
+from frazil.log.positions import Sequence as Numbered
+from frazil.log.writer import PartitionWriter
+from frazil.topics import lifecycle
+from frazil.topics.bounds import check_bounds
+from frazil.topics.interface import Deleted, Producer, Run, Stored, SubscriptionStats, TopicStats
+from frazil.topics.messages import LARGEST, MESSAGE, Message, Records, arriving, signed, to_batch
+from frazil.topics.names import TopicName, parse_name
+from frazil.topics.place import TopicPlace
+from frazil.topics.reading import PartitionCursor
+from frazil.topics.routing import Share, partition_of, share_out
+from frazil.topics.starts import EARLIEST, Start
+from frazil.topics.stats import committed_positions, topic_stats, write_positions
+from frazil.topics.stream import stream
+from frazil.topics.tail import MessageTail
+
+T = TypeVar("T")
+
+Subscriptions = Callable[[str], Awaitable[Mapping[str, SubscriptionStats]]]
+"""Asked for the subscriptions of a topic and their lag."""
+
+
+async def _none(_: str) -> Mapping[str, SubscriptionStats]:
+    return {}
+
+
+class OpenTopic:
+    """A topic in use by this process."""
+
+    def __init__(self, place: TopicPlace, creation: Creation) -> None:
+        self.place = place
+        self.creation = creation
+        self.partitions = creation.partitions
+        self.writers: dict[int, PartitionWriter] = {}
+        self.opening = asyncio.Lock()
+        self.turn = itertools.count()
+        self.deleting = False
+        self._tails: dict[int, MessageTail] = {}
+
+    def tail(self, partition: int) -> MessageTail:
+        if partition not in self._tails:
+            log, topic = self.place.log, self.place.topic
+            self._tails[partition] = MessageTail(topic, partition, lambda: log.tail(topic, partition))
+        return self._tails[partition]
+
+    def check(self, partition: int) -> int:
+        if not 0 <= partition < self.partitions:
+            raise InvalidTopic(
+                f"Topic {self.place.topic!r} has no partition {partition}: it has {self.partitions}, from 0 on."
+            )
+        return partition
+
+
+class TopicStorage:
+    """Belongs to one event loop. `log` and `lake` are the caller's, and stay open.
+
+    `max_concurrent_reads` bounds how many reads of files happen at a time, and so how many threads; `prefetch` how
+    many runs of messages a stream reads ahead in each partition. By default they are those of the settings.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        lake: Lake | None = None,
+        *,
+        max_concurrent_reads: int | None = None,
+        prefetch: int | None = None,
+        subscriptions: Subscriptions = _none,
+    ) -> None:
+        self._log = log
+        self._lake = lake or Lake(log.config)
+        self._home = log.config.lake.namespace
+        reading = log.config.messages
+        self._prefetch = prefetch or reading.prefetch_size
+        self._subscriptions = subscriptions
+        self._executor = ThreadPoolExecutor(
+            max_concurrent_reads or reading.max_concurrent_reads, thread_name_prefix="frazil-topics"
+        )
+        self._names: dict[str, TopicName] = {}
+        self._topics: dict[str, OpenTopic] = {}
+        self._creating: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._pending = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._stopping = False
+
+    # --- topics --------------------------------------------------------------------------------------------
+
+    def name(self, text: str) -> TopicName:
+        """What a name means."""
+        if (known := self._names.get(text)) is None:
+            known = parse_name(text, self._home)
+            if len(self._names) < _REMEMBERED_NAMES:
+                self._names[text] = known
+        return known
+
+    async def create_topic(self, topic: str, partitions: int = 1) -> int:
+        """Create it, unless it exists; how many partitions it has. Their number never changes."""
+        name = self.name(topic)
+        if name.partition is not None:
+            raise InvalidTopic(
+                f"{topic!r} cannot be created: names that end with -part-N mean partitions of {name.path}. Create "
+                f"that with the number of partitions it is to have."
+            )
+        self._check_open()
+        async with self._creating[name.topic]:
+            place = self._place(name)
+            creation = await asyncio.to_thread(lifecycle.create, place, partitions)
+            self._topics.setdefault(name.topic, OpenTopic(place, creation))
+        return creation.partitions
+
+    async def initialize_topic(self, topic: str, partitions: int = 1) -> int:
+        """As `create_topic`, and all its partitions are ready to be written to."""
+        count = await self.create_topic(topic, partitions)
+        await self.prepare(topic)
+        return count
+
+    async def ensure_topic(self, topic: str, partitions: int, dispatch: Dispatch = "reliable") -> Creation:
+        """The topic with at least so many partitions, created if there is none."""
+        name = self.name(topic)
+        known = self._topics.get(name.topic)
+        if known is None or known.partitions < partitions or known.creation.dispatch != dispatch:
+            self._check_open()
+            async with self._creating[name.topic]:
+                place = self._place(name)
+                made = await asyncio.to_thread(lifecycle.ensure, place, partitions, dispatch)
+                known = self._topics.setdefault(name.topic, OpenTopic(place, made))
+                known.creation, known.partitions = made, made.partitions
+        return known.creation
+
+    async def prepare(self, topic: str) -> None:
+        """Have the topic, or the partition that is named, ready for messages: who waits for them is told at once."""
+        name = self.name(topic)
+        opened = await self._topic(name)
+        partitions = range(opened.partitions) if name.partition is None else [opened.check(name.partition)]
+        for partition in partitions:
+            await self._writer(opened, partition)
+
+    async def list_topics(self) -> Sequence[str]:
+        return await asyncio.to_thread(self._log.topics)
+
+    async def delete_topic(self, topic: str, *, drop_table: bool) -> Deleted:
+        """Delete the topic with what the log has of it; its table is dropped, or kept with the rows it has.
+
+        Messages that were not moved to the table yet are gone in both cases. A topic of the same name that is created
+        later begins with new offsets, and with a new table.
+        """
+        name = self.name(topic)
+        if name.partition is not None:
+            raise InvalidTopic(
+                f"{topic!r} is one partition of {name.path}: only all of them can be deleted together."
+            )
+        self._check_open()
+        async with self._creating[name.topic]:
+            try:
+                opened = await self._topic(name)
+            except TopicNotFound:
+                await asyncio.to_thread(lifecycle.finish_deletion, self._place(name))
+                raise
+            opened.deleting = True
+            try:
+                return await self._delete(opened, drop_table)
+            finally:
+                self._topics.pop(name.topic, None)
+
+    async def _delete(self, topic: OpenTopic, drop_table: bool) -> Deleted:
+        place = topic.place
+        async with topic.opening:
+            writers = [await self._opened(topic, partition) for partition in range(topic.partitions)]
+            before = await self._reading(lambda: topic_stats(place, topic.partitions, {}))
+            for writer in writers:
+                await asyncio.to_thread(self._log.release, writer)
+            ends = {writer.partition: writer.next_offset for writer in writers}
+            await asyncio.to_thread(lifecycle.delete, place, topic.creation, ends, drop_table=drop_table)
+        messages = before.message_count
+        return Deleted(place.topic, messages, messages if drop_table else before.hot_messages)
+
+    async def _topic(self, name: TopicName) -> OpenTopic:
+        """`TopicNotFound` if there is none."""
+        if (known := self._topics.get(name.topic)) is not None:
+            return known
+        place = self._place(name)
+        creation = await asyncio.to_thread(lifecycle.existing, place)
+        return self._topics.setdefault(name.topic, OpenTopic(place, creation))
+
+    def _place(self, name: TopicName) -> TopicPlace:
+        return TopicPlace(name.topic, self._log, self._lake)
+
+    # --- storing -------------------------------------------------------------------------------------------
+
+    async def store(
+        self,
+        topic: str,
+        messages: Sequence[Message] | pa.RecordBatch,
+        *,
+        partition: int | None = None,
+        routing_key: str | None = None,
+        producer: Producer | None = None,
+    ) -> Stored:
+        """Store messages, and return when they are as durable as the topic's settings say.
+
+        They go to `partition`, or to that of `routing_key`, or each to that of its own key; those without one go
+        together to the next partition in turn. What goes to one partition is stored all or none.
+
+        What a `producer` sends again under the same number, because an acknowledgement was lost, is stored once, and
+        the offsets are those of the first time. Its numbers grow; the newest few of each partition are remembered.
+        """
+        name = self.name(topic)
+        opened = self._topics.get(name.topic) or await self._topic(name)
+        now = self._log.world.clock.now_ms()
+        batch = arriving(messages, now) if isinstance(messages, pa.RecordBatch) else to_batch(messages, now)
+        if not len(batch):
+            raise InvalidMessage(f"Nothing to store in topic {opened.place.topic!r}: no messages were given.")
+        check_bounds(batch)
+        origin = None
+        if producer is not None:
+            origin = _origin(producer)
+            batch = signed(batch, *producer)
+        if name.partition is not None:
+            if partition not in (None, name.partition):
+                raise RequestError(f"{topic!r} is partition {name.partition}, not {partition}: give one of them.")
+            partition = name.partition
+        if partition is not None:
+            opened.check(partition)
+        elif routing_key is not None:
+            partition = partition_of(routing_key, opened.partitions)
+        elif opened.partitions == 1:
+            partition = 0
+        elif batch.column("routing_key").null_count < len(batch):
+            return await self._store_shares(opened, batch, origin, producer)
+        else:
+            partition = self._in_turn(opened, producer)
+        return Stored((await self._append(opened, partition, batch, origin),))
+
+    def _in_turn(self, topic: OpenTopic, producer: Producer | None) -> int:
+        """The next partition; for a producer one of its own, or what it sends again could go to another."""
+        return (
+            next(topic.turn) % topic.partitions if producer is None else partition_of(producer.id, topic.partitions)
+        )
+
+    async def _store_shares(
+        self, topic: OpenTopic, batch: pa.RecordBatch, origin: Origin | None, producer: Producer | None
+    ) -> Stored:
+        keys = batch.column("routing_key")
+        shares = share_out(keys, topic.partitions, self._in_turn(topic, producer) if keys.null_count else 0)
+
+        async def one(share: Share) -> Run:
+            rows = batch if len(shares) == 1 else batch.take(pa.array(share.rows))
+            run = await self._append(topic, share.partition, rows, origin)
+            return run._replace(places=tuple(share.rows.tolist()))
+
+        outcomes = await asyncio.gather(*map(one, shares), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return Stored(tuple(outcome for outcome in outcomes if isinstance(outcome, Run)))
+
+    async def _append(self, topic: OpenTopic, partition: int, batch: pa.RecordBatch, origin: Origin | None) -> Run:
+        self._check_open()
+        self._pending += 1
+        self._settled.clear()
+        try:
+            writer = topic.writers.get(partition) or await self._writer(topic, partition)
+            ack = await writer.append_async(batch, origin)
+        except ShutdownError:
+            if topic.deleting:
+                raise lifecycle.gone(topic.place.topic) from None
+            raise
+        finally:
+            self._pending -= 1
+            if not self._pending:
+                self._settled.set()
+        if ack.rows != len(batch):
+            raise InvalidMessage(
+                f"The producer sent {len(batch)} messages under a number under which it had sent {ack.rows} before, "
+                f"to partition {partition} of topic {topic.place.topic!r}. Each append needs a number of its own."
+            )
+        return Run(partition, ack.offset, ack.rows, ack.epoch, ack.duplicate)
+
+    async def _writer(self, topic: OpenTopic, partition: int) -> PartitionWriter:
+        async with topic.opening:
+            if topic.deleting:
+                raise lifecycle.gone(topic.place.topic)
+            return await self._opened(topic, partition)
+
+    async def _opened(self, topic: OpenTopic, partition: int) -> PartitionWriter:
+        writer = topic.writers.get(partition)
+        if writer is None:
+            name = topic.place.topic
+            writer = await asyncio.to_thread(self._log.writer, name, MESSAGE, partition=partition)
+            topic.writers[partition] = writer
+        return writer
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    async def cursor(self, topic: str, partition: int | None = None, start: Start = EARLIEST) -> PartitionCursor:
+        """A reader of one partition; which one may also be said by the name."""
+        name = self.name(topic)
+        opened = await self._topic(name)
+        number = name.partition if partition is None else partition
+        if number is None:
+            raise RequestError(f"Which partition of {topic!r} is to be read? It has {opened.partitions}, from 0 on.")
+        return await self._cursor(opened, number, start)
+
+    async def _cursor(self, topic: OpenTopic, partition: int, start: Start) -> PartitionCursor:
+        topic.check(partition)
+        cursor = PartitionCursor(topic.place, partition, topic.tail(partition), self._executor)
+        await cursor.begin(start)
+        return cursor
+
+    async def create_message_stream(
+        self, topic: str, start: Start = EARLIEST, *, follow: bool = True
+    ) -> AsyncIterator[Records]:
+        """All messages from `start` on, in order within each partition, then those that come.
+
+        Without `follow` it ends where the topic ends now. A name of one partition means that one only.
+        """
+        name = self.name(topic)
+        opened = await self._topic(name)
+        chosen = range(opened.partitions) if name.partition is None else [name.partition]
+        cursors = [await self._cursor(opened, partition, start) for partition in chosen]
+        ends = None if follow else {cursor.partition: await cursor.end() for cursor in cursors}
+        return stream(cursors, prefetch=self._prefetch, ends=ends)
+
+    # --- state ---------------------------------------------------------------------------------------------
+
+    async def partitions(self, topic: str) -> int:
+        opened = await self._topic(self.name(topic))
+        return opened.partitions
+
+    async def dispatch(self, topic: str) -> Dispatch:
+        """Whether subscribers of the topic acknowledge its messages."""
+        opened = await self._topic(self.name(topic))
+        return opened.creation.dispatch
+
+    async def get_write_position(self, topic: str) -> Mapping[int, int]:
+        opened = await self._topic(self.name(topic))
+        return await self._reading(lambda: write_positions(opened.place, opened.partitions))
+
+    async def get_committed_position(self, topic: str) -> Mapping[int, int]:
+        opened = await self._topic(self.name(topic))
+        return await self._reading(lambda: committed_positions(opened.place, opened.partitions))
+
+    async def get_topic_stats(self, topic: str) -> TopicStats:
+        opened = await self._topic(self.name(topic))
+        lags = await self._subscriptions(opened.place.topic)
+        return await self._reading(lambda: topic_stats(opened.place, opened.partitions, lags))
+
+    async def _reading(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    # --- stopping ------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._stopping:
+            raise ShutdownError("The topics are shutting down: nothing is stored any more. Try again later.")
+
+    async def shutdown(self) -> None:
+        """Take no more messages, wait for acknowledgements that are under way, seal, and let go of the writers.
+
+        What cannot be sealed stays in the WAL, and nothing that was acknowledged is lost; the error tells.
+        """
+        self._stopping = True
+        await self._settled.wait()
+        problem: FrazilError | None = None
+        for topic in self._topics.values():
+            async with topic.opening:
+                for writer in topic.writers.values():
+                    try:
+                        await asyncio.to_thread(self._close, writer)
+                    except FrazilError as error:
+                        problem = problem or error
+                topic.writers.clear()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        if problem is not None:
+            raise problem
+
+    def _close(self, writer: PartitionWriter) -> None:
+        writer.refuse()
+        try:
+            writer.drain()
+            writer.seal_all()
+        finally:
+            self._log.release(writer)
+
+
+_REMEMBERED_NAMES = 10_000
+
+
+def _origin(producer: Producer) -> Origin:
+    if not 0 <= producer.sequence <= LARGEST:
+        raise InvalidMessage(f"{producer.sequence} cannot be a producer's number: it takes 0 to {LARGEST}.")
+    try:
+        return Origin(sequence=Numbered(producer.id, producer.sequence))
+    except ValueError as error:
+        raise InvalidMessage(f"{producer.id[:40]!r} cannot be the id of a producer: {error}") from error

@@ -1,0 +1,1 @@
+"""Subscriptions: who has acknowledged what of a topic, durable, and who is handed what next."""

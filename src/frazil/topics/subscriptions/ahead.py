@@ -1,0 +1,108 @@
+"""Reading one partition ahead of its consumers, as far as the delivery has room."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from frazil.backoff import Backoff
+from frazil.errors import EpochChanged, FrazilError
+from frazil.topics.messages import Records
+from frazil.topics.reading import Cursor
+from frazil.topics.subscriptions.borders import OpenCursor, border
+from frazil.topics.subscriptions.delivery import Delivery
+from frazil.topics.subscriptions.places import Place
+
+READ_BYTES = 4 * 1024 * 1024
+WAIT_SECONDS = 1.0
+"""How long a cursor waits for messages before it is asked to read again."""
+
+_BACKOFF = Backoff()
+
+logger = logging.getLogger(__name__)
+
+
+class ReadAhead:
+    def __init__(
+        self,
+        place: Place,
+        partition: int,
+        *,
+        delivery: Delivery,
+        cursors: OpenCursor,
+        reads: asyncio.Semaphore,
+        take: Callable[[Records], None],
+        report: Callable[[int, FrazilError], None],
+    ) -> None:
+        """`take` gets what was read, `report` why it cannot go on; `reads` bounds the reads at one time."""
+        self._place = place
+        self._partition = partition
+        self._delivery = delivery
+        self._cursors = cursors
+        self._reads = reads
+        self._take = take
+        self._report = report
+        self._least = max(1, delivery.options.prefetch_size // 4)
+        """Fewer rows are not worth a read."""
+        self._room = asyncio.Event()
+
+    def look(self) -> None:
+        """There may be room now."""
+        if not self._room.is_set() and self._delivery.wants(self._partition) >= self._least:
+            self._room.set()
+
+    async def run(self) -> None:
+        """Until this task is cancelled, or the partition cannot be read on."""
+        failed, rng = 0, random.Random()
+        progress = self._delivery.lanes[self._partition].progress
+        cursor: Cursor | None = None
+        changed: EpochChanged | None = None
+        back: int | None = None
+        """Where an epoch ended, while nothing was read of the next one."""
+        while True:
+            rows = await self._rows()
+            offset = self._delivery.next_offset(self._partition) if back is None else back
+            try:
+                if changed is not None:
+                    back = await border(self._cursors, self._partition, progress.epoch, offset)
+                    if back is None:
+                        self._report(self._partition, changed)
+                        return
+                    offset, changed = back, None
+                if cursor is None:
+                    cursor = await self._cursors(self._partition, offset, progress.epoch)
+                elif cursor.position != offset:
+                    cursor.seek(offset)
+                async with self._reads:
+                    records = await cursor.read(rows, READ_BYTES)
+                if records is None:
+                    await cursor.wait(WAIT_SECONDS)
+                else:
+                    back = None
+                    self._take(records)
+                failed = 0
+            except EpochChanged as error:
+                cursor, changed = None, error
+            except FrazilError as error:
+                if not error.retryable:
+                    self._report(self._partition, error)
+                    return
+                cursor = None
+                failed += 1
+                await self._pause(error, _BACKOFF.delay(failed - 1, rng))
+
+    async def _rows(self) -> int:
+        """Wait until it is worth reading."""
+        while (rows := self._delivery.wants(self._partition)) < self._least:
+            self._room.clear()
+            await self._room.wait()
+        return rows
+
+    async def _pause(self, error: FrazilError, seconds: float) -> None:
+        logger.warning(
+            "cannot read a partition; trying again",
+            extra={"subscription": str(self._place), "partition": self._partition, "reason": str(error)},
+        )
+        await asyncio.sleep(seconds)

@@ -1,0 +1,200 @@
+"""Checkpoints of a subscription in the object store, and who may write them.
+
+Each is an object of the next number, created once: `subscriptions/{subscription}/{namespace}/{topic}/{number}.json`.
+The highest counts. A process takes a subscription over by writing the next one under an owner id of its own; the
+former owner finds the number taken and stops. A number that was deleted long ago can be created again by somebody
+who slept, so every put is followed by a look whether a higher one is there.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound
+from frazil.log.store import ObjectStore
+from frazil.log.world import World, iso
+from frazil.topics.subscriptions.errors import SubscriptionFenced
+from frazil.topics.subscriptions.places import Place, places_of
+from frazil.topics.subscriptions.progress import Progress
+
+KEPT = 3
+"""Older checkpoints that stay, for people."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    number: int
+    owner: str
+    """Who wrote it: an id that is new whenever a process takes the subscription."""
+    process: str
+    """The same for people."""
+    generation: str
+    """New when a subscription is created; what is known of one of the same name that was deleted says nothing."""
+    kind: str
+    """The type of the subscription."""
+    partitions: Mapping[int, Progress]
+    deleted: bool = False
+
+    def encode(self, now_ms: int) -> bytes:
+        content = {
+            "version": 1,
+            "owner": self.owner,
+            "process": self.process,
+            "generation": self.generation,
+            "type": self.kind,
+            "partitions": {str(partition): each.to_json() for partition, each in sorted(self.partitions.items())},
+            "deleted": self.deleted,
+            "written_at": iso(now_ms),
+        }
+        return json.dumps(content, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, number: int, data: Any) -> Checkpoint:
+        return cls(
+            number,
+            str(data["owner"]),
+            str(data["process"]),
+            str(data["generation"]),
+            str(data["type"]),
+            {int(partition): Progress.from_json(each) for partition, each in data["partitions"].items()},
+            bool(data["deleted"]),
+        )
+
+
+def newest(store: ObjectStore, place: Place) -> Checkpoint | None:
+    """The one that counts, perhaps one that says that the subscription was deleted."""
+    while numbers := _numbers(store, place):
+        try:
+            return _read(store, place, numbers[-1])
+        except ObjectNotFound:
+            # A newer one came, and this one went, since it was listed.
+            continue
+    return None
+
+
+def checkpoints_of(store: ObjectStore, namespace: str, topic: str) -> dict[str, Checkpoint]:
+    """The subscriptions that a topic has, by name. Others may have acknowledged more since, never less.
+
+    What is at or beyond their marks must stay where it can be read.
+    """
+    found = {place.subscription: newest(store, place) for place in places_of(store, namespace, topic)}
+    return {name: each for name, each in found.items() if each is not None and not each.deleted}
+
+
+class Ownership:
+    """The right to write a subscription's checkpoints, until somebody else takes it.
+
+    Calls block, and may come from any thread.
+    """
+
+    def __init__(self, store: ObjectStore, place: Place, world: World, process: str) -> None:
+        self.place = place
+        self.owner = world.new_id()
+        self._store = store
+        self._world = world
+        self._process = process
+        self._held: Checkpoint | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def held(self) -> Checkpoint:
+        """The checkpoint that was written last."""
+        assert self._held is not None, "take() comes first"
+        return self._held
+
+    def take(self, former: Checkpoint | None, kind: str, birth: Mapping[int, Progress]) -> bool:
+        """Go on from `former`, the newest; without one, or after a deleted one, create the subscription.
+
+        False when another checkpoint came in between: look again.
+        """
+        if former is None or former.deleted:
+            generation, partitions = self._world.new_id(), birth
+        else:
+            generation, kind, partitions = former.generation, former.kind, former.partitions
+        number = former.number + 1 if former else 1
+        mine = Checkpoint(number, self.owner, self._process, generation, kind, partitions)
+        try:
+            self._store.put_new(self.place.key(number), mine.encode(self._world.clock.now_ms()))
+        except ObjectExists:
+            if self._owner_of(number) != self.owner:
+                return False
+        if _numbers(self._store, self.place)[-1] > number:
+            return False
+        self._held = mine
+        return True
+
+    def put(self, partitions: Mapping[int, Progress]) -> None:
+        """Write a checkpoint; `SubscriptionFenced` when this process is not the owner any more.
+
+        After any other error the outcome is unknown, and the next put finds it out.
+        """
+        with self._lock:
+            self._put(partitions, deleted=False)
+
+    def delete(self) -> None:
+        """Say that the subscription is no more. Its last checkpoint stays, so that nobody revives it unaware."""
+        with self._lock:
+            self._put({}, deleted=True)
+
+    def _put(self, partitions: Mapping[int, Progress], *, deleted: bool) -> None:
+        if self.held.deleted:
+            raise self._fenced()
+        number, now_ms = self.held.number, self._world.clock.now_ms()
+        while True:
+            number += 1
+            held = self.held
+            mine = Checkpoint(
+                number, self.owner, self._process, held.generation, held.kind, partitions, deleted=deleted
+            )
+            try:
+                self._store.put_new(self.place.key(number), mine.encode(now_ms))
+                break
+            except ObjectExists:
+                if self._owner_of(number) != self.owner:
+                    raise self._fenced() from None
+                # A put of ours whose outcome was unknown: it is there, perhaps with less in it.
+        numbers = _numbers(self._store, self.place)
+        if numbers[-1] > number:
+            raise self._fenced()
+        self._held = mine
+        self._store.delete(self.place.key(each) for each in numbers if each < number - KEPT)
+
+    def _owner_of(self, number: int) -> str | None:
+        """None when it is gone, as only old ones are."""
+        try:
+            return _read(self._store, self.place, number).owner
+        except ObjectNotFound:
+            return None
+
+    def _fenced(self) -> SubscriptionFenced:
+        other = newest(self._store, self.place)
+        if other is not None and other.deleted:
+            return SubscriptionFenced(
+                f"The {self.place} was deleted by {other.process}. Subscribe anew to create it."
+            )
+        who = other.process if other else "another process"
+        return SubscriptionFenced(
+            f"The {self.place} was taken over by {who}; this process has stopped to deliver for it. Messages that "
+            f"were acknowledged here since the last checkpoint may be delivered once more. Consumers must connect "
+            f"to the new owner; to take it back, open it here again."
+        )
+
+
+def _numbers(store: ObjectStore, place: Place) -> list[int]:
+    names = (info.key.rpartition("/")[2].removesuffix(".json") for info in store.list(place.prefix))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _read(store: ObjectStore, place: Place, number: int) -> Checkpoint:
+    key = place.key(number)
+    try:
+        return Checkpoint.decode(number, json.loads(bytes(store.get(key))))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LogCorrupted(
+            f"{key} in {store.url} is not a checkpoint of the {place}: {error!r}. Delete it to go on from the one "
+            f"before it; what was acknowledged since is delivered again."
+        ) from error

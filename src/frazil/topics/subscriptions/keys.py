@@ -1,0 +1,46 @@
+"""Which consumer has which routing key."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+POINTS = 100
+"""Places of each consumer on the ring; the more, the more even their shares."""
+
+
+def key_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, int]]:
+    """Neighbours of one key: key, first row and the row after the last. Without a key, the producer's name is it."""
+    keys = pc.coalesce(batch.column("routing_key"), batch.column("producer_name"), pa.scalar(""))
+    encoded = keys.dictionary_encode()
+    indices = encoded.indices.to_numpy()
+    borders = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(indices)]
+    names = encoded.dictionary.to_pylist()
+    for start, end in pairwise(borders):
+        if start < end:
+            yield names[indices[start]], start, end
+
+
+class Ring:
+    """Each name has its points on a ring; a key belongs to the next point. A name that comes or goes moves only the
+    keys that it gets or had."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        points = sorted((_hash(f"{name}/{number}"), name) for name in names for number in range(POINTS))
+        self._points = [point for point, _ in points]
+        self._names = [name for _, name in points]
+
+    def owner(self, key: str) -> str | None:
+        if not self._points:
+            return None
+        return self._names[bisect_right(self._points, _hash(key)) % len(self._points)]
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

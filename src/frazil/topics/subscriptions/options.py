@@ -1,0 +1,54 @@
+"""How a subscription behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from frazil.config.section import MIB
+
+
+class Kind(StrEnum):
+    EXCLUSIVE = "exclusive"
+    """One consumer."""
+    SHARED = "shared"
+    """Messages go to whoever has room, in turn."""
+    FAILOVER = "failover"
+    """One consumer is active, the next in line takes over when it leaves."""
+    KEY_SHARED = "key_shared"
+    """Messages of one key go to one consumer, in order."""
+
+
+Poison = Literal["block", "drop", "dead_letter"]
+
+
+@dataclass(frozen=True)
+class Options:
+    kind: Kind = Kind.EXCLUSIVE
+    window: int = 1000
+    """Most unacknowledged messages that one consumer has."""
+    prefetch_size: int = 1000
+    """Most messages of a partition that are read ahead."""
+    max_held_bytes: int = 16 * MIB
+    """Nothing more is read of a partition while so much of it is in memory, read ahead or unacknowledged."""
+    max_gaps: int = 10_000
+    """Most ranges acknowledged beyond the first message that is not; at this limit delivery of new ones pauses."""
+    ack_timeout_seconds: float | None = 30.0
+    """A message that is not acknowledged for so long is delivered again."""
+    base_delay_seconds: float = 1.0
+    max_delay_seconds: float = 60.0
+    max_redeliveries: int = 5
+    poison: Poison = "block"
+    """What becomes of a message that failed more often: it goes on to be delivered at the longest delay, is
+    acknowledged as it is, or goes to the dead-letter topic."""
+
+    @property
+    def ordered(self) -> bool:
+        """Whether one consumer at a time has a partition, in order."""
+        return self.kind in (Kind.EXCLUSIVE, Kind.FAILOVER)
+
+    def delay(self, failures: int) -> float:
+        """Before the next delivery of a message that failed so often."""
+        doubled = self.base_delay_seconds * 2.0 ** min(max(failures, 1) - 1, 62)
+        return min(self.max_delay_seconds, doubled)

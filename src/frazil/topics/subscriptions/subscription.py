@@ -1,0 +1,488 @@
+"""One subscription at work: cursors are read ahead, messages handed out, acknowledgements stored.
+
+Everything happens in one event loop. A consumer is given messages only when it asks, so one that is slow holds its
+window and no more; what is read ahead is bounded for each partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.errors import ConfigError, FrazilError, OffsetGone, RequestError, ShutdownError
+from frazil.log.store import ObjectStore
+from frazil.log.world import World
+from frazil.topics.messages import Records
+from frazil.topics.subscriptions.ackfile import LaneKey
+from frazil.topics.subscriptions.ahead import ReadAhead
+from frazil.topics.subscriptions.borders import OpenCursor
+from frazil.topics.subscriptions.checkpoints import Ownership, newest
+from frazil.topics.subscriptions.consumer import Consumer
+from frazil.topics.subscriptions.delivery import Delivery, Letter
+from frazil.topics.subscriptions.errors import ConsumerRefused, NotDelivered, SubscriptionFenced
+from frazil.topics.subscriptions.journal import Journal
+from frazil.topics.subscriptions.letters import dead_letters
+from frazil.topics.subscriptions.options import Options
+from frazil.topics.subscriptions.places import Place
+from frazil.topics.subscriptions.progress import Progress
+from frazil.topics.subscriptions.report import SubscriptionReport, gathered
+
+Birth = Callable[[], Awaitable[Mapping[int, Progress]]]
+"""Where a new subscription begins, by partition."""
+Bury = Callable[[pa.RecordBatch], Awaitable[object]]
+"""Stores messages in the dead-letter topic, or raises."""
+
+MAX_CONCURRENT_READS = 10
+
+logger = logging.getLogger(__name__)
+
+
+class Subscription:
+    def __init__(
+        self,
+        place: Place,
+        options: Options,
+        *,
+        owner: Ownership,
+        journal: Journal,
+        cursors: OpenCursor,
+        lanes: Mapping[int, Progress],
+        restored: bool,
+        world: World,
+        bury: Bury | None,
+        reads: asyncio.Semaphore,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.place = place
+        self.options = options
+        self._owner = owner
+        self._journal = journal
+        self._cursors = cursors
+        self._world = world
+        self._bury = bury
+        self._reads = reads
+        self._checkpoint_seconds = checkpoint_seconds
+        self._loop = asyncio.get_running_loop()
+        self._delivery = Delivery(options)
+        self._consumers: dict[int, Consumer] = {}
+        self._problems: dict[int, FrazilError] = {}
+        """Why a partition cannot be read on, until somebody decides."""
+        self._stopped: FrazilError | None = None
+        self._dirty = dict(lanes) != dict(owner.held.partitions)
+        """Something is acknowledged that is in no checkpoint."""
+        self._putting = asyncio.Lock()
+        self._pumping = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._readers: dict[int, asyncio.Task[None]] = {}
+        self._ahead: dict[int, ReadAhead] = {}
+        for partition, progress in lanes.items():
+            self._add(partition, progress, restored=restored)
+        self._spawn(self._checkpoint_now_and_then())
+
+    @classmethod
+    async def open(
+        cls,
+        place: Place,
+        options: Options,
+        *,
+        store: ObjectStore,
+        journal: Journal,
+        cursors: OpenCursor,
+        birth: Birth,
+        partitions: Iterable[int] = (),
+        world: World | None = None,
+        process: str = "",
+        bury: Bury | None = None,
+        reads: asyncio.Semaphore | None = None,
+        checkpoint_seconds: float = 10.0,
+    ) -> Subscription:
+        """Take the subscription over from whoever has it, or create it.
+
+        `partitions` are all that the topic has now: one that came after the subscription was created is read from
+        its start. `reads` bounds the reads at one time, of all subscriptions that share it.
+        """
+        if options.poison == "dead_letter" and bury is None:
+            raise ConfigError(f"The {place} is to have dead letters, but no topic for them is set.")
+        world = world or World()
+        owner = Ownership(store, place, world, process or "another process")
+        while True:
+            former = await asyncio.to_thread(newest, store, place)
+            is_new = former is None or former.deleted
+            if former is not None and not is_new and former.kind != options.kind:
+                raise ConsumerRefused(
+                    f"The {place} is of type {former.kind}, not {options.kind}. Use that type, or delete it first."
+                )
+            lanes = dict(await birth()) if is_new else {}
+            if await asyncio.to_thread(owner.take, former, str(options.kind), lanes):
+                break
+        held = owner.held
+        lanes = {partition: progress.copy() for partition, progress in held.partitions.items()}
+        for partition, known in journal.recovered(place, held.generation).items():
+            lanes.setdefault(partition, Progress()).join(known)
+        for partition in partitions:
+            lanes.setdefault(partition, Progress())
+        journal.forget(place, but=held.generation)
+        return cls(
+            place,
+            options,
+            owner=owner,
+            journal=journal,
+            cursors=cursors,
+            lanes=lanes,
+            restored=not is_new,
+            world=world,
+            bury=bury,
+            reads=reads or asyncio.Semaphore(MAX_CONCURRENT_READS),
+            checkpoint_seconds=checkpoint_seconds,
+        )
+
+    # --- consumers ---------------------------------------------------------------------------------------
+
+    def join(self, name: str) -> Consumer:
+        """A new consumer, or a new session of the one that has this name."""
+        self._check()
+        number, replaced = self._delivery.join(name, self._now())
+        if replaced is not None:
+            self._consumers.pop(replaced).end(
+                f"Another consumer named {name!r} has taken this session over. Use different names to consume side "
+                f"by side."
+            )
+        consumer = self._consumers[number] = Consumer(self, number, name)
+        self._pump_soon()
+        return consumer
+
+    def leave(self, consumer: Consumer) -> None:
+        if self._consumers.pop(consumer.number, None) is not None:
+            self._delivery.leave(consumer.number, self._now())
+            consumer.end(f"Consumer {consumer.name!r} has left.")
+            self._pump_soon()
+
+    def request(self, consumer: Consumer, rows: int) -> None:
+        """Hand out to a consumer what there is for it, now and until it asks for something else."""
+        self._delivery.request(consumer.number, rows)
+        if rows:
+            self._pump()
+
+    async def ack(self, ranges: Iterable[tuple[int, int, int]]) -> None:
+        """Acknowledge: partition, start and end. Returns when it is stored; after an error, acknowledge again."""
+        self._check()
+        stored = []
+        for partition, start, end in ranges:
+            try:
+                self._delivery.ack(partition, start, end, self._now())
+            except NotDelivered:
+                if not await self._delivered_before(partition, end):
+                    raise
+                self._delivery.ack(partition, start, end, self._now(), known=True)
+            stored.append(self._record(partition, start, end))
+        await self._stored(stored)
+
+    async def ack_until(self, partition: int, end: int) -> None:
+        """Acknowledge everything of a partition below `end`."""
+        self._check()
+        start, end = self._delivery.ack_until(partition, end, self._now())
+        await self._stored([self._record(partition, start, end)])
+
+    async def nack(
+        self,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        delay: float = 0.0,
+        reason: str = "",
+        consumer: Consumer | None = None,
+    ) -> None:
+        """Have messages delivered again, at the earliest after a delay in seconds."""
+        self._check()
+        seat = consumer.number if consumer else None
+        try:
+            self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, seat=seat)
+        except NotDelivered:
+            # What a former process delivered is delivered anyway.
+            if not await self._delivered_before(partition, end):
+                raise
+        self._pump_soon()
+
+    async def _delivered_before(self, partition: int, end: int) -> bool:
+        """Whether a former process may have delivered everything below `end`, of which this one has read less.
+
+        Consumers answer messages that they got before a restart. But nobody may acknowledge what is yet to come.
+        """
+        lane = self._delivery.lanes.get(partition)
+        if lane is None or not lane.restored or end <= 0:
+            return False
+        if end <= lane.position:
+            return True
+        cursor = await self._cursors(partition, end - 1, lane.progress.epoch)
+        return await cursor.read(1, 1) is not None
+
+    def _record(self, partition: int, start: int, end: int) -> asyncio.Future[None]:
+        self._dirty = True
+        self._pump_soon()
+        return self._journal.record(self._key(partition), [(start, end)])
+
+    async def _stored(self, futures: Iterable[asyncio.Future[None]]) -> None:
+        for future in dict.fromkeys(futures):
+            await asyncio.shield(future)
+
+    # --- partitions --------------------------------------------------------------------------------------
+
+    def add_partition(self, partition: int) -> None:
+        """A partition that the topic did not have before."""
+        self._check()
+        if partition not in self._delivery.lanes:
+            self._add(partition, Progress(), restored=False)
+
+    async def skip_gone(self, partition: int) -> int:
+        """Go on after messages that are gone; returns the offset of the first that is left."""
+        self._check()
+        problem = self._problems.get(partition)
+        if not isinstance(problem, OffsetGone):
+            raise RequestError(f"The {self.place} misses nothing of partition {partition}.")
+        start, end = self._delivery.skip(partition, problem.first_left, self._now())
+        stored = self._record(partition, start, end)
+        await self._read_anew(partition)
+        await self._stored([stored])
+        return problem.first_left
+
+    async def seek(self, partition: int, offset: int, epoch: str = "") -> None:
+        """Go on at another offset: what is below counts as acknowledged, nothing else does."""
+        self._check()
+        if partition not in self._delivery.lanes:
+            raise RequestError(f"The {self.place} has no partition {partition}.")
+        await self._stop_reading(partition)
+        self._delivery.restart(partition, offset, epoch, self._now())
+        stored = self._store_whole(partition)
+        await self._read_anew(partition)
+        await self._stored([stored])
+
+    def _add(self, partition: int, progress: Progress, *, restored: bool) -> None:
+        self._delivery.add_partition(partition, progress, restored=restored)
+        self._journal.attach(self._key(partition), progress)
+        ahead = self._ahead[partition] = ReadAhead(
+            self.place,
+            partition,
+            delivery=self._delivery,
+            cursors=self._cursors,
+            reads=self._reads,
+            take=self._take,
+            report=self._report,
+        )
+        self._readers[partition] = self._spawn(ahead.run())
+
+    def _store_whole(self, partition: int) -> asyncio.Future[None]:
+        """Store a progress of which something was taken back."""
+        self._journal.attach(self._key(partition), self._delivery.lanes[partition].progress)
+        return self._record(partition, 0, 0)
+
+    def _key(self, partition: int) -> LaneKey:
+        return LaneKey(self.place, self._owner.held.generation, partition)
+
+    async def _stop_reading(self, partition: int) -> None:
+        reader = self._readers[partition]
+        reader.cancel()
+        await asyncio.wait([reader])
+
+    async def _read_anew(self, partition: int) -> None:
+        await self._stop_reading(partition)
+        self._problems.pop(partition, None)
+        self._readers[partition] = self._spawn(self._ahead[partition].run())
+
+    # --- reading ahead -----------------------------------------------------------------------------------
+
+    def _take(self, records: Records) -> None:
+        if records.first > self._delivery.next_offset(records.partition):
+            # Something before it was forgotten while it was being read; it is read again, and then this.
+            return
+        if self._delivery.feed(records, self._now()):
+            logger.warning(
+                "a new epoch began; messages that did not last are forgotten, what stands there now is delivered",
+                extra={
+                    "subscription": str(self.place),
+                    "partition": records.partition,
+                    "epoch": records.epoch,
+                    "offset": records.first,
+                },
+            )
+            self._store_whole(records.partition)
+        self._pump()
+
+    def _report(self, partition: int, error: FrazilError) -> None:
+        logger.error(
+            "a partition cannot be read on",
+            extra={"subscription": str(self.place), "partition": partition, "reason": str(error)},
+        )
+        self._problems[partition] = error
+        for consumer in self._consumers.values():
+            consumer.wake()
+
+    @property
+    def problems(self) -> Mapping[int, FrazilError]:
+        """Partitions that cannot be read on, and why."""
+        return self._problems
+
+    # --- handing out -------------------------------------------------------------------------------------
+
+    def _pump_soon(self) -> None:
+        """Once for all that happens in this turn of the event loop."""
+        if not self._pumping:
+            self._pumping = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pumping = False
+        if self._stopped:
+            return
+        now = self._now()
+        for run in self._delivery.hand_out(now):
+            self._consumers[run.seat].give(run)
+        for dropped in self._delivery.take_dropped():
+            logger.warning(
+                "gave up messages that failed too often",
+                extra={"subscription": str(self.place), "partition": dropped[0], "offset": dropped[1]},
+            )
+            self._record(*dropped)
+        for letter in self._delivery.take_letters():
+            self._spawn(self._bury_letter(letter))
+        for ahead in self._ahead.values():
+            ahead.look()
+        self._set_timer(now)
+
+    def _set_timer(self, now: float) -> None:
+        due = self._delivery.next_tick()
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None if due is None else self._loop.call_later(max(0.0, due - now), self._pump)
+
+    async def _bury_letter(self, letter: Letter) -> None:
+        assert self._bury is not None
+        try:
+            await self._bury(dead_letters(letter, self.place, self._world.clock.now_ms()))
+        except FrazilError as error:
+            logger.warning(
+                "cannot store a dead letter; trying again",
+                extra={
+                    "subscription": str(self.place),
+                    "partition": letter.partition,
+                    "offset": letter.first,
+                    "reason": str(error),
+                },
+            )
+            self._delivery.not_buried(letter, self._now())
+            self._pump_soon()
+        else:
+            self._delivery.buried(letter, self._now())
+            self._record(letter.partition, letter.first, letter.end)
+
+    def _now(self) -> float:
+        return self._world.clock.monotonic()
+
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    async def _checkpoint_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self._checkpoint_seconds)
+            try:
+                await self.checkpoint()
+            except SubscriptionFenced:
+                return
+            except FrazilError as error:
+                logger.warning(
+                    "no checkpoint of a subscription; trying again",
+                    extra={"subscription": str(self.place), "reason": str(error)},
+                )
+
+    async def checkpoint(self) -> None:
+        """Put what is acknowledged into the store, if there is something new."""
+        self._check()
+        # Whoever waits may give up; a put that began must still end before the next.
+        put = self._loop.create_task(self._put_checkpoint())
+        put.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(put)
+
+    async def _put_checkpoint(self) -> None:
+        async with self._putting:
+            if not self._dirty:
+                return
+            self._dirty = False
+            partitions = {partition: lane.progress.copy() for partition, lane in self._delivery.lanes.items()}
+            try:
+                await asyncio.to_thread(self._owner.put, partitions)
+            except SubscriptionFenced as error:
+                self._stop(error)
+                raise
+            except BaseException:
+                self._dirty = True
+                raise
+
+    # --- the end -----------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a subscription failed", extra={"subscription": str(self.place)}, exc_info=error)
+            self._stop(FrazilError(f"The {self.place} failed: {error!r}. Open it again."))
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise self._stopped.again()
+
+    def _stop(self, why: FrazilError) -> None:
+        """Do nothing more; whoever asks is told why."""
+        if self._stopped:
+            return
+        self._stopped = why
+        if self._timer:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        for consumer in self._consumers.values():
+            consumer.fail(why)
+
+    @property
+    def stopped(self) -> FrazilError | None:
+        return self._stopped
+
+    async def close(self) -> None:
+        """Stop, and leave a checkpoint; what is delivered and not acknowledged is delivered again by the next."""
+        await self._end()
+        try:
+            if self._stopped is None or isinstance(self._stopped, ShutdownError):
+                await self._last_checkpoint()
+        finally:
+            await self._journal.flush()
+
+    async def _last_checkpoint(self) -> None:
+        await self._put_checkpoint()
+        for partition, lane in self._delivery.lanes.items():
+            self._journal.detach(self._key(partition), lane.progress)
+
+    async def delete(self) -> None:
+        """End the subscription for good: nothing of it is kept."""
+        self._check()
+        await self._end()
+        async with self._putting:
+            self._dirty = False
+            await asyncio.to_thread(self._owner.delete)
+        self._journal.forget(self.place)
+
+    async def _end(self) -> None:
+        self._stop(ShutdownError(f"The {self.place} is closed here."))
+        if tasks := list(self._tasks):
+            await asyncio.wait(tasks)
+
+    def stats(self, ends: Mapping[int, int]) -> SubscriptionReport:
+        """`ends`: the offset after the newest message of each partition."""
+        return gathered(self.place, self._delivery, ends, self._problems)

@@ -1,0 +1,92 @@
+"""Topics as a part of a running Frazil: their storage, their subscriptions, HTTP and Danube's protocol."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+
+from frazil.config.model import Config
+from frazil.doors.danube.consumers import Consumers
+from frazil.doors.danube.discovery import Discovery
+from frazil.doors.danube.producers import Producers
+from frazil.doors.danube.server import DanubeServer
+from frazil.doors.topics.api import Topics, TopicsApi
+from frazil.errors import ShutdownError
+from frazil.lake.catalog import Lake
+from frazil.log.log import Log
+from frazil.ops.health import Health
+from frazil.ops.http import Endpoint
+from frazil.topics.interface import SubscriptionStats
+from frazil.topics.storage import TopicStorage
+from frazil.topics.subscribing import Subscriptions
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+
+
+class TopicsPart:
+    name = "topics"
+
+    def __init__(self, config: Config, log: Callable[[], Log]) -> None:
+        """`log` gives the log of this process, which is started before this part."""
+        self._config = config
+        self._log = log
+        self._lake: Lake | None = None
+        self._storage: TopicStorage | None = None
+        self._subscriptions: Subscriptions | None = None
+        self._danube: DanubeServer | None = None
+        self._api = TopicsApi(config, self._topics)
+        self._running: Topics | None = None
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        return self._api.endpoints
+
+    def _topics(self) -> Topics:
+        if self._running is None:
+            raise ShutdownError("Topics are not running yet, or not any more. Try again later.")
+        return self._running
+
+    async def start(self) -> None:
+        log = self._log()
+        self._lake = Lake(self._config)
+        storage = self._storage = TopicStorage(log, self._lake, subscriptions=self._lags)
+        process = f"{socket.gethostname()}/{os.getpid()}"
+        subscriptions = self._subscriptions = Subscriptions(storage, log, process)
+        if self._config.danube.enabled:
+            danube = self._danube = DanubeServer(self._config.danube)
+            monotonic = log.world.clock.monotonic
+            await danube.start(
+                Discovery(storage, danube.url),
+                Producers(storage, monotonic),
+                Consumers(storage, subscriptions, log.store, danube.url, monotonic),
+            )
+            logger.info("serves Danube's clients", extra={"url": danube.url})
+        self._running = Topics(storage, subscriptions, log)
+
+    async def _lags(self, topic: str) -> Mapping[str, SubscriptionStats]:
+        assert self._subscriptions is not None
+        return await self._subscriptions.stats(topic)
+
+    @property
+    def danube_port(self) -> int:
+        assert self._danube is not None
+        return self._danube.port
+
+    async def stop(self) -> None:
+        self._running = None
+        self._api.close()
+        if self._danube is not None:
+            await self._danube.stop(STOP_SECONDS)
+        if self._subscriptions is not None:
+            await self._subscriptions.close()
+        if self._storage is not None:
+            await self._storage.shutdown()
+        if self._lake is not None:
+            self._lake.close()
+
+    def health(self) -> Health:
+        return Health.of({})

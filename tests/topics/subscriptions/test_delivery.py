@@ -1,0 +1,228 @@
+"""Single steps of the delivery, at times that the test decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from frazil.topics.messages import Message, to_batch
+from frazil.topics.subscriptions.delivery import TIMED_OUT, Delivered, Delivery
+from frazil.topics.subscriptions.errors import NotDelivered
+from frazil.topics.subscriptions.keys import Ring, key_runs
+from frazil.topics.subscriptions.options import Kind, Options
+from frazil.topics.subscriptions.progress import Progress
+from tests.topics.subscriptions.support import key_of, records
+
+
+def opened(kind: Kind, *consumers: str, rows: int = 10, **options: object) -> Delivery:
+    delivery = Delivery(Options(kind, **options), {0: Progress()})  # type: ignore[arg-type]
+    for name in consumers:
+        number, _ = delivery.join(name, 0.0)
+        delivery.request(number, 1_000_000)
+    delivery.feed(records(0, 0, rows), 0.0)
+    return delivery
+
+
+def ranges(runs: list[Delivered]) -> list[tuple[int, int]]:
+    return [(run.first, run.end) for run in runs]
+
+
+def by_seat(runs: list[Delivered]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for run in runs:
+        found.setdefault(run.seat, []).extend(range(run.first, run.end))
+    return found
+
+
+def test_one_range_where_nothing_differs() -> None:
+    delivery = opened(Kind.EXCLUSIVE, "a", rows=1000)
+    assert ranges(delivery.hand_out(0.0)) == [(0, 1000)]
+    delivery.ack(0, 0, 999, 0.0)
+    assert len(delivery.lanes[0].entries) == 1
+
+
+def test_delays_double_up_to_the_longest() -> None:
+    delivery = opened(Kind.SHARED, "a", rows=1, base_delay_seconds=1.0, max_delay_seconds=5.0, max_redeliveries=100)
+    now = 10.0
+    for delay in (1.0, 2.0, 4.0, 5.0, 5.0):
+        assert ranges(delivery.hand_out(now)) == [(0, 1)]
+        delivery.nack(0, 0, 1, now)
+        assert delivery.next_tick() == now + delay
+        assert delivery.hand_out(now + delay - 0.001) == []
+        now += delay
+
+
+@pytest.mark.parametrize(("asked", "delay"), [(0.0, 1.0), (0.5, 1.0), (3.0, 3.0), (99.0, 5.0)])
+def test_a_consumer_may_ask_for_more_delay_but_not_for_less(asked: float, delay: float) -> None:
+    delivery = opened(Kind.EXCLUSIVE, "a", rows=1, base_delay_seconds=1.0, max_delay_seconds=5.0)
+    delivery.hand_out(0.0)
+    delivery.nack(0, 0, 1, 7.0, delay=asked)
+    assert delivery.next_tick() == 7.0 + delay
+
+
+def test_what_times_out_waits_and_comes_again() -> None:
+    delivery = opened(Kind.EXCLUSIVE, "a", rows=3, ack_timeout_seconds=30.0, max_redeliveries=0, poison="dead_letter")
+    delivery.hand_out(0.0)
+    assert delivery.next_tick() == 30.0
+    assert delivery.hand_out(29.9) == []
+    assert ranges(delivery.hand_out(30.0)) == [(1, 3)], "those behind it are not to blame"
+    (letter,) = delivery.take_letters()
+    assert (letter.first, letter.end, letter.reason, letter.deliveries) == (0, 1, TIMED_OUT, 1)
+    assert delivery.lanes[0].progress.mark == 0, "not acknowledged before it is stored"
+    delivery.buried(letter, 30.0)
+    assert delivery.lanes[0].progress.mark == 1
+
+
+def test_a_refused_message_takes_those_behind_it_along() -> None:
+    delivery = opened(Kind.EXCLUSIVE, "a", base_delay_seconds=1.0)
+    delivery.hand_out(0.0)
+    delivery.nack(0, 4, 5, 0.0)
+    delivery.ack(0, 6, 8, 0.5)
+    delivery.feed(records(0, 10, 12), 0.5)
+    assert delivery.hand_out(0.5) == [], "nothing overtakes it"
+    assert ranges(delivery.hand_out(1.0)) == [(4, 5), (5, 6), (8, 10), (10, 12)]
+    assert delivery.consumers[0].flying == 10
+
+
+def test_in_turn_by_room() -> None:
+    delivery = opened(Kind.SHARED, "a", "b", "c", rows=90, window=20)
+    shares = by_seat(delivery.hand_out(0.0))
+    assert {seat: len(offsets) for seat, offsets in shares.items()} == {1: 20, 2: 20, 3: 20}
+    delivery.ack(0, shares[2][0], shares[2][0] + 5, 0.0)
+    assert {seat: len(offsets) for seat, offsets in by_seat(delivery.hand_out(0.0)).items()} == {2: 5}
+
+
+def test_one_message_at_a_time_goes_round() -> None:
+    delivery = opened(Kind.SHARED, "a", "b", "c", rows=1)
+    order = [run.seat for run in delivery.hand_out(0.0)]
+    for offset in range(1, 9):
+        delivery.feed(records(0, offset, offset + 1), 0.0)
+        order += [run.seat for run in delivery.hand_out(0.0)]
+    assert order == [1, 2, 3] * 3
+
+
+def test_a_key_moves_when_nothing_of_it_is_in_flight() -> None:
+    delivery = opened(Kind.KEY_SHARED, "a", rows=50)
+    assert {seat: len(offsets) for seat, offsets in by_seat(delivery.hand_out(0.0)).items()} == {1: 50}
+    joined, _ = delivery.join("b", 0.0)
+    delivery.request(joined, 1000)
+    delivery.feed(records(0, 50, 100), 0.0)
+    assert joined not in by_seat(delivery.hand_out(0.0)), "everything of its keys is with the first"
+    moving = {key_of(offset) for offset in range(5) if Ring(["a", "b"]).owner(key_of(offset)) == "b"}
+    assert 0 < len(moving) < 5
+    delivery.feed(records(0, 100, 150), 0.0)
+    assert joined not in by_seat(delivery.hand_out(0.0))
+    for offset in range(150):
+        delivery.ack(0, offset, offset + 1, 0.0)
+    delivery.feed(records(0, 150, 200), 0.0)
+    got = by_seat(delivery.hand_out(0.0))
+    assert {key_of(offset) for offset in got[joined]} == moving
+    assert len(got[1]) + len(got[joined]) == 50
+
+
+def test_one_key_that_waits_does_not_stop_others() -> None:
+    delivery = opened(Kind.KEY_SHARED, "a", base_delay_seconds=1.0)
+    delivery.hand_out(0.0)
+    delivery.nack(0, 0, 1, 0.0)
+    delivery.feed(records(0, 10, 20), 0.0)
+    got = by_seat(delivery.hand_out(0.0))[1]
+    assert got
+    assert key_of(0) not in {key_of(offset) for offset in got}
+    later = by_seat(delivery.hand_out(1.0))[1]
+    assert later == [offset for offset in range(20) if key_of(offset) == key_of(0)]
+
+
+def test_without_a_key_the_producer_is_it() -> None:
+    batch = to_batch(
+        [
+            Message(b"", producer_name="p"),
+            Message(b"", producer_name="p", routing_key="k"),
+            Message(b"", producer_name="q", routing_key="k"),
+            Message(b"", producer_name="k"),
+            Message(b""),
+        ],
+        0,
+    )
+    assert list(key_runs(batch)) == [("p", 0, 1), ("k", 1, 4), ("", 4, 5)]
+    assert list(key_runs(batch.slice(2, 2))) == [("k", 0, 2)]
+    assert list(key_runs(batch.slice(0, 0))) == []
+
+
+def test_one_more_consumer_takes_only_keys_that_become_its_own() -> None:
+    keys = [f"key {number}" for number in range(3000)]
+    before, after = Ring(["a", "b", "c"]), Ring(["c", "d", "b", "a"])
+    moved = Counter((before.owner(key), after.owner(key)) for key in keys if before.owner(key) != after.owner(key))
+    assert {new for _, new in moved} == {"d"}
+    shares = Counter(after.owner(key) for key in keys)
+    assert all(450 < shares[name] < 1100 for name in "abcd")
+    assert Ring([]).owner("x") is None
+
+
+def test_runs_that_were_read_twice_count_once() -> None:
+    delivery = opened(Kind.EXCLUSIVE, "a")
+    delivery.feed(records(0, 5, 15), 0.0)
+    assert ranges(delivery.hand_out(0.0)) == [(0, 10), (10, 15)]
+    with pytest.raises(ValueError, match="offset 15 was to be read next, not 16"):
+        delivery.feed(records(0, 16, 17), 0.0)
+
+
+def test_settled_messages_are_not_kept_by_timers() -> None:
+    delivery = opened(Kind.KEY_SHARED, "a", rows=0, window=100_000, prefetch_size=100_000)
+    for start in range(0, 20_000, 100):
+        delivery.feed(records(0, start, start + 100), 0.0)
+        delivery.hand_out(0.0)
+        delivery.ack(0, start, start + 100, 0.0)
+    assert len(delivery._timers) <= 2000
+    assert all(entry.run.batch.num_rows == 0 for _, _, entry, _ in delivery._timers)
+    assert delivery.next_tick() is None
+
+
+def test_a_new_epoch_before_anything_was_delivered() -> None:
+    delivery = opened(Kind.EXCLUSIVE, "a")
+    assert delivery.feed(records(0, 4, 6, "e2"), 0.0)
+    assert delivery.lanes[0].position == 6
+    assert [(run.first, run.end, run.epoch) for run in delivery.hand_out(0.0)] == [(0, 4, "e1"), (4, 6, "e2")]
+
+
+def test_a_former_process_delivered_nothing_of_a_new_epoch() -> None:
+    delivery = Delivery(Options(), {0: Progress(0, "e1")}, restored=True)
+    delivery.join("a", 0.0)
+    delivery.feed(records(0, 0, 5), 0.0)
+    delivery.ack(0, 3, 4, 0.0)
+    delivery.feed(records(0, 5, 9, "e2"), 0.0)
+    with pytest.raises(NotDelivered):
+        delivery.ack(0, 6, 7, 0.0)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_nothing_is_held_for_nobody(kind: Kind) -> None:
+    delivery = opened(kind, "a", rows=0)
+    delivery.request(1, 4)
+    delivery.feed(records(0, 0, 1000), 0.0)
+    delivered = sorted(offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end))
+    delivery.leave(1, 0.0)
+    lane = delivery.lanes[0]
+    assert lane.position == delivered[-1] + 1
+    assert lane.fresh == lane.position - 4
+    joined, _ = delivery.join("b", 0.0)
+    delivery.request(joined, 1_000_000)
+    delivery.feed(records(0, lane.position, 1000), 0.0)
+    got = sorted(offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end))
+    assert got == list(range(1000)), "none left out"
+
+
+@pytest.mark.parametrize("kind", [Kind.FAILOVER, Kind.KEY_SHARED])
+def test_everything_in_order_has_its_share_of_the_room(kind: Kind) -> None:
+    delivery = Delivery(Options(kind, window=100), {0: Progress(), 1: Progress()})
+    delivery.join("a", 0.0)
+    delivery.request(1, 1_000_000)
+    for partition in range(2):
+        delivery.feed(records(partition, 0, 500), 0.0)
+    runs = delivery.hand_out(0.0)
+    if kind is Kind.FAILOVER:
+        shares = Counter({run.partition: run.batch.num_rows for run in runs})
+        assert shares == {0: 50, 1: 50}
+    else:
+        keys = Counter(key_of(offset) for run in runs for offset in range(run.first, run.end))
+        assert keys == {f"k{number}": 20 for number in range(5)}

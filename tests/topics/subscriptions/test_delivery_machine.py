@@ -1,0 +1,437 @@
+"""Random lives of a subscription against a plain account of who has what.
+
+Every message is delivered until it is acknowledged or dead, never to two at once, in the order its type promises,
+not before its delay is over, and never again once it is acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from frazil.topics.messages import from_batch
+from frazil.topics.subscriptions.delivery import Delivered, Delivery, Letter
+from frazil.topics.subscriptions.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
+from frazil.topics.subscriptions.options import Kind, Options, Poison
+from frazil.topics.subscriptions.progress import Progress
+from tests.topics.subscriptions.support import key_of, payload_of, records
+
+PARTITIONS = 2
+NAMES = ["ada", "ben", "cleo"]
+Place = tuple[int, int]
+"""Partition and offset."""
+PICK = st.integers(0, 1000)
+HELD = [600, 1_000_000]
+"""Bytes: about ten messages, or all."""
+T = TypeVar("T")
+
+
+def chosen(among: Sequence[T], pick: int) -> T:
+    return among[pick % len(among)]
+
+
+@dataclass
+class Flight:
+    seat: int
+    deadline: float
+
+
+class SubscriptionLife(RuleBasedStateMachine):
+    @initialize(
+        kind=st.sampled_from(list(Kind)),
+        poison=st.sampled_from(["block", "drop", "dead_letter"]),
+        timeout=st.sampled_from([None, 10.0]),
+        max_gaps=st.sampled_from([2, 5, 100]),
+        redeliveries=st.integers(0, 2),
+        held=st.sampled_from(HELD),
+    )
+    def begin(
+        self, kind: Kind, poison: Poison, timeout: float | None, max_gaps: int, redeliveries: int, held: int
+    ) -> None:
+        self.options = Options(
+            kind,
+            window=7,
+            prefetch_size=12,
+            max_gaps=max_gaps,
+            max_held_bytes=held,
+            ack_timeout_seconds=timeout,
+            base_delay_seconds=1.0,
+            max_delay_seconds=5.0,
+            max_redeliveries=redeliveries,
+            poison=poison,
+        )
+        self.now = 100.0
+        self.acked: set[Place] = set()
+        self.letters: list[Letter] = []
+        self.buried: set[Place] = set()
+        self.open({partition: Progress() for partition in range(PARTITIONS)}, restored=False)
+        self.join("ada")
+        self.turn(12, 5)
+
+    def open(self, lanes: dict[int, Progress], *, restored: bool) -> None:
+        self.delivery = Delivery(self.options, lanes, restored=restored)
+        self.line: list[tuple[str, int]] = []
+        """Names and numbers of consumers, in the order they joined."""
+        self.credit: dict[int, int] = {}
+        self.flying: dict[Place, Flight] = {}
+        self.delivered: set[Place] = set()
+        self.failures: dict[Place, int] = {}
+        self.due: dict[Place, float] = {}
+        self.dead: set[Place] = set()
+        self.letters = []
+
+    # --- what happens ------------------------------------------------------------------------------------
+
+    @rule(name=st.sampled_from(NAMES))
+    def join(self, name: str) -> None:
+        former = next((number for other, number in self.line if other == name), None)
+        if self.options.kind is Kind.EXCLUSIVE and self.line and former is None:
+            with pytest.raises(ConsumerRefused, match=repr(self.line[0][0])):
+                self.delivery.join(name, self.now)
+            return
+        number, replaced = self.delivery.join(name, self.now)
+        assert replaced == former
+        if former is None:
+            self.line.append((name, number))
+        else:
+            self.line[self.line.index((name, former))] = (name, number)
+            self.forget(former)
+        self.credit[number] = 0
+
+    @rule(pick=PICK)
+    def leave(self, pick: int) -> None:
+        if not self.line:
+            return
+        gone = chosen(self.line, pick)
+        self.line.remove(gone)
+        self.delivery.leave(gone[1], self.now)
+        self.forget(gone[1])
+        with pytest.raises(ConsumerGone):
+            self.delivery.request(gone[1], 1)
+
+    def forget(self, number: int) -> None:
+        del self.credit[number]
+        self.flying = {place: flight for place, flight in self.flying.items() if flight.seat != number}
+
+    @rule(pick=PICK, rows=st.integers(0, 9))
+    def request(self, pick: int, rows: int) -> None:
+        if not self.line:
+            return
+        _, number = chosen(self.line, pick)
+        self.delivery.request(number, rows)
+        self.credit[number] = rows
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), most=st.integers(1, 12))
+    def feed(self, partition: int, most: int) -> None:
+        rows = min(most, self.delivery.wants(partition))
+        if rows:
+            position = self.delivery.lanes[partition].position
+            assert not self.delivery.feed(records(partition, position, position + rows), self.now)
+
+    @rule()
+    def hand_out(self) -> None:
+        self.time_out()
+        for run in self.delivery.hand_out(self.now):
+            self.check_run(run)
+        self.check_dropped()
+
+    @rule(read=st.integers(0, 12), rows=st.integers(1, 9))
+    def turn(self, read: int, rows: int) -> None:
+        """All that leads to deliveries, at once: chance alone seldom does it in the right order."""
+        for _, number in self.line:
+            self.delivery.request(number, rows)
+            self.credit[number] = rows
+        for partition in range(PARTITIONS):
+            self.feed(partition, read)
+        self.hand_out()
+
+    @rule(seconds=st.sampled_from([0.5, 1.0, 2.5, 10.0]))
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.hand_out()
+
+    @rule(pick=PICK, rows=st.integers(1, 5))
+    def ack(self, pick: int, rows: int) -> None:
+        if not self.flying:
+            return
+        partition, start = chosen(sorted(self.flying), pick)
+        end = start
+        while end < start + rows and ((partition, end) in self.delivered or (partition, end) in self.acked):
+            end += 1
+        self.delivery.ack(partition, start, end, self.now)
+        self.settle(partition, start, end)
+
+    @rule(pick=PICK)
+    def ack_late(self, pick: int) -> None:
+        """Also what is with somebody else by now, waits, is dead or was acknowledged before."""
+        if not self.delivered:
+            return
+        partition, offset = chosen(sorted(self.delivered), pick)
+        self.delivery.ack(partition, offset, offset + 1, self.now)
+        self.settle(partition, offset, offset + 1)
+
+    @rule(pick=PICK)
+    def ack_until(self, pick: int) -> None:
+        if not self.delivered:
+            return
+        partition, offset = chosen(sorted(self.delivered), pick)
+        if not self.options.ordered:
+            with pytest.raises(CumulativeRefused):
+                self.delivery.ack_until(partition, offset, self.now)
+            return
+        self.delivery.ack_until(partition, offset + 1, self.now)
+        self.settle(partition, 0, offset + 1)
+
+    @rule(partition=st.integers(0, PARTITIONS - 1), ahead=st.integers(0, 3), refuse=st.booleans())
+    def answer_what_was_never_delivered(self, partition: int, ahead: int, refuse: bool) -> None:
+        lane = self.delivery.lanes[partition]
+        offset = max(lane.position, lane.progress.end) + ahead
+        with pytest.raises(NotDelivered, match=f"Offset {offset} of partition {partition}"):
+            (self.delivery.nack if refuse else self.delivery.ack)(partition, offset, offset + 1, self.now)
+
+    @rule(pick=PICK, rows=st.integers(1, 3), delay=st.sampled_from([0.0, 3.0, 100.0]))
+    def nack(self, pick: int, rows: int, delay: float) -> None:
+        if not self.flying:
+            return
+        partition, start = chosen(sorted(self.flying), pick)
+        end = start
+        while end < start + rows and (partition, end) in self.delivered:
+            end += 1
+        self.delivery.nack(partition, start, end, self.now, delay=delay, reason="no")
+        self.fail(sorted(p for p in self.flying if p[0] == partition and start <= p[1] < end), delay)
+        self.check_dropped()
+
+    @rule(pick=PICK)
+    def nack_by_another(self, pick: int) -> None:
+        """A consumer that has not got it, or not any more, changes nothing."""
+        if not self.flying:
+            return
+        partition, offset = chosen(sorted(self.flying), pick)
+        other = self.flying[partition, offset].seat + 1
+        self.delivery.nack(partition, offset, offset + 1, self.now, seat=other)
+
+    @rule()
+    def take_letters(self) -> None:
+        for letter in self.delivery.take_letters():
+            places = {(letter.partition, offset) for offset in range(letter.first, letter.end)}
+            assert places <= self.dead
+            assert not places & self.acked
+            assert [m.payload for m in from_batch(letter.batch)] == [payload_of(*place) for place in sorted(places)]
+            self.letters.append(letter)
+
+    @rule(pick=PICK, stored=st.booleans())
+    def bury(self, pick: int, stored: bool) -> None:
+        if not self.letters:
+            return
+        letter = self.letters.pop(pick % len(self.letters))
+        if stored:
+            self.delivery.buried(letter, self.now)
+            self.buried |= {(letter.partition, offset) for offset in range(letter.first, letter.end)}
+            self.settle(letter.partition, letter.first, letter.end)
+        else:
+            self.delivery.not_buried(letter, self.now)
+
+    @rule()
+    def crash(self) -> None:
+        stored = {p: json.dumps(lane.progress.to_json()) for p, lane in self.delivery.lanes.items()}
+        self.open({p: Progress.from_json(json.loads(each)) for p, each in stored.items()}, restored=True)
+
+    # --- what must be so ---------------------------------------------------------------------------------
+
+    def strand(self, place: Place) -> object:
+        """What keeps its order together with this message."""
+        if self.options.kind is Kind.SHARED:
+            return place
+        return (place[0], key_of(place[1])) if self.options.kind is Kind.KEY_SHARED else place[0]
+
+    def time_out(self) -> None:
+        late: dict[object, Place] = {}
+        for place, flight in sorted(self.flying.items()):
+            if flight.deadline <= self.now:
+                late.setdefault(self.strand(place), place)
+        for place in late.values():
+            self.fail([place], 0.0)
+
+    def fail(self, blamed: list[Place], delay: float) -> None:
+        first: dict[object, Place] = {}
+        for place in blamed:
+            first.setdefault(self.strand(place), place)
+        for place in sorted(self.flying):
+            if self.strand(place) in first and place >= first[self.strand(place)]:
+                del self.flying[place]
+        for place in blamed:
+            count = self.failures[place] = self.failures.get(place, 0) + 1
+            wait = max(delay, 2.0 ** (count - 1))
+            if count > self.options.max_redeliveries:
+                wait = 5.0
+                if self.options.poison != "block":
+                    self.dead.add(place)
+            self.due[place] = self.now + min(5.0, wait)
+
+    def check_dropped(self) -> None:
+        dropped = {(p, offset) for p, start, end in self.delivery.take_dropped() for offset in range(start, end)}
+        if self.options.poison == "drop":
+            assert dropped == self.dead - self.acked
+            self.acked |= dropped
+        else:
+            assert not dropped
+
+    def check_run(self, run: Delivered) -> None:
+        places = [(run.partition, offset) for offset in range(run.first, run.end)]
+        assert [m.payload for m in from_batch(run.batch)] == [payload_of(*place) for place in places]
+        assert run.epoch == "e1"
+        assert (run.deliveries > 1) == (places[0] in self.delivered)
+        for place in places:
+            assert place not in self.acked, "acknowledged, and delivered again"
+            assert place not in self.flying, "with two at once"
+            assert place not in self.dead
+            assert self.due.get(place, 0.0) <= self.now, "delivered before its delay is over"
+            self.check_order(place, run.seat)
+            self.flying[place] = Flight(run.seat, self.now + (self.options.ack_timeout_seconds or 1e9))
+            self.delivered.add(place)
+        self.credit[run.seat] -= len(places)
+        assert self.credit[run.seat] >= 0
+        assert sum(flight.seat == run.seat for flight in self.flying.values()) <= self.options.window
+
+    def check_order(self, place: Place, seat: int) -> None:
+        if self.options.ordered:
+            assert seat == self.line[0][1], "not the first in line"
+        if self.options.kind is Kind.SHARED:
+            return
+        if self.options.kind is Kind.KEY_SHARED:
+            holders = {flight.seat for other, flight in self.flying.items() if key_of(other[1]) == key_of(place[1])}
+            assert holders <= {seat}, "a key is with two at once"
+        mine = [other for other in self.flying if self.strand(other) == self.strand(place)]
+        assert all(other < place for other in mine), "behind one that flies"
+        before = {(place[0], offset) for offset in range(place[1])} - self.acked - self.dead
+        assert {other for other in before if self.strand(other) == self.strand(place)} == set(mine), "left one out"
+
+    def settle(self, partition: int, start: int, end: int) -> None:
+        for offset in range(start, end):
+            self.acked.add((partition, offset))
+            self.flying.pop((partition, offset), None)
+
+    @invariant()
+    def accounts_agree(self) -> None:
+        for partition, lane in self.delivery.lanes.items():
+            known = {(partition, offset) for offset in range(lane.progress.end + 20) if lane.progress.has(offset)}
+            assert known == {place for place in self.acked if place[0] == partition}
+            assert lane.progress.gap_count <= self.options.max_gaps
+            assert lane.fresh <= self.options.prefetch_size
+        for _, number in self.line:
+            flying = sum(flight.seat == number for flight in self.flying.values())
+            assert next(seat.flying for seat in self.delivery.consumers if seat.id == number) == flying
+        assert [seat.name for seat in self.delivery.consumers if self.options.kind is not Kind.SHARED] == [
+            name for name, _ in self.line if self.options.kind is not Kind.SHARED
+        ]
+
+    def teardown(self) -> None:
+        """Whatever happened: consumers that acknowledge get all that is left, and nothing stays behind."""
+        if not hasattr(self, "delivery"):
+            return
+        if not self.line:
+            self.join("ada")
+        targets = {
+            partition: max(lane.position, lane.progress.end) + 5 for partition, lane in self.delivery.lanes.items()
+        }
+        for _ in range(2000):
+            if all(lane.progress.mark >= targets[partition] for partition, lane in self.delivery.lanes.items()):
+                break
+            for _, number in self.line:
+                self.delivery.request(number, 100)
+                self.credit[number] = 100
+            for partition, target in targets.items():
+                missing = target - self.delivery.lanes[partition].position
+                if missing > 0:
+                    self.feed(partition, missing)
+            self.hand_out()
+            self.take_letters()
+            for letter in list(self.letters):
+                self.delivery.buried(letter, self.now)
+                self.settle(letter.partition, letter.first, letter.end)
+            self.letters = []
+            for partition, offset in sorted(self.flying):
+                self.delivery.ack(partition, offset, offset + 1, self.now)
+                self.settle(partition, offset, offset + 1)
+            self.now = max(self.now, self.delivery.next_tick() or 0.0)
+        for partition, lane in self.delivery.lanes.items():
+            assert lane.progress.mark == targets[partition]
+            assert (lane.entries, lane.fresh, lane.unsettled, lane.held_bytes) == ([], 0, 0, 0)
+            assert not lane.progress.gaps
+
+
+TestSubscriptionLife = SubscriptionLife.TestCase
+TestSubscriptionLife.settings = settings(max_examples=150, stateful_step_count=60)
+
+
+WEIGHTS = {
+    "join": 2.0,
+    "leave": 1.0,
+    "request": 3.0,
+    "feed": 3.0,
+    "pass_time": 6.0,
+    "ack_late": 3.0,
+    "ack_until": 1.0,
+    "unknown": 1.0,
+    "nack": 8.0,
+    "nack_by_another": 1.0,
+    "take_letters": 3.0,
+    "bury": 3.0,
+    "crash": 0.3,
+}
+
+
+def step(life: SubscriptionLife, rng: random.Random, what: str) -> None:
+    pick, partition = rng.randrange(1000), rng.randrange(PARTITIONS)
+    match what:
+        case "join":
+            life.join(rng.choice(NAMES))
+        case "request":
+            life.request(pick, rng.randrange(10))
+        case "feed":
+            life.feed(partition, rng.randint(1, 12))
+        case "turn":
+            life.turn(rng.randrange(13), rng.randint(1, 9))
+        case "pass_time":
+            life.pass_time(rng.choice([0.5, 1.0, 2.5, 10.0]))
+        case "ack":
+            life.ack(pick, rng.randint(1, 5))
+        case "unknown":
+            life.answer_what_was_never_delivered(partition, rng.randrange(3), rng.random() < 0.5)
+        case "nack":
+            life.nack(pick, rng.randint(1, 3), rng.choice([0.0, 3.0, 100.0]))
+        case "bury":
+            life.bury(pick, rng.random() < 0.7)
+        case "take_letters" | "crash":
+            getattr(life, what)()
+        case _:
+            getattr(life, what)(pick)
+
+
+def test_long_lives(seed: int) -> None:
+    """More happens in one of these than in many short ones."""
+    rng = random.Random(seed)
+    for _ in range(25):
+        life = SubscriptionLife()
+        life.begin(
+            rng.choice(list(Kind)),
+            rng.choice(["block", "drop", "dead_letter"]),
+            rng.choice([None, 10.0]),
+            rng.choice([2, 5, 100]),
+            rng.randrange(3),
+            rng.choice(HELD),
+        )
+        busy = rng.choice([5.0, 20.0])
+        weights = WEIGHTS | {"turn": busy, "ack": busy}
+        for what in rng.choices(list(weights), list(weights.values()), k=300):
+            step(life, rng, what)
+            life.accounts_agree()
+        life.teardown()

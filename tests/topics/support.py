@@ -1,0 +1,111 @@
+"""Topics of messages on a real log and a real catalog, moved to tables by the body of the real tasks."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.completeness import marks
+from frazil.log.log import Log
+from frazil.log.trim import trim
+from frazil.topics.messages import Message, Records, from_batch
+from frazil.topics.reading import PartitionCursor
+from frazil.topics.storage import TopicStorage
+from tests.lake.commits import expire
+from tests.log.support import crash
+from tests.query.support import World
+
+TOPIC = "shop.orders"
+TIME = 1_700_000_000_000
+LOTS = 1 << 30
+
+
+def numbered(start: int, count: int, **more: Any) -> list[Message]:
+    """Messages that say their number, published one millisecond after the other."""
+    return [Message(str(number).encode(), TIME + number, **more) for number in range(start, start + count)]
+
+
+def numbers(records: Sequence[Records]) -> list[int]:
+    return [int(message.payload) for run in records for message in from_batch(run.batch)]
+
+
+class Shop(World):
+    """A data folder with topics. Make it inside the event loop that uses it."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        super().__init__(folder, **settings)
+        self.topics = TopicStorage(self.log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def trim(self, partition: int = 0, topic: str = TOPIC, *, needed_from: int = 10**9, delete: bool = True) -> int:
+        """As when tables have all before `needed_from`; `delete` as after the grace time."""
+        grace = 0 if delete else 3600
+        now = int(time.time() * 1000)
+        return trim(self.log.store, topic, partition, needed_from=needed_from, grace_seconds=grace, now_ms=now).low
+
+    async def segments(self, *counts: int, partition: int = 0, start: int = 0, topic: str = TOPIC) -> int:
+        """One segment for each count; the next number."""
+        for count in counts:
+            await self.topics.store(topic, numbered(start, count), partition=partition)
+            self.seal(topic, partition)
+            start += count
+        return start
+
+    def shuffle(self, topic: str = TOPIC, seed: int = 0) -> None:
+        """All files of the table become one, in an order that is nobody's."""
+        table = self.table(topic)
+        rows = table.scan().to_arrow()
+        if len(rows):
+            order = list(range(len(rows)))
+            random.Random(seed).shuffle(order)
+            table.overwrite(rows.take(pa.array(order)))
+
+    def expire(self, topic: str = TOPIC) -> None:
+        """Only the newest snapshot stays, with its files."""
+        expire(self.topics._lake, self.table(topic).name())
+
+    def retain(self, first: int, partition: int = 0, topic: str = TOPIC) -> None:
+        """The table's retention takes all messages before this offset."""
+        table = self.table(topic)
+        with table.transaction() as transaction:
+            transaction.set_properties(marks(table, {partition: first - 1}))
+        self.table(topic).delete(f"{PARTITION} == {partition} and {OFFSET} < {first}")
+
+    def table_offsets(self, partition: int = 0, topic: str = TOPIC) -> list[int]:
+        rows = self.table(topic).scan().to_arrow()
+        found: list[int] = rows.filter(pc.field(PARTITION) == partition)[OFFSET].to_pylist()
+        return sorted(found)
+
+    def kill(self) -> None:
+        """Let go of everything as a killed process does."""
+        kill(self.log)
+
+
+def kill(log: Log) -> None:
+    log._sealer.stop()
+    log._syncer.stop()
+    for writer in log.writers:
+        crash(writer)
+    log._executor.shutdown(wait=True)
+
+
+async def read_all(cursor: PartitionCursor, max_rows: int = LOTS, max_bytes: int = LOTS) -> list[int]:
+    """The numbers of all messages up to the end, after a check that their offsets follow each other."""
+    found: list[Records] = []
+    at = cursor.position
+    while (run := await cursor.read(max_rows, max_bytes)) is not None:
+        assert run.first == at
+        assert 0 < len(run.batch) <= max_rows
+        assert cursor.position == run.end
+        at = run.end
+        found.append(run)
+    return numbers(found)
