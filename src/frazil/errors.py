@@ -362,6 +362,10 @@ class TopicNotFound(TransactionLogError):
     exit_code = 1
 
 
+class SubscriptionFenced(TransactionLogError):
+    """Raised when another process has taken a subscription over, or somebody deleted it; this one has stopped."""
+
+
 # --- pipeline --------------------------------------------------------------------------------------------
 
 
@@ -448,6 +452,30 @@ class InvalidTopic(RequestError):
 
 class TopicMismatch(RequestError):
     """Raised when a topic exists and is of another kind than somebody takes it for."""
+
+
+class SubscriptionNotFound(RequestError):
+    """Raised when there is no such subscription of a topic."""
+
+
+class SubscriptionMismatch(RequestError):
+    """Raised when a subscription is of another type than somebody asks for."""
+
+
+class ConsumerRefused(RequestError):
+    """Raised when a consumer may not join: the subscription is exclusive, and taken."""
+
+
+class ConsumerGone(RequestError):
+    """Raised when a consumer is used that has left, or whose session another of its name took over."""
+
+
+class NotDelivered(RequestError):
+    """Raised when a message is acknowledged or refused that was never handed out."""
+
+
+class CumulativeRefused(RequestError):
+    """Raised when messages are acknowledged up to an offset where consumers share a partition."""
 
 
 class InvalidMessage(RequestError):

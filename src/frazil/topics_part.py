@@ -12,7 +12,9 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.producers import Producers
 from frazil.doors.danube.server import DanubeServer
-from frazil.doors.topics.api import Topics, TopicsApi
+from frazil.doors.topics.api import TopicsApi
+from frazil.doors.topics.consuming import SubscriptionsApi
+from frazil.doors.topics.serving import Topics
 from frazil.errors import ShutdownError
 from frazil.lake.catalog import Lake
 from frazil.log.log import Log
@@ -39,11 +41,12 @@ class TopicsPart:
         self._subscriptions: Subscriptions | None = None
         self._danube: DanubeServer | None = None
         self._api = TopicsApi(config, self._topics)
+        self._subscribing = SubscriptionsApi(self._topics)
         self._running: Topics | None = None
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
-        return self._api.endpoints
+        return [*self._api.endpoints, *self._subscribing.endpoints]
 
     def _topics(self) -> Topics:
         if self._running is None:
@@ -79,6 +82,7 @@ class TopicsPart:
     async def stop(self) -> None:
         self._running = None
         self._api.close()
+        self._subscribing.close()
         if self._danube is not None:
             await self._danube.stop(STOP_SECONDS)
         if self._subscriptions is not None:

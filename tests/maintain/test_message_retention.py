@@ -24,7 +24,7 @@ from frazil.maintain.trimming import Trimming
 from frazil.topics.messages import Message
 from frazil.topics.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscribing import Subscriptions
-from frazil.topics.subscriptions.options import Options
+from frazil.topics.subscriptions.options import Kind
 from tests.log.support import ManualClock
 from tests.maintain.support import SparkFor, make_shop
 from tests.topics.support import LOTS, TOPIC, Shop, read_all
@@ -96,7 +96,7 @@ async def subscribe(shop: Shop, name: str, start: Start, acknowledged: int = 0, 
     subscriptions = Subscriptions(shop.topics, shop.log, "a test")
     namespace, _, topic = TOPIC.partition(".")
     where = TOPIC if partition is None else f"/{namespace}/{topic}-part-{partition}"
-    one = await subscriptions.subscribe(where, name, Options(), start)
+    one = await subscriptions.subscribe(where, name, Kind.EXCLUSIVE, start)
     consumer = one.join("c")
     while acknowledged > 0:
         received = await consumer.receive(acknowledged)
@@ -198,7 +198,7 @@ def test_topics_without_a_namespace_have_subscriptions_too(tmp_path: Path) -> No
             await shop.topics.create_topic("orders", 1)
             await put(shop, [9, 8], topic="orders")
             subscriptions = Subscriptions(shop.topics, shop.log, "a test")
-            await subscriptions.subscribe("orders", "slow", Options(), EARLIEST)
+            await subscriptions.subscribe("orders", "slow", Kind.EXCLUSIVE, EARLIEST)
             await subscriptions.close()
             assert drop(shop, "orders").outcome == "skipped"
 

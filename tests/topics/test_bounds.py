@@ -30,7 +30,7 @@ def test_what_may_be(messages: list[Message]) -> None:
         ([Message(LARGE, attributes={"a": "b" * len(LARGE)})], "Message 1 of 1 has"),
         (
             [Message(LARGE, attributes={"b": ""}), Message(LARGE, routing_key="b" * (len(LARGE) + 1))],
-            "Message 1 of 2",
+            "Message 2 of 2",
         ),
         ([Message(b"", publish_time_ms=LAST_MS + 1)], f"{LAST_MS + 1} milliseconds after 1970 is no publish time"),
         ([Message(b"", publish_time_ms=FIRST_MS - 1)], "is no publish time"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,11 +59,20 @@ class TopicLife(RuleBasedStateMachine):
             self.follow(where, EARLIEST)
 
     def open(self) -> None:
-        async def make() -> Shop:
-            return Shop(self.folder)
-
-        self.shop = self.run(make())
+        self.shop = self.in_loop(self.make_shop)
         self.cursors: list[PartitionCursor] = []
+
+    def make_shop(self) -> Shop:
+        return Shop(self.folder)
+
+    def let_go(self) -> None:
+        """The process dies."""
+
+    def in_loop(self, work: Callable[[], T]) -> T:
+        async def done() -> T:
+            return work()
+
+        return self.run(done())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
@@ -136,6 +145,7 @@ class TopicLife(RuleBasedStateMachine):
     def die(self) -> None:
         """Readers begin again where they were."""
         places = [(cursor.partition, cursor.position) for cursor in self.cursors]
+        self.let_go()
         self.shop.kill()
         self.open()
         for where, position in places:
@@ -208,6 +218,7 @@ class TopicLife(RuleBasedStateMachine):
         if hasattr(self, "shop"):
             self.everything_is_there()
             self.patch.undo()
+            self.let_go()
             self.shop.kill()
             self.runner.close()
             shutil.rmtree(self.folder)

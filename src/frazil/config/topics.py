@@ -11,6 +11,7 @@ from frazil.config.lake import Amount, DerivedTableConfig, TableConfig
 from frazil.config.log import Ack, Sync
 from frazil.config.pipeline import TopicPipelineConfig
 from frazil.config.section import Positive, Seconds, Section, names, problem
+from frazil.config.subscriptions import SubscriptionsConfig
 
 
 class TopicSealConfig(Section):
@@ -50,6 +51,9 @@ class TopicConfig(Section):
         None, description="Column that says whose row it is: reads over HTTP see the rows of their own tenant only."
     )
     pipeline: TopicPipelineConfig = Field(TopicPipelineConfig(), description="As `pipeline`, for this topic.")
+    subscriptions: SubscriptionsConfig = Field(
+        SubscriptionsConfig(), description="Subscriptions of a topic of messages."
+    )
     table: TableConfig = Field(TableConfig(), description="The topic's base table.")
     derived: dict[str, DerivedTableConfig] = Field(
         default_factory=dict,

@@ -345,6 +345,21 @@ class TopicStorage:
         opened = await self._topic(self.name(topic))
         return opened.partitions
 
+    async def partitions_now(self, topic: str) -> int:
+        """As `partitions`, when another process may have given it more."""
+        name = self.name(topic)
+        opened = await self._topic(name)
+        async with self._creating[name.topic]:
+            made = await asyncio.to_thread(lifecycle.existing, opened.place)
+            if made.generation == opened.creation.generation:
+                opened.creation, opened.partitions = made, made.partitions
+        return opened.partitions
+
+    async def generation(self, topic: str) -> int:
+        """The number of the topic's creation; one that is deleted and created again has another."""
+        opened = await self._topic(self.name(topic))
+        return opened.creation.generation
+
     async def dispatch(self, topic: str) -> Dispatch:
         """Whether subscribers of the topic acknowledge its messages."""
         opened = await self._topic(self.name(topic))

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
-from frazil.errors import FrazilError, RequestError
+from frazil.errors import FrazilError, RequestError, SubscriptionMismatch, SubscriptionNotFound, TopicNotFound
 from frazil.log.log import Log
-from frazil.topics.interface import SubscriptionStats
+from frazil.topics.interface import Producer, SubscriptionStats
+from frazil.topics.messages import Message
 from frazil.topics.names import TopicName
 from frazil.topics.reading import Cursor
 from frazil.topics.starts import LATEST, Start
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscriptions.checkpoints import newest
+from frazil.topics.subscriptions.checkpoints import Checkpoint, newest
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Kind, Options
-from frazil.topics.subscriptions.places import Place
+from frazil.topics.subscriptions.places import PART, Place
 from frazil.topics.subscriptions.progress import Progress
-from frazil.topics.subscriptions.subscription import MAX_CONCURRENT_READS, Subscription
+from frazil.topics.subscriptions.report import SubscriptionReport
+from frazil.topics.subscriptions.subscription import Bury, Subscription
+
+DEAD_LETTERS = "_dead_letters"
+GROWTH_SECONDS = 5.0
+"""How often it is looked whether topics have more partitions."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Open(NamedTuple):
+    name: TopicName
+    subscription: Subscription
 
 
 class Subscriptions:
@@ -31,9 +47,10 @@ class Subscriptions:
         self._process = process
         self._journal: Journal | None = None
         self._opening_journal = asyncio.Lock()
-        self._open: dict[Place, Subscription] = {}
+        self._open: dict[Place, _Open] = {}
         self._opening: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
+        self._reads = asyncio.Semaphore(log.config.messages.max_concurrent_reads)
+        self._growing: asyncio.Task[None] | None = None
 
     async def _opened_journal(self) -> Journal:
         """Opened with the first subscription: of several processes on one data folder only one can have it."""
@@ -46,37 +63,54 @@ class Subscriptions:
                     sync=settings.sync,
                     sync_interval_seconds=settings.sync_interval_ms / 1000,
                 )
+                self._growing = asyncio.create_task(self._grow_now_and_then())
             return self._journal
 
-    async def subscribe(self, topic: str, subscription: str, options: Options, start: Start = LATEST) -> Subscription:
+    # --- opening -----------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self, topic: str, subscription: str, kind: Kind = Kind.EXCLUSIVE, start: Start = LATEST
+    ) -> Subscription:
         """The subscription, taken over or created if it is not open here; `start` is for one that is created."""
         name = self._storage.name(topic)
         place = place_of(name, subscription)
         async with self._opening[place]:
-            found = self._open.get(place)
-            if found is not None and found.stopped is None:
-                if found.options.kind != options.kind:
-                    raise RequestError(
-                        f"The {place} is of type {found.options.kind}, not {options.kind}. Use that type, or another "
+            if (found := self._served(place)) is not None:
+                if found.options.kind != kind:
+                    raise SubscriptionMismatch(
+                        f"The {place} is of type {found.options.kind}, not {kind}. Use that type, or another "
                         f"subscription."
                     )
                 return found
-            opened = self._open[place] = await self._opened(name, place, options, start)
+            opened = await self._opened(name, place, kind, start)
+            self._open[place] = _Open(name, opened)
             return opened
 
     async def existing(self, topic: str, subscription: str) -> Subscription:
         """One that was created before, wherever that was."""
         name = self._storage.name(topic)
         place = place_of(name, subscription)
-        found = self._open.get(place)
-        if found is not None and found.stopped is None:
+        if (found := self._served(place)) is not None:
             return found
-        last = await asyncio.to_thread(newest, self._log.store, place)
-        if last is None or last.deleted:
-            raise RequestError(f"There is no {place}. Subscribe first.")
-        return await self.subscribe(topic, subscription, Options(kind=Kind(last.kind)))
+        if (last := await self._saved(name, place)) is None:
+            raise SubscriptionNotFound(f"There is no {place}. Subscribe first.")
+        return await self.subscribe(topic, subscription, Kind(last.kind))
 
-    async def _opened(self, name: TopicName, place: Place, options: Options, start: Start) -> Subscription:
+    async def exists(self, topic: str, subscription: str) -> bool:
+        name = self._storage.name(topic)
+        place = place_of(name, subscription)
+        return self._served(place) is not None or await self._saved(name, place) is not None
+
+    async def _saved(self, name: TopicName, place: Place) -> Checkpoint | None:
+        generation = await self._storage.generation(name.path)
+        last = await asyncio.to_thread(newest, self._log.store, place)
+        return last if last is not None and last.lasts(generation) else None
+
+    def _served(self, place: Place) -> Subscription | None:
+        found = self._open.get(place)
+        return found.subscription if found is not None and found.subscription.stopped is None else None
+
+    async def _opened(self, name: TopicName, place: Place, kind: Kind, start: Start) -> Subscription:
         count = await self._storage.partitions(name.path)
         if name.partition is not None and name.partition >= count:
             raise RequestError(f"{name.path} has no partition {name.partition}: it has {count}, from 0 on.")
@@ -91,6 +125,7 @@ class Subscriptions:
             cursors = [await self._storage.cursor(name.path, partition, start) for partition in partitions]
             return {each.partition: Progress(each.position) for each in cursors}
 
+        options, bury = self._after_failures(name, kind)
         return await Subscription.open(
             place,
             options,
@@ -99,18 +134,65 @@ class Subscriptions:
             cursors=cursor,
             birth=birth,
             partitions=partitions,
+            topic_generation=await self._storage.generation(name.path),
             world=self._log.world,
             process=self._process,
+            bury=bury,
             reads=self._reads,
         )
+
+    def _after_failures(self, name: TopicName, kind: Kind) -> tuple[Options, Bury]:
+        """How the topic's settings have messages delivered again, and who takes those that fail for good."""
+        settings = self._log.config.topic(name.topic).subscriptions
+        options = Options.of(settings, kind)
+        letters = self._storage.name(settings.dead_letter_topic or name.topic + DEAD_LETTERS).path
+        if name.name.endswith(DEAD_LETTERS) or letters == name.path:
+            options = replace(options, poison="block")
+
+        async def bury(letter: str, message: Message) -> None:
+            await self._storage.create_topic(letters)
+            await self._storage.store(letters, [message], producer=Producer(letter, 1))
+
+        return options, bury
+
+    async def seek(self, topic: str, subscription: str, start: Start) -> None:
+        """Have a subscription go on elsewhere: what is below counts as acknowledged, nothing else does."""
+        found, name = await self.existing(topic, subscription), self._storage.name(topic)
+        for partition in found.partitions:
+            cursor = await self._storage.cursor(name.path, partition, start)
+            await found.seek(partition, cursor.position)
+
+    # --- partitions that come ----------------------------------------------------------------------------------
+
+    async def _grow_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(GROWTH_SECONDS)
+            await self.grow()
+
+    async def grow(self) -> None:
+        """Have subscriptions read the partitions that their topics have by now."""
+        for name, subscription in list(self._open.values()):
+            if name.partition is None and subscription.stopped is None:
+                try:
+                    count = await self._storage.partitions_now(name.path)
+                except FrazilError as error:
+                    logger.warning(
+                        "cannot see whether a topic has more partitions; trying again",
+                        extra={"topic": name.topic, "reason": str(error)},
+                    )
+                    continue
+                for partition in range(count):
+                    subscription.add_partition(partition)
+
+    # --- telling -----------------------------------------------------------------------------------------------
 
     async def stats(self, topic: str) -> Mapping[str, SubscriptionStats]:
         """Of those of a topic that are open here, with what they have not acknowledged yet."""
         name = self._storage.name(topic)
         ends = await self._storage.get_write_position(name.path)
         found: dict[str, SubscriptionStats] = {}
-        for place, subscription in self._open.items():
-            if place.namespace == name.namespace and _topic_of(place) == name.name:
+        for place, (its_topic, subscription) in self._open.items():
+            if its_topic.path == name.path and subscription.stopped is None:
                 told = subscription.stats(ends)
                 lag = {partition: each.lag for partition, each in told.partitions.items()}
                 known = found.get(place.subscription)
@@ -120,10 +202,36 @@ class Subscriptions:
                 )
         return found
 
+    def reports(self) -> list[tuple[str, SubscriptionReport]]:
+        """All that are served here, each with its topic; as far as their messages were read."""
+        return [
+            (name.topic, subscription.stats({}))
+            for name, subscription in self._open.values()
+            if subscription.stopped is None
+        ]
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    async def delete(self, topic: str, subscription: str) -> None:
+        """End a subscription for good."""
+        found = await self.existing(topic, subscription)
+        await found.delete()
+        self._open.pop(found.place, None)
+
+    async def topic_deleted(self, topic: str) -> None:
+        """Tell those who consume it."""
+        name = self._storage.name(topic)
+        for place, (its_topic, subscription) in list(self._open.items()):
+            if its_topic.path == name.path:
+                del self._open[place]
+                await subscription.abandon(TopicNotFound(f"Topic {name.topic!r} was deleted."))
+
     async def close(self) -> None:
         """Hand all subscriptions over to whoever comes next."""
+        if self._growing is not None:
+            self._growing.cancel()
         problem: FrazilError | None = None
-        for subscription in self._open.values():
+        for _, subscription in self._open.values():
             try:
                 await subscription.close()
             except FrazilError as error:
@@ -135,9 +243,5 @@ class Subscriptions:
 
 
 def place_of(name: TopicName, subscription: str) -> Place:
-    part = name.name if name.partition is None else f"{name.name}-part-{name.partition}"
+    part = name.name if name.partition is None else f"{name.name}{PART}{name.partition}"
     return Place(subscription, name.namespace, part)
-
-
-def _topic_of(place: Place) -> str:
-    return place.topic.rpartition("-part-")[0] or place.topic

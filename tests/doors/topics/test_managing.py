@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.topics.starts import EARLIEST
-from frazil.topics.subscriptions.options import Kind, Options
+from frazil.topics.subscriptions.options import Kind
 from tests.doors.topics.support import Served, serving
 
 
@@ -91,8 +91,8 @@ def test_subscriptions_are_told_with_their_lag_also_when_nobody_serves_them(tmp_
         await served.store("orders", "a", "b", query="?partition=0")
         await served.store("orders", "c", query="?partition=1")
         subscriptions = served.part._topics().subscriptions
-        await subscriptions.subscribe("orders", "billing", Options(kind=Kind.SHARED), EARLIEST)
-        await subscriptions.subscribe("orders-part-1", "one", Options(kind=Kind.EXCLUSIVE), EARLIEST)
+        await subscriptions.subscribe("orders", "billing", Kind.SHARED, EARLIEST)
+        await subscriptions.subscribe("orders-part-1", "one", Kind.EXCLUSIVE, EARLIEST)
         assert await served.ask("GET", "/topics/orders/subscriptions") == _expected(True)
 
     async def look(served: Served) -> None:

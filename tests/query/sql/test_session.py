@@ -78,7 +78,7 @@ def test_answers_are_those_of_polars(world: World) -> None:
         ("SELECT count(*) FROM events WHERE id IN (SELECT max(id) FROM events)", 1),
         ("SELECT count(*) FROM EVENTS, frazil.events AS other WHERE events.id = other.id", 300),
         ("SELECT count(frazil.events.id) FROM frazil.events", 300),
-        ('SELECT count(*) FROM "a.b" AS x, a.b AS y, frazil.a_b AS z WHERE x.id = y.id AND z.id = 1', 30),
+        ('SELECT count(*) FROM "a.b" AS x, a.b AS y, "a"."b" AS z WHERE x.id = y.id AND z.id = 1', 30),
         ("WITH events AS (SELECT 1 AS x) SELECT x FROM events", 1),
         ("SELECT (WITH events AS (SELECT 1) SELECT count(*) FROM events) + count(*) FROM events", 301),
         ("SELECT count(*) FROM events WHERE day = DATE '2024-01-02' AND amount > 5 AND who LIKE 'b%'", 10),
@@ -135,7 +135,7 @@ def test_a_tenant_column_of_bytes_or_of_parts(tmp_path: Path) -> None:
 
 def test_what_there_is_can_be_asked(world: World) -> None:
     assert ask(world.config, "SHOW TABLES").to_pylist() == [
-        {"name": "a.b", "table": "frazil.a_b"},
+        {"name": "a.b", "table": "a.b"},
         {"name": "events", "table": "frazil.events"},
     ]
     described = ask(world.config, "DESCRIBE events").to_pylist()

@@ -7,12 +7,11 @@ import random
 
 import pytest
 
-from frazil.errors import LogCorrupted, RequestError, StorageUnavailable
+from frazil.errors import LogCorrupted, RequestError, StorageUnavailable, SubscriptionFenced
 from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
 from frazil.log.world import World
-from frazil.topics.subscriptions.checkpoints import KEPT, Ownership, checkpoints_of, newest
-from frazil.topics.subscriptions.errors import SubscriptionFenced
+from frazil.topics.subscriptions.checkpoints import KEPT, Ownership, newest, standing
 from frazil.topics.subscriptions.places import Place, places_of
 from frazil.topics.subscriptions.progress import Progress
 from tests.faults.faulty_store import NO_FAULTS, Faults, FaultyStore
@@ -22,7 +21,7 @@ PLACE = Place("billing", "shop", "orders")
 
 def taken(store: ObjectStore, process: str = "a", start: int = 0) -> Ownership:
     owner = Ownership(store, PLACE, World(), process)
-    assert owner.take(newest(store, PLACE), "shared", {0: Progress(start, "e")})
+    assert owner.take(newest(store, PLACE), "shared", {0: Progress(start, "e")}, 1)
     return owner
 
 
@@ -74,9 +73,9 @@ def test_two_that_take_it_at_the_same_moment(local_store: LocalStore) -> None:
     taken(local_store)
     seen = newest(local_store, PLACE)
     one, two = (Ownership(local_store, PLACE, World(), name) for name in "ab")
-    assert one.take(seen, "shared", {})
-    assert not two.take(seen, "shared", {})
-    assert two.take(newest(local_store, PLACE), "shared", {})
+    assert one.take(seen, "shared", {}, 1)
+    assert not two.take(seen, "shared", {}, 1)
+    assert two.take(newest(local_store, PLACE), "shared", {}, 1)
     with pytest.raises(SubscriptionFenced):
         one.put({0: Progress(1)})
 
@@ -98,13 +97,25 @@ def test_a_deleted_one_is_not_revived_by_its_former_owner(local_store: LocalStor
 
 def test_all_of_a_topic(any_store: ObjectStore) -> None:
     for number, name in enumerate(["one", "two", "three"]):
-        for topic in ("orders", "orders2"):
+        for topic in ("orders", "orders-part-2", "orders2"):
             owner = Ownership(any_store, Place(name, "shop", topic), World(), "a")
-            assert owner.take(None, "shared", {0: Progress(number)})
+            assert owner.take(None, "shared", {0: Progress(number)}, 1)
             if name == "two":
                 owner.delete()
-    found = checkpoints_of(any_store, "shop", "orders")
-    assert {name: each.partitions[0].mark for name, each in found.items()} == {"one": 0, "three": 2}
+    found = list(standing(any_store, "shop", "orders", 1))
+    marks = {(each.place.subscription, each.partition): each.checkpoint.partitions[0].mark for each in found}
+    assert marks == {("one", None): 0, ("one", 2): 0, ("three", None): 2, ("three", 2): 2}
+    assert not list(standing(any_store, "shop", "orders", 2)), "those of a topic that was deleted are gone with it"
+
+
+def test_that_of_a_topic_that_was_deleted_begins_anew(local_store: LocalStore) -> None:
+    former = taken(local_store, start=7)
+    anew = Ownership(local_store, PLACE, World(), "b")
+    assert anew.take(newest(local_store, PLACE), "exclusive", {0: Progress(40)}, 2)
+    assert (anew.held.kind, anew.held.partitions[0].mark) == ("exclusive", 40)
+    assert anew.held.generation != former.held.generation
+    with pytest.raises(SubscriptionFenced):
+        former.put({0: Progress(8)})
 
 
 @pytest.mark.parametrize("fault", ["before", "after", "delayed"])
@@ -135,7 +146,7 @@ def test_random_owners_and_faults(local_store: LocalStore, seed: int) -> None:
         try:
             if rng.random() < 0.2:
                 owner = Ownership(store, PLACE, World(), f"p{step}")
-                if owner.take(newest(store, PLACE), "shared", {}):
+                if owner.take(newest(store, PLACE), "shared", {}, 1):
                     owners.append((owner, owner.held.partitions[0].mark))
             else:
                 index = rng.randrange(len(owners))
@@ -168,11 +179,11 @@ def test_a_checkpoint_that_cannot_be_read_is_named(local_store: LocalStore) -> N
 def test_any_name(any_store: ObjectStore, name: str) -> None:
     place = Place(name, "ns", "topic")
     owner = Ownership(any_store, place, World(), "a")
-    assert owner.take(None, "shared", {0: Progress(4)})
+    assert owner.take(None, "shared", {0: Progress(4)}, 1)
     found = newest(any_store, place)
     assert found is not None
     assert found.partitions[0].mark == 4
-    assert list(places_of(any_store, "ns", "topic")) == [place]
+    assert list(places_of(any_store, "ns", "topic")) == [(place, None)]
     assert list(places_of(any_store, "ns", "topi")) == []
 
 

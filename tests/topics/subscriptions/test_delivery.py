@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from frazil.errors import NotDelivered
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.subscriptions.delivery import TIMED_OUT, Delivered, Delivery
-from frazil.topics.subscriptions.errors import NotDelivered
 from frazil.topics.subscriptions.keys import Ring, key_runs
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress

@@ -17,10 +17,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from frazil.config.subscriptions import Poison
+from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
 from frazil.topics.messages import from_batch
 from frazil.topics.subscriptions.delivery import Delivered, Delivery, Letter
-from frazil.topics.subscriptions.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
-from frazil.topics.subscriptions.options import Kind, Options, Poison
+from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
 from tests.topics.subscriptions.support import key_of, payload_of, records
 

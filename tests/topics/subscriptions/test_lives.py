@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil.errors import ShutdownError
+from frazil.errors import ConsumerGone, ConsumerRefused, ShutdownError
 from frazil.log.store.local import LocalStore
 from frazil.topics.subscriptions.consumer import Consumer
-from frazil.topics.subscriptions.errors import ConsumerGone, ConsumerRefused
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
 from tests.topics.subscriptions.support import MemoryTopic

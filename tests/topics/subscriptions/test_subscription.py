@@ -12,7 +12,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.errors import ConfigError, EpochChanged, OffsetGone, RequestError, ShutdownError, StorageUnavailable
+from frazil.errors import (
+    ConfigError,
+    ConsumerGone,
+    ConsumerRefused,
+    CumulativeRefused,
+    EpochChanged,
+    NotDelivered,
+    OffsetGone,
+    RequestError,
+    ShutdownError,
+    StorageUnavailable,
+    SubscriptionFenced,
+    SubscriptionMismatch,
+)
 from frazil.log.epochs import Epochs
 from frazil.log.store import ObjectStore
 from frazil.log.store.local import LocalStore
@@ -20,13 +33,6 @@ from frazil.topics.messages import Message, Records, from_batch, to_batch
 from frazil.topics.subscriptions.checkpoints import newest
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
-from frazil.topics.subscriptions.errors import (
-    ConsumerGone,
-    ConsumerRefused,
-    CumulativeRefused,
-    NotDelivered,
-    SubscriptionFenced,
-)
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.places import Place
@@ -51,7 +57,7 @@ class Machine:
         self.store = store
         self.topic = topic
         self.journal: Journal | None = None
-        self.letters: list[Message] = []
+        self.letters: dict[str, Message] = {}
         self.bury_fails = 0
 
     async def subscription(self, options: Options = OPTIONS, place: Place = PLACE, start: int = 0) -> Subscription:
@@ -74,12 +80,12 @@ class Machine:
             checkpoint_seconds=1000.0,
         )
 
-    async def bury(self, batch: pa.RecordBatch) -> None:
+    async def bury(self, name: str, message: Message) -> None:
         await asyncio.sleep(0)
         if self.bury_fails:
             self.bury_fails -= 1
             raise StorageUnavailable("no dead-letter topic now")
-        self.letters += from_batch(batch)
+        self.letters[name] = message
 
     async def crash(self, *subscriptions: Subscription) -> None:
         for each in subscriptions:
@@ -374,7 +380,8 @@ def test_dead_letters(tmp_path: Path) -> None:
         await consumer.ack(0, 2, 4)
         while subscription.stats({}).partitions[0].lag:
             await asyncio.sleep(0.005)
-        (letter,) = one.letters
+        ((name, letter),) = one.letters.items()
+        assert name.endswith("/0/1")
         assert letter.payload == payload_of(0, 1)
         assert letter.routing_key == key_of(1)
         assert letter.attributes == {
@@ -645,7 +652,7 @@ def test_a_deleted_one_stays_deleted(tmp_path: Path) -> None:
 def test_the_type_stays(tmp_path: Path) -> None:
     async def work(one: Machine) -> None:
         first = await one.subscription()
-        with pytest.raises(ConsumerRefused, match="is of type exclusive, not shared"):
+        with pytest.raises(SubscriptionMismatch, match="is of type exclusive, not shared"):
             await one.subscription(replace(OPTIONS, kind=Kind.SHARED))
         assert first.stopped is None
         await first.checkpoint()

@@ -15,15 +15,14 @@ from typing import Any
 from frazil.doors.danube import wire
 from frazil.doors.danube.failures import NotServed, UnknownId
 from frazil.doors.danube.ids import consumer_id, producer_id
-from frazil.errors import ObjectExists, ObjectNotFound, RequestError
+from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestError
 from frazil.log.store import ObjectStore
 from frazil.topics.messages import from_batch
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
-from frazil.topics.subscriptions.errors import ConsumerGone
-from frazil.topics.subscriptions.options import Kind, Options
+from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
 
 _KINDS = {
@@ -87,9 +86,7 @@ class Consumers:
             raise RequestError(f"{request.subscription_type} is no type of subscription; there are 0 to 3.")
         await self._check_partition(request.topic_name)
         await self._storage.prepare(request.topic_name)
-        subscription = await self._subscriptions.subscribe(
-            request.topic_name, request.subscription, Options(kind=kind)
-        )
+        subscription = await self._subscriptions.subscribe(request.topic_name, request.subscription, kind)
         registered = _Registered(request.topic_name, request.subscription, request.consumer_name, str(kind))
         number = consumer_id(registered.topic, registered.subscription, registered.kind, registered.consumer)
         await asyncio.to_thread(self._register, number, registered)
@@ -134,8 +131,8 @@ class Consumers:
         seat = self._waiting.pop(number, None)
         if seat is not None and seat.subscription.stopped is None:
             return seat.consumer
-        options = Options(kind=Kind(registered.kind))
-        subscription = await self._subscriptions.subscribe(registered.topic, registered.subscription, options)
+        kind = Kind(registered.kind)
+        subscription = await self._subscriptions.subscribe(registered.topic, registered.subscription, kind)
         self._let_go_of_the_gone()
         return subscription.join(registered.consumer)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import grpc
 
-from frazil.errors import BufferFull, RequestError, TopicMismatch, TopicNotFound
-from frazil.topics.subscriptions.errors import ConsumerRefused
+from frazil.errors import BufferFull, ConsumerRefused, RequestError, TopicMismatch, TopicNotFound
 
 
 class UnknownId(RequestError):

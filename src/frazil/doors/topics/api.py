@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 from starlette.background import BackgroundTask
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
@@ -18,25 +16,21 @@ from frazil.config.section import MIB
 from frazil.doors.topics import arrowbody, jsonlines
 from frazil.doors.topics.bodies import NDJSON, Room, Stalled, content_type, finished, pass_over
 from frazil.doors.topics.events import EventStream, Streams
-from frazil.doors.topics.pages import Page, cursors_of, read_page
+from frazil.doors.topics.pages import Page, cursors_of, probe, read_page
 from frazil.doors.topics.positions import start_of
 from frazil.doors.topics.refusals import refusal
 from frazil.doors.topics.rows import joined, table_of, texts
+from frazil.doors.topics.serving import Topics, endpoint
 from frazil.doors.topics.shown import as_data, stored_many, stored_one
-from frazil.doors.topics.subscribers import subscriptions_of
 from frazil.doors.topics.times import time_of
 from frazil.errors import FrazilError, InvalidTopic, RequestError, TopicMismatch, TopicNotFound
 from frazil.hot.requests import check_parameters, flag, limit_of, number, optional_number
-from frazil.log.log import Log
 from frazil.ops.answers import ARROW_STREAM, problem, rows_answer, wants_arrow
 from frazil.ops.http import Endpoint
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.names import MOST_PARTITIONS
-from frazil.topics.reading import PartitionCursor
 from frazil.topics.starts import EARLIEST, LATEST
-from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
 
 LIMIT = 1000
 """Messages of an answer, if nothing else is asked for."""
@@ -48,15 +42,6 @@ NEXT_OFFSET = "x-frazil-next-offset"
 
 _PRODUCING = ("key", "partition", "producer", "sequence")
 _ONE_MESSAGE = ("publish_time", "producer_name", "schema_id", "schema_version")
-
-
-@dataclass(frozen=True)
-class Topics:
-    """What a running process has of topics."""
-
-    storage: TopicStorage
-    subscriptions: Subscriptions
-    log: Log
 
 
 class TopicsApi:
@@ -74,20 +59,15 @@ class TopicsApi:
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        def endpoint(
-            path: str, work: Callable[[Request], Awaitable[Response]], summary: str, method: str
-        ) -> Endpoint:
-            return Endpoint(path, _answering(work), summary, (method,))
-
+        one = "/topics/{name}"
         return [
-            endpoint("/topics", self.listing, "topics of messages", "GET"),
-            endpoint("/topics/{name}", self.read, "messages (?offset=|time=&partition=&limit=)", "GET"),
-            endpoint("/topics/{name}", self.produce, "store a message, JSON lines or an Arrow stream", "POST"),
-            endpoint("/topics/{name}", self.create, "create a topic (?partitions=)", "PUT"),
-            endpoint("/topics/{name}", self.delete, "delete a topic (?drop_table=)", "DELETE"),
-            endpoint("/topics/{name}/stream", self.stream, "messages as they come, as server-sent events", "GET"),
-            endpoint("/topics/{name}/stats", self.stats, "what a topic holds", "GET"),
-            endpoint("/topics/{name}/subscriptions", self.subscriptions, "its subscriptions and their lag", "GET"),
+            endpoint("GET", "/topics", self.listing, "topics of messages"),
+            endpoint("GET", one, self.read, "messages (?offset=|time=&partition=&limit=)"),
+            endpoint("POST", one, self.produce, "store a message, JSON lines or an Arrow stream"),
+            endpoint("PUT", one, self.create, "create a topic (?partitions=)"),
+            endpoint("DELETE", one, self.delete, "delete a topic (?drop_table=)"),
+            endpoint("GET", f"{one}/stream", self.stream, "messages as they come, as server-sent events"),
+            endpoint("GET", f"{one}/stats", self.stats, "what a topic holds"),
         ]
 
     # --- topics --------------------------------------------------------------------------------------------
@@ -126,24 +106,16 @@ class TopicsApi:
                 "Say what becomes of the topic's table: drop_table=true, or drop_table=false to keep it."
             )
         drop = flag(request, "drop_table")
-        gone = await self._topics().storage.delete_topic(request.path_params["name"], drop_table=drop)
+        name, topics = request.path_params["name"], self._topics()
+        gone = await topics.storage.delete_topic(name, drop_table=drop)
+        await topics.subscriptions.topic_deleted(name)
         return JSONResponse({**gone._asdict(), "table": "dropped" if drop else "kept"})
 
     async def stats(self, request: Request) -> Response:
         check_parameters(request)
         name, topics = request.path_params["name"], self._topics()
         told = as_data(await topics.storage.get_topic_stats(name))
-        return JSONResponse({**told, "subscriptions": await self._subscriptions(topics, name)})
-
-    async def subscriptions(self, request: Request) -> Response:
-        check_parameters(request)
-        name, topics = request.path_params["name"], self._topics()
-        found = await self._subscriptions(topics, name)
-        return JSONResponse({"topic": topics.storage.name(name).topic, "subscriptions": found})
-
-    async def _subscriptions(self, topics: Topics, name: str) -> list[dict[str, Any]]:
-        here = await topics.subscriptions.stats(name)
-        return await subscriptions_of(topics.storage, topics.log.store, name, here)
+        return JSONResponse({**told, "subscriptions": await topics.told_subscriptions(name)})
 
     # --- producing -----------------------------------------------------------------------------------------
 
@@ -203,37 +175,15 @@ class TopicsApi:
         cursors = await cursors_of(self._topics().storage, request.path_params["name"], partition, start)
         self._streams.check(cursors)
         if start.kind == "offset":
-            await _probe(cursors)
+            await probe(cursors)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         if request.method == "HEAD":
             return Response(headers=headers, media_type=EventStream.media_type)
         return EventStream(self._streams.events(cursors), headers=headers)
 
 
-_CLOSED = 499
-"""For nobody: the client has gone."""
 _LITTLE = 16 * 1024
 """A body that takes less time than to hand it to a thread."""
-
-
-def _answering(work: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        try:
-            return await work(request)
-        except ClientDisconnect:
-            return Response(status_code=_CLOSED)
-        except FrazilError as error:
-            return refusal(error)
-
-    return answer
-
-
-async def _probe(cursors: Sequence[PartitionCursor]) -> None:
-    """What is not there is said before a stream begins."""
-    for cursor in cursors:
-        at = cursor.position
-        await cursor.read(1, 1)
-        cursor.seek(at)
 
 
 def _page(request: Request, topic: str, page: Page) -> Response:

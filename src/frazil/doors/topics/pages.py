@@ -35,6 +35,14 @@ async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, s
     return [await storage.cursor(topic, named if partition is None else partition, start)]
 
 
+async def probe(cursors: Sequence[PartitionCursor]) -> None:
+    """What is not there is said at once."""
+    for cursor in cursors:
+        at = cursor.position
+        await cursor.read(1, 1)
+        cursor.seek(at)
+
+
 async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int = PAGE_BYTES) -> Page:
     """Up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
     runs: dict[int, list[Records]] = {cursor.partition: [] for cursor in cursors}

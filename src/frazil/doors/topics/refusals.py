@@ -8,6 +8,8 @@ from frazil.doors.topics.bodies import Encoded, Stalled, TooLarge
 from frazil.errors import (
     BufferFull,
     ConfigError,
+    ConsumerGone,
+    ConsumerRefused,
     EpochChanged,
     FrazilError,
     MessageTooLarge,
@@ -16,6 +18,8 @@ from frazil.errors import (
     RecordTooLarge,
     RequestError,
     SequenceTooOld,
+    SubscriptionMismatch,
+    SubscriptionNotFound,
     TopicMismatch,
     TopicNotFound,
 )
@@ -33,9 +37,16 @@ def refusal(error: FrazilError) -> Response:
 
 def _status(error: FrazilError) -> int:
     match error:
-        case TopicNotFound():
+        case TopicNotFound() | SubscriptionNotFound():
             return 404
-        case TopicMismatch() | SequenceTooOld() | EpochChanged():
+        case (
+            TopicMismatch()
+            | SequenceTooOld()
+            | EpochChanged()
+            | SubscriptionMismatch()
+            | ConsumerRefused()
+            | ConsumerGone()
+        ):
             return 409
         case TooLarge() | MessageTooLarge() | RecordTooLarge():
             return 413

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +11,26 @@ import pyarrow.compute as pc
 
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.ops.jsontext import row_texts
-from frazil.topics.messages import MESSAGE, Records
+from frazil.topics.messages import MESSAGE
 
 ROWS = pa.schema([*MESSAGE, pa.field(PARTITION, pa.int32()), pa.field(OFFSET, pa.int64())])
 """As the topic's table has them."""
 
 
-def texts(records: Records) -> pa.Array:
+class Rows(Protocol):
+    """Neighbours in a partition: offsets `first` and following."""
+
+    @property
+    def partition(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def batch(self) -> pa.RecordBatch: ...
+
+
+def texts(records: Rows) -> pa.Array:
     """Each message as a JSON object: `payload` if it is text, else `payload_base64`; what is empty is left out."""
     batch, count = records.batch, len(records.batch)
     text, encoded = _payloads(batch.column("payload"))
@@ -44,7 +58,7 @@ def joined(texts: pa.Array) -> bytes:
     return bytes(pc.binary_join(everything, "")[0].as_buffer())
 
 
-def table_of(runs: Sequence[Records]) -> pa.Table:
+def table_of(runs: Sequence[Rows]) -> pa.Table:
     batches = []
     for run in runs:
         partition = pa.repeat(pa.scalar(run.partition, pa.int32()), len(run.batch))
@@ -54,7 +68,7 @@ def table_of(runs: Sequence[Records]) -> pa.Table:
     return pa.Table.from_batches(batches, ROWS)
 
 
-def _offsets(records: Records) -> pa.Array:
+def _offsets(records: Rows) -> pa.Array:
     return pa.array(np.arange(records.first, records.end, dtype=np.int64))
 
 

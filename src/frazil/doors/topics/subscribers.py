@@ -10,8 +10,8 @@ from frazil.log.store import ObjectStore
 from frazil.topics.interface import SubscriptionStats
 from frazil.topics.names import TopicName
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscriptions.checkpoints import Checkpoint, newest
-from frazil.topics.subscriptions.places import places_of
+from frazil.topics.subscriptions.checkpoints import standing
+from frazil.topics.subscriptions.progress import Progress
 
 
 async def subscriptions_of(
@@ -23,17 +23,17 @@ async def subscriptions_of(
     """
     name = storage.name(topic)
     ends = await storage.get_write_position(name.path)
-    saved = await asyncio.to_thread(_saved, store, name, len(ends))
+    saved = await asyncio.to_thread(_saved, store, name, await storage.generation(topic))
     found = []
     for each in sorted({*here, *saved}):
-        kept = saved.get(each, {})
-        lag = {partition: mark.lag(ends) for partition, mark in kept.items()}
+        kept = saved.get(each)
+        lag = kept.lag(ends) if kept else {}
         if each in here:
             lag |= here[each].lag
         found.append(
             {
                 "subscription": each,
-                "type": next((mark.kind for mark in kept.values()), None),
+                "type": kept.kind if kept else None,
                 "served_here": each in here,
                 "consumers": here[each].consumers if each in here else 0,
                 "lag": sum(lag.values()),
@@ -43,25 +43,19 @@ async def subscriptions_of(
     return found
 
 
-class _Mark:
-    """What a checkpoint says of one partition."""
+class _Saved:
+    """What checkpoints say of a subscription: of one of all partitions, or of those of each."""
 
-    def __init__(self, checkpoint: Checkpoint, partition: int) -> None:
-        self.kind = checkpoint.kind
-        self._partition = partition
-        self._progress = checkpoint.partitions[partition]
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.partitions: dict[int, Progress] = {}
 
-    def lag(self, ends: Mapping[int, int]) -> int:
-        return self._progress.missing_count(ends.get(self._partition, 0))
+    def lag(self, ends: Mapping[int, int]) -> dict[int, int]:
+        return {each: progress.missing_count(ends.get(each, 0)) for each, progress in self.partitions.items()}
 
 
-def _saved(store: ObjectStore, name: TopicName, partitions: int) -> dict[str, dict[int, _Mark]]:
-    """Those with a checkpoint; of all partitions, or of one alone."""
-    found: dict[str, dict[int, _Mark]] = {}
-    for part in (name.name, *(f"{name.name}-part-{number}" for number in range(partitions))):
-        for place in places_of(store, name.namespace, part):
-            last = newest(store, place)
-            if last is not None and not last.deleted:
-                marks = {partition: _Mark(last, partition) for partition in last.partitions}
-                found.setdefault(place.subscription, {}).update(marks)
+def _saved(store: ObjectStore, name: TopicName, generation: int) -> dict[str, _Saved]:
+    found: dict[str, _Saved] = {}
+    for place, _, last in standing(store, name.namespace, name.name, generation):
+        found.setdefault(place.subscription, _Saved(last.kind)).partitions.update(last.partitions)
     return found

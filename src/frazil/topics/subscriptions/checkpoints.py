@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound
+from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound, SubscriptionFenced
 from frazil.log.store import ObjectStore
 from frazil.log.world import World, iso
-from frazil.topics.subscriptions.errors import SubscriptionFenced
 from frazil.topics.subscriptions.places import Place, places_of
 from frazil.topics.subscriptions.progress import Progress
 
@@ -34,10 +33,16 @@ class Checkpoint:
     """The same for people."""
     generation: str
     """New when a subscription is created; what is known of one of the same name that was deleted says nothing."""
+    topic_generation: int
+    """New when the topic is created; subscriptions of one of the same name that was deleted are gone with it."""
     kind: str
     """The type of the subscription."""
     partitions: Mapping[int, Progress]
     deleted: bool = False
+
+    def lasts(self, topic_generation: int) -> bool:
+        """Whether there is such a subscription of the topic as it is now."""
+        return not self.deleted and self.topic_generation == topic_generation
 
     def encode(self, now_ms: int) -> bytes:
         content = {
@@ -45,6 +50,7 @@ class Checkpoint:
             "owner": self.owner,
             "process": self.process,
             "generation": self.generation,
+            "topic_generation": self.topic_generation,
             "type": self.kind,
             "partitions": {str(partition): each.to_json() for partition, each in sorted(self.partitions.items())},
             "deleted": self.deleted,
@@ -59,6 +65,7 @@ class Checkpoint:
             str(data["owner"]),
             str(data["process"]),
             str(data["generation"]),
+            int(data["topic_generation"]),
             str(data["type"]),
             {int(partition): Progress.from_json(each) for partition, each in data["partitions"].items()},
             bool(data["deleted"]),
@@ -76,13 +83,22 @@ def newest(store: ObjectStore, place: Place) -> Checkpoint | None:
     return None
 
 
-def checkpoints_of(store: ObjectStore, namespace: str, topic: str) -> dict[str, Checkpoint]:
-    """The subscriptions that a topic has, by name. Others may have acknowledged more since, never less.
+class Standing(NamedTuple):
+    place: Place
+    partition: int | None
+    """Set where it is a subscription to one partition alone."""
+    checkpoint: Checkpoint
+
+
+def standing(store: ObjectStore, namespace: str, topic: str, topic_generation: int) -> Iterator[Standing]:
+    """The subscriptions that a topic has. Others may have acknowledged more since, never less.
 
     What is at or beyond their marks must stay where it can be read.
     """
-    found = {place.subscription: newest(store, place) for place in places_of(store, namespace, topic)}
-    return {name: each for name, each in found.items() if each is not None and not each.deleted}
+    for place, partition in places_of(store, namespace, topic):
+        last = newest(store, place)
+        if last is not None and last.lasts(topic_generation):
+            yield Standing(place, partition, last)
 
 
 class Ownership:
@@ -106,17 +122,19 @@ class Ownership:
         assert self._held is not None, "take() comes first"
         return self._held
 
-    def take(self, former: Checkpoint | None, kind: str, birth: Mapping[int, Progress]) -> bool:
-        """Go on from `former`, the newest; without one, or after a deleted one, create the subscription.
+    def take(
+        self, former: Checkpoint | None, kind: str, birth: Mapping[int, Progress], topic_generation: int
+    ) -> bool:
+        """Go on from `former`, the newest; without one, or after one that does not last, create the subscription.
 
         False when another checkpoint came in between: look again.
         """
-        if former is None or former.deleted:
+        if former is None or not former.lasts(topic_generation):
             generation, partitions = self._world.new_id(), birth
         else:
             generation, kind, partitions = former.generation, former.kind, former.partitions
         number = former.number + 1 if former else 1
-        mine = Checkpoint(number, self.owner, self._process, generation, kind, partitions)
+        mine = Checkpoint(number, self.owner, self._process, generation, topic_generation, kind, partitions)
         try:
             self._store.put_new(self.place.key(number), mine.encode(self._world.clock.now_ms()))
         except ObjectExists:
@@ -147,9 +165,7 @@ class Ownership:
         while True:
             number += 1
             held = self.held
-            mine = Checkpoint(
-                number, self.owner, self._process, held.generation, held.kind, partitions, deleted=deleted
-            )
+            mine = replace(held, number=number, partitions=partitions, deleted=deleted)
             try:
                 self._store.put_new(self.place.key(number), mine.encode(now_ms))
                 break

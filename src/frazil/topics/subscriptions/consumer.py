@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from frazil.errors import FrazilError
+from frazil.errors import ConsumerGone, FrazilError
 from frazil.topics.subscriptions.delivery import Delivered
-from frazil.topics.subscriptions.errors import ConsumerGone
 
 
 class Host(Protocol):

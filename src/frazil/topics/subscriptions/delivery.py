@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
 from frazil.topics.messages import Records
 from frazil.topics.subscriptions.dispatch import Dispatch, InOrder, InTurn
 from frazil.topics.subscriptions.entries import Entry, Run, Seat, State, Strand
-from frazil.topics.subscriptions.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
 from frazil.topics.subscriptions.lanes import Lane
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-import pyarrow as pa
-
-from frazil.topics.messages import from_batch, to_batch
+from frazil.topics.messages import Message, from_batch
 from frazil.topics.subscriptions.delivery import Letter
 from frazil.topics.subscriptions.places import Place
 
 
-def dead_letters(letter: Letter, place: Place, now_ms: int) -> pa.RecordBatch:
-    """The rows to store in the dead-letter topic."""
+def dead_letters(letter: Letter, place: Place, generation: str) -> Iterator[tuple[str, Message]]:
+    """The messages to store in the dead-letter topic, each with an id by which it is known when it comes again."""
     told = {
         "x-original-topic": f"/{place.namespace}/{place.topic}",
         "x-original-subscription": place.subscription,
@@ -21,7 +20,6 @@ def dead_letters(letter: Letter, place: Place, now_ms: int) -> pa.RecordBatch:
         "x-delivery-attempt": str(letter.deliveries),
         "x-failure-reason": letter.reason,
     }
-    messages = []
     producers = letter.batch.column("producer_id").to_pylist()
     for offset, message, producer in zip(
         range(letter.first, letter.end), from_batch(letter.batch), producers, strict=True
@@ -29,5 +27,5 @@ def dead_letters(letter: Letter, place: Place, now_ms: int) -> pa.RecordBatch:
         own = {"x-original-topic-offset": str(offset)}
         if producer is not None:
             own["x-original-producer-id"] = producer
-        messages.append(replace(message, attributes={**message.attributes, **told, **own}))
-    return to_batch(messages, now_ms)
+        name = "/".join(("dead-letter", *place, generation, str(letter.partition), str(offset)))
+        yield name, replace(message, attributes={**message.attributes, **told, **own})

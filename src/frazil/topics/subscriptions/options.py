@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 from frazil.config.section import MIB
+from frazil.config.subscriptions import Poison, SubscriptionsConfig
 
 
 class Kind(StrEnum):
@@ -18,9 +18,6 @@ class Kind(StrEnum):
     """One consumer is active, the next in line takes over when it leaves."""
     KEY_SHARED = "key_shared"
     """Messages of one key go to one consumer, in order."""
-
-
-Poison = Literal["block", "drop", "dead_letter"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,17 @@ class Options:
     poison: Poison = "block"
     """What becomes of a message that failed more often: it goes on to be delivered at the longest delay, is
     acknowledged as it is, or goes to the dead-letter topic."""
+
+    @classmethod
+    def of(cls, settings: SubscriptionsConfig, kind: Kind) -> Options:
+        return cls(
+            kind=kind,
+            ack_timeout_seconds=settings.ack_timeout_seconds,
+            base_delay_seconds=settings.redelivery_delay_seconds,
+            max_delay_seconds=settings.max_redelivery_delay_seconds,
+            max_redeliveries=settings.max_redeliveries,
+            poison=settings.after_redeliveries,
+        )
 
     @property
     def ordered(self) -> bool:

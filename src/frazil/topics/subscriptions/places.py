@@ -10,6 +10,8 @@ from frazil.errors import RequestError
 from frazil.log.store import ObjectStore
 
 ROOT = "subscriptions"
+PART = "-part-"
+"""Between a topic and the number of a partition that is subscribed to alone."""
 MAX_NAME_BYTES = 200
 """Of a name as it stands in a key: file systems take 255."""
 
@@ -30,12 +32,21 @@ class Place(NamedTuple):
         return f"subscription {self.subscription!r} of topic {self.namespace}/{self.topic}"
 
 
-def places_of(store: ObjectStore, namespace: str, topic: str) -> Iterator[Place]:
-    """Every subscription that a topic has or had."""
+def places_of(store: ObjectStore, namespace: str, topic: str) -> Iterator[tuple[Place, int | None]]:
+    """Every subscription that a topic has or had, with its partition if it is to one alone."""
     for folder in store.list_folders(ROOT):
-        place = Place(unquote(folder.rstrip("/").rpartition("/")[2]), namespace, topic)
-        if next(iter(store.list(place.prefix)), None) is not None:
-            yield place
+        whole = Place(_last(folder), namespace, topic)
+        for each in store.list_folders(whole.prefix.rstrip("/").rpartition("/")[0]):
+            name = _last(each)
+            base, found, number = name.rpartition(PART)
+            if name == topic:
+                yield whole, None
+            elif found and base == topic and number.isdecimal():
+                yield whole._replace(topic=name), int(number)
+
+
+def _last(folder: str) -> str:
+    return unquote(folder.rstrip("/").rpartition("/")[2])
 
 
 def _part(name: str) -> str:

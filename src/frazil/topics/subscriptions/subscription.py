@@ -11,19 +11,27 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-import pyarrow as pa
-
-from frazil.errors import ConfigError, FrazilError, OffsetGone, RequestError, ShutdownError
+from frazil.errors import (
+    ConfigError,
+    FrazilError,
+    NotDelivered,
+    OffsetGone,
+    RequestError,
+    ShutdownError,
+    SubscriptionFenced,
+    SubscriptionMismatch,
+    TopicNotFound,
+)
+from frazil.failpoints import failpoint
 from frazil.log.store import ObjectStore
 from frazil.log.world import World
-from frazil.topics.messages import Records
+from frazil.topics.messages import Message, Records
 from frazil.topics.subscriptions.ackfile import LaneKey
 from frazil.topics.subscriptions.ahead import ReadAhead
 from frazil.topics.subscriptions.borders import OpenCursor
 from frazil.topics.subscriptions.checkpoints import Ownership, newest
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivery, Letter
-from frazil.topics.subscriptions.errors import ConsumerRefused, NotDelivered, SubscriptionFenced
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.letters import dead_letters
 from frazil.topics.subscriptions.options import Options
@@ -33,8 +41,8 @@ from frazil.topics.subscriptions.report import SubscriptionReport, gathered
 
 Birth = Callable[[], Awaitable[Mapping[int, Progress]]]
 """Where a new subscription begins, by partition."""
-Bury = Callable[[pa.RecordBatch], Awaitable[object]]
-"""Stores messages in the dead-letter topic, or raises."""
+Bury = Callable[[str, Message], Awaitable[object]]
+"""Stores a message in the dead-letter topic, once for each id that it comes with, or raises."""
 
 MAX_CONCURRENT_READS = 10
 
@@ -95,6 +103,7 @@ class Subscription:
         cursors: OpenCursor,
         birth: Birth,
         partitions: Iterable[int] = (),
+        topic_generation: int = 1,
         world: World | None = None,
         process: str = "",
         bury: Bury | None = None,
@@ -112,13 +121,17 @@ class Subscription:
         owner = Ownership(store, place, world, process or "another process")
         while True:
             former = await asyncio.to_thread(newest, store, place)
-            is_new = former is None or former.deleted
+            is_new = former is None or not former.lasts(topic_generation)
+            if former is not None and former.topic_generation > topic_generation:
+                raise TopicNotFound(
+                    f"Topic {place.namespace}/{place.topic} was deleted here, and created again elsewhere."
+                )
             if former is not None and not is_new and former.kind != options.kind:
-                raise ConsumerRefused(
+                raise SubscriptionMismatch(
                     f"The {place} is of type {former.kind}, not {options.kind}. Use that type, or delete it first."
                 )
             lanes = dict(await birth()) if is_new else {}
-            if await asyncio.to_thread(owner.take, former, str(options.kind), lanes):
+            if await asyncio.to_thread(owner.take, former, str(options.kind), lanes, topic_generation):
                 break
         held = owner.held
         lanes = {partition: progress.copy() for partition, progress in held.partitions.items()}
@@ -232,6 +245,10 @@ class Subscription:
             await asyncio.shield(future)
 
     # --- partitions --------------------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(self._delivery.lanes)
 
     def add_partition(self, partition: int) -> None:
         """A partition that the topic did not have before."""
@@ -363,7 +380,8 @@ class Subscription:
     async def _bury_letter(self, letter: Letter) -> None:
         assert self._bury is not None
         try:
-            await self._bury(dead_letters(letter, self.place, self._world.clock.now_ms()))
+            for name, message in dead_letters(letter, self.place, self._owner.held.generation):
+                await self._bury(name, message)
         except FrazilError as error:
             logger.warning(
                 "cannot store a dead letter; trying again",
@@ -377,6 +395,7 @@ class Subscription:
             self._delivery.not_buried(letter, self._now())
             self._pump_soon()
         else:
+            failpoint("subscriptions.buried")
             self._delivery.buried(letter, self._now())
             self._record(letter.partition, letter.first, letter.end)
 
@@ -476,6 +495,12 @@ class Subscription:
         async with self._putting:
             self._dirty = False
             await asyncio.to_thread(self._owner.delete)
+        self._journal.forget(self.place)
+
+    async def abandon(self, why: FrazilError) -> None:
+        """Stop without another word: what it is a subscription of is gone."""
+        self._stop(why)
+        await self._end()
         self._journal.forget(self.place)
 
     async def _end(self) -> None:

@@ -1,0 +1,72 @@
+"""Consumers that ask by HTTP, known by their names: whoever is not heard of for a while has left."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from frazil.topics.subscriptions.consumer import Consumer
+from frazil.topics.subscriptions.delivery import Delivered
+from frazil.topics.subscriptions.places import Place
+from frazil.topics.subscriptions.subscription import Subscription
+
+IDLE_SECONDS = 60.0
+"""A consumer that does not ask for so long has left; what it has goes to others."""
+
+
+@dataclass
+class _Session:
+    consumer: Consumer
+    subscription: Subscription
+    receiving: bool = False
+    leaving: asyncio.TimerHandle | None = None
+
+
+class Sessions:
+    """Belongs to the event loop."""
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._sessions: dict[tuple[Place, str], _Session] = {}
+
+    async def receive(self, subscription: Subscription, name: str, most: int, wait: float) -> list[Delivered]:
+        """The next messages for a consumer, as soon as there are some; none after so many seconds."""
+        key = (subscription.place, name)
+        session = self._joined(key, subscription)
+        session.receiving = True
+        self._stay(session)
+        try:
+            return await session.consumer.receive(most, wait)
+        finally:
+            session.receiving = False
+            if self._sessions.get(key) is session:
+                self._leave_later(key, session)
+
+    def _joined(self, key: tuple[Place, str], subscription: Subscription) -> _Session:
+        """Whoever asks again before it was answered begins another session, which ends the former."""
+        session = self._sessions.get(key)
+        if session is None or session.receiving or session.subscription is not subscription:
+            if session is not None:
+                self._stay(session)
+            session = self._sessions[key] = _Session(subscription.join(key[1]), subscription)
+        return session
+
+    def _stay(self, session: _Session) -> None:
+        if session.leaving is not None:
+            session.leaving.cancel()
+            session.leaving = None
+
+    def _leave_later(self, key: tuple[Place, str], session: _Session) -> None:
+        loop = asyncio.get_running_loop()
+        session.leaving = loop.call_later(self._idle_seconds, self._leave, key, session)
+
+    def _leave(self, key: tuple[Place, str], session: _Session) -> None:
+        if self._sessions.get(key) is session:
+            del self._sessions[key]
+            session.consumer.close()
+
+    def close(self) -> None:
+        """Consumers are told by their subscriptions."""
+        for session in self._sessions.values():
+            self._stay(session)
+        self._sessions.clear()
