@@ -93,6 +93,17 @@ def test_a_key_and_an_offset_are_found_wherever_they_are(
                 assert found.next_offset == (offsets[wanted[limit]] if len(wanted) > limit else None)
 
 
+def test_what_is_acknowledged_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.hot.feed.PAUSE_SECONDS", 1.0)
+    with world_of(tmp_path, ack="local", key_column="_kafka_key") as (world, hot), hot:
+        for number in range(200):
+            key = str(number).encode()
+            world.append(TOPIC, records([number], [key], [b"{}"]), partition=number % 3)
+            row = hot.query_by_key(TOPIC, key)
+            assert row is not None
+            assert row["_kafka_offset"].to_pylist() == [number]
+
+
 def _cold_rows(world: World) -> pa.Table:
     """All rows as a read of table and log has them, those that are not sealed too."""
 

@@ -31,6 +31,11 @@ def test_messages_become_rows_and_messages_again(messages: list[Message]) -> Non
     assert from_batch(batch) == messages
 
 
+@given(message)
+def test_one_alone_is_as_it_is_among_others(one: Message) -> None:
+    assert to_batch([one], 7).equals(to_batch([one, one], 7).slice(0, 1))
+
+
 def test_a_log_stores_them_as_they_are() -> None:
     assert plain(MESSAGE).equals(MESSAGE)
 
@@ -42,8 +47,8 @@ def test_a_message_without_a_time_gets_that_of_its_arrival() -> None:
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (Message(b"", schema_id=2**63), "Message 1 of 2: schema_id is 9223372036854775808"),
-        (Message(b"", publish_time_ms=2**70), "Message 1 of 2: publish_time_ms"),
+        (Message(b"", schema_id=2**63), "Message 2 of 2: schema_id is 9223372036854775808"),
+        (Message(b"", publish_time_ms=2**70), "Message 2 of 2: publish_time_ms"),
         (Message(None), "1 of 2 messages have no payload"),  # type: ignore[arg-type]
         (Message(b"", attributes={1: "x"}), "cannot be stored: Expected bytes"),  # type: ignore[dict-item]
     ],
@@ -51,6 +56,8 @@ def test_a_message_without_a_time_gets_that_of_its_arrival() -> None:
 def test_what_cannot_be_stored_is_named(bad: Message, words: str) -> None:
     with pytest.raises(InvalidMessage, match=words):
         to_batch([Message(b"fine"), bad], 7)
+    with pytest.raises(InvalidMessage):
+        to_batch([bad], 7)
 
 
 def test_rows_of_somebody_need_only_a_payload() -> None:

@@ -1,6 +1,7 @@
-"""Feeding the buffer from the writers of this process: every append is seen within milliseconds.
+"""Feeding the buffer from the writers of this process.
 
-One thread looks after all of them. It is woken by the tails, and sees to the buffer's order in between.
+One thread looks after all of them now and then, and sees to the buffer's order in between. Whoever looks something up
+has the buffer take first what was appended since, so that whatever was acknowledged is found.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from frazil.log.writer import PartitionWriter
 
 logger = logging.getLogger(__name__)
 
-PAUSE_SECONDS = 0.002
-"""Between two looks, so that many small appends become one block."""
+PAUSE_SECONDS = 0.02
+"""Between two looks, so that many small appends become one block, and looking does not keep them waiting."""
 HOUSEKEEPING_SECONDS = 0.5
 _TIDY_SECONDS = 0.005
 """How long new records wait at most for the buffer's order."""
@@ -56,6 +57,7 @@ class Feed:
         self._wake = threading.Event()
         self._stopping = False
         self._problems: dict[Place, FrazilError] = {}
+        self._looking = threading.Lock()
         self._tidied = 0.0
         self._thread = threading.Thread(target=self._run, name="frazil-hot-feed", daemon=True)
 
@@ -88,11 +90,23 @@ class Feed:
 
     def look(self) -> None:
         """Take what is new from all writers, and notice which have come and gone."""
-        writers = {(writer.topic, writer.partition): writer for writer in self._log.writers}
-        for place in self._written.keys() - writers.keys():
-            self._attempt(place, None)
-        for place, writer in writers.items():
-            self._attempt(place, writer)
+        with self._looking:
+            writers = {(writer.topic, writer.partition): writer for writer in self._log.writers}
+            for place in self._written.keys() - writers.keys():
+                self._attempt(place, None)
+            for place, writer in writers.items():
+                self._attempt(place, writer)
+
+    def catch_up(self, topic: str) -> None:
+        """Take what is new of one topic now."""
+        for writer in self._log.writers:
+            if writer.topic != topic:
+                continue
+            place = (writer.topic, writer.partition)
+            known = self._written.get(place)
+            if known is None or known[1].writer is not writer or known[0].held.end != writer.tail.end:
+                with self._looking:
+                    self._attempt(place, writer)
 
     def _attempt(self, place: Place, writer: PartitionWriter | None) -> None:
         """One partition that cannot be held must not keep the others from it."""

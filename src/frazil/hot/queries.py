@@ -217,7 +217,8 @@ class HotBuffer:
     # --- what there is -------------------------------------------------------------------------------------
 
     def _visible(self, topic: str) -> dict[int, Held]:
-        """What is held of each partition, at one moment for all of them."""
+        """What is held of each partition, with all that was acknowledged before."""
+        self.feed.catch_up(topic)
         partitions = self.buffer.topic(topic)
         if not partitions and TopicSchemas(self._log.store, topic).latest() is None:
             raise TopicNotFound(f"Topic {topic!r} does not exist in {self._log.store.url}.")

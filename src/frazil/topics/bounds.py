@@ -25,10 +25,19 @@ def check_bounds(batch: pa.RecordBatch) -> None:
                 f"Message {place + 1} of {len(batch)} has {sizes[place]:,} bytes, of at most {MOST_BYTES:,}: clients "
                 f"take no larger ones. Send it in parts, or store it elsewhere and send where it is."
             )
-    times = batch.column("publish_time").cast(pa.int64()).to_numpy()
-    if times.min() < FIRST_MS or times.max() > LAST_MS:
-        wrong = next(int(time) for time in times if not FIRST_MS <= time <= LAST_MS)
+    low, high = _times(batch.column("publish_time"))
+    if low < FIRST_MS or high > LAST_MS:
+        wrong = low if low < FIRST_MS else high
         raise InvalidMessage(f"{wrong} milliseconds after 1970 is no publish time: years have four digits.")
+
+
+def _times(column: pa.Array) -> tuple[int, int]:
+    """The earliest and the latest."""
+    if len(column) == 1:
+        only: int = column[0].value
+        return only, only
+    times = column.view(pa.int64()).to_numpy()
+    return int(times.min()), int(times.max())
 
 
 def _sizes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -7,6 +7,7 @@ So an id follows from what it stands for.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 
 def stable_id(*names: str) -> int:
@@ -15,6 +16,7 @@ def stable_id(*names: str) -> int:
     return int.from_bytes(digest.digest()[:8]) or 1
 
 
+@lru_cache(10_000)
 def producer_id(topic: str, name: str) -> int:
     return stable_id("producer", topic, name)
 
