@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench import (
+    catch_up,
     formats,
     freshness,
     hot,
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "topics-store": topics.in_process,
     "topics-fan-out": topics.fan_out,
     "topics-latency": topics.end_to_end,
+    "topics-catch-up": catch_up.caught_up,
 }
 
 
