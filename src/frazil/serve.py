@@ -45,7 +45,7 @@ def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
     log = LogPart(config, metrics)
     pipeline = (PipelinePart(config, metrics, log),) if config.pipeline.enabled else ()
     hot, query = HotPart(config, log, metrics, ColdLookup(config)), QueryPart(config, log, metrics)
-    topics = TopicsPart(config, lambda: log.log)
+    topics = TopicsPart(config, metrics, lambda: log.log)
     # The pipeline stops after doors and reads: the end of its batch may take all the time that there is.
     parts = (log, *pipeline, hot, *_doors(config, metrics, log), topics, query)
     endpoints = (*hot.endpoints, *topics.endpoints, *query.endpoints)
@@ -56,7 +56,7 @@ def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
     """What takes records in; the pipeline is another process, here or elsewhere."""
     log = LogPart(config, metrics)
     hot = HotPart(config, log, metrics, ColdLookup(config))
-    topics = TopicsPart(config, lambda: log.log)
+    topics = TopicsPart(config, metrics, lambda: log.log)
     return Assembly((log, hot, *_doors(config, metrics, log), topics), (*hot.endpoints, *topics.endpoints))
 
 

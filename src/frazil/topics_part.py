@@ -7,6 +7,8 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
+from prometheus_client import CollectorRegistry
+
 from frazil.config.model import Config
 from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
@@ -21,6 +23,7 @@ from frazil.log.log import Log
 from frazil.ops.health import Health
 from frazil.ops.http import Endpoint
 from frazil.topics.interface import SubscriptionStats
+from frazil.topics.metrics import SubscriptionsCollector
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
 
@@ -32,7 +35,7 @@ STOP_SECONDS = 5.0
 class TopicsPart:
     name = "topics"
 
-    def __init__(self, config: Config, log: Callable[[], Log]) -> None:
+    def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
         """`log` gives the log of this process, which is started before this part."""
         self._config = config
         self._log = log
@@ -43,6 +46,7 @@ class TopicsPart:
         self._api = TopicsApi(config, self._topics)
         self._subscribing = SubscriptionsApi(self._topics)
         self._running: Topics | None = None
+        self._metrics = metrics
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
@@ -68,6 +72,7 @@ class TopicsPart:
                 Consumers(storage, subscriptions, log.store, danube.url, monotonic),
             )
             logger.info("serves Danube's clients", extra={"url": danube.url})
+        self._metrics.register(SubscriptionsCollector(log, subscriptions))
         self._running = Topics(storage, subscriptions, log)
 
     async def _lags(self, topic: str) -> Mapping[str, SubscriptionStats]:

@@ -155,12 +155,24 @@ class Subscriptions:
 
         return options, bury
 
+    async def all_named(self, topic: str, subscription: str) -> list[Subscription]:
+        """Those of this name: to the topic, and to each of its partitions alone, as Danube's clients have them."""
+        name = self._storage.name(topic)
+        among = [topic]
+        if name.partition is None:
+            among += [name.part(each) for each in range(await self._storage.partitions(name.path))]
+        found = [await self.existing(each, subscription) for each in among if await self.exists(each, subscription)]
+        if not found:
+            raise SubscriptionNotFound(f"There is no {place_of(name, subscription)}.")
+        return found
+
     async def seek(self, topic: str, subscription: str, start: Start) -> None:
         """Have a subscription go on elsewhere: what is below counts as acknowledged, nothing else does."""
-        found, name = await self.existing(topic, subscription), self._storage.name(topic)
-        for partition in found.partitions:
-            cursor = await self._storage.cursor(name.path, partition, start)
-            await found.seek(partition, cursor.position)
+        path = self._storage.name(topic).path
+        for each in await self.all_named(topic, subscription):
+            for partition in each.partitions:
+                cursor = await self._storage.cursor(path, partition, start)
+                await each.seek(partition, cursor.position)
 
     # --- partitions that come ----------------------------------------------------------------------------------
 
@@ -202,10 +214,10 @@ class Subscriptions:
                 )
         return found
 
-    def reports(self) -> list[tuple[str, SubscriptionReport]]:
-        """All that are served here, each with its topic; as far as their messages were read."""
+    def reports(self, ends: Mapping[str, Mapping[int, int]]) -> list[tuple[str, SubscriptionReport]]:
+        """All that are served here, each with its topic; `ends` are those of partitions where they are known."""
         return [
-            (name.topic, subscription.stats({}))
+            (name.topic, subscription.stats(ends.get(name.topic, {})))
             for name, subscription in self._open.values()
             if subscription.stopped is None
         ]
@@ -214,9 +226,9 @@ class Subscriptions:
 
     async def delete(self, topic: str, subscription: str) -> None:
         """End a subscription for good."""
-        found = await self.existing(topic, subscription)
-        await found.delete()
-        self._open.pop(found.place, None)
+        for each in await self.all_named(topic, subscription):
+            await each.delete()
+            self._open.pop(each.place, None)
 
     async def topic_deleted(self, topic: str) -> None:
         """Tell those who consume it."""

@@ -13,6 +13,7 @@ import grpc.aio
 from frazil.config.model import Config
 from frazil.doors.danube import wire
 from frazil.log.log import Log
+from frazil.ops.metrics import create_registry
 from frazil.topics_part import TopicsPart
 
 TOPIC = "/default/orders"
@@ -98,7 +99,7 @@ def run(folder: Path, scenario: Callable[[Calls, TopicsPart], Awaitable[None]]) 
     async def main() -> None:
         config = Config.model_validate({"data_dir": folder / "data", "danube": {"port": 0}})
         with Log(config) as log:
-            part = TopicsPart(config, lambda: log)
+            part = TopicsPart(config, create_registry(), lambda: log)
             await part.start()
             try:
                 async with grpc.aio.insecure_channel(f"127.0.0.1:{part.danube_port}") as channel:

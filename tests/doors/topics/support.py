@@ -103,7 +103,7 @@ def serving(folder: Path, use: Callable[[Served], Awaitable[None]], **settings: 
     async def work() -> None:
         metrics = create_registry()
         log = LogPart(config, metrics)
-        part = TopicsPart(config, lambda: log.log)
+        part = TopicsPart(config, metrics, lambda: log.log)
         server = HttpServer(create_app(HealthRegistry(), metrics, part.endpoints), "127.0.0.1", 0)
         await server.start()
         await log.start()

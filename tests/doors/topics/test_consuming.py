@@ -177,6 +177,48 @@ def test_what_a_client_that_has_gone_did_not_get_goes_to_the_next(tmp_path: Path
     serving(tmp_path, use)
 
 
+def test_one_for_each_partition_as_clients_of_danube_have_them(tmp_path: Path) -> None:
+    async def use(served: Served) -> None:
+        await served.create("orders", 2)
+        await served.store("orders", "a", "b", query="?partition=0")
+        await served.store("orders", "c", query="?partition=1")
+        told = await served.ask("PUT", f"{BILLING}?type=key_shared&offset=earliest&per_partition=true", 201)
+        assert (told["lag"], told["type"]) == (3, "key_shared")
+        first, second = (f"/topics/orders-part-{each}/subscriptions/billing" for each in range(2))
+        assert payloads(await served.ask("POST", f"{first}/receive")) == ["a", "b"]
+        assert payloads(await served.ask("POST", f"{second}/receive")) == ["c"]
+        assert "no subscription 'billing' of topic" in (await receive(served, status=404))["error"]
+        assert (await served.ask("POST", f"{BILLING}/seek?offset=1"))["lag"] == 1
+        assert (await served.ask("DELETE", BILLING))["deleted"] is True
+        for each in (first, second, BILLING):
+            await served.ask("DELETE", each, 404)
+
+    serving(tmp_path, use)
+
+
+def test_metrics(tmp_path: Path) -> None:
+    async def use(served: Served) -> None:
+        await served.create("orders", 2)
+        await served.store("orders", *"abc", query="?partition=0")
+        await served.ask("PUT", f"{BILLING}?offset=earliest", 201)
+        assert len((await receive(served))["messages"]) == 3
+        await served.ask("POST", f"{BILLING}/ack?offsets=0:0")
+        lines = (await served.client.get("/metrics")).text.splitlines()
+        one = '{subscription="billing",topic="orders"}'
+        for expected in (
+            'frazil_subscription_lag{partition="0",subscription="billing",topic="orders"} 2.0',
+            'frazil_subscription_lag{partition="1",subscription="billing",topic="orders"} 0.0',
+            f"frazil_subscription_unacknowledged{one} 2.0",
+            f"frazil_subscription_consumers{one} 1.0",
+            f"frazil_subscription_delivered_total{one} 3.0",
+            f"frazil_subscription_redelivered_total{one} 0.0",
+            f"frazil_subscription_dead_letters_total{one} 0.0",
+        ):
+            assert expected in lines
+
+    serving(tmp_path, use)
+
+
 def test_deleted(tmp_path: Path) -> None:
     async def use(served: Served) -> None:
         await served.create("orders")

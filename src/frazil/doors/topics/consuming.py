@@ -17,7 +17,7 @@ from frazil.doors.topics.rows import table_of, texts
 from frazil.doors.topics.serving import Topics, endpoint
 from frazil.doors.topics.sessions import Sessions
 from frazil.errors import RequestError, SubscriptionNotFound
-from frazil.hot.requests import check_parameters, limit_of, number
+from frazil.hot.requests import check_parameters, flag, limit_of, number
 from frazil.ops.answers import rows_answer, wants_arrow
 from frazil.ops.http import Endpoint
 from frazil.topics.starts import EARLIEST, LATEST, Start
@@ -53,7 +53,7 @@ class SubscriptionsApi:
         return [
             endpoint("GET", "/topics/{name}/subscriptions", self.listing, "its subscriptions and their lag"),
             endpoint("GET", one, self.show, "a subscription and its lag"),
-            endpoint("PUT", one, self.create, "create a subscription (?type=&offset=|time=)"),
+            endpoint("PUT", one, self.create, "create a subscription (?type=&offset=|time=&per_partition=)"),
             endpoint("DELETE", one, self.delete, "delete a subscription"),
             endpoint("POST", f"{one}/receive", self.receive, "its next messages (?consumer=&limit=&wait=)"),
             endpoint("POST", f"{one}/ack", self.ack, "acknowledge messages (?offsets=)"),
@@ -81,19 +81,25 @@ class SubscriptionsApi:
         raise SubscriptionNotFound(f"Topic {name!r} has no subscription {subscription!r}.")
 
     async def create(self, request: Request) -> Response:
-        check_parameters(request, "type", "offset", "time")
+        check_parameters(request, "type", "offset", "time", "per_partition")
         name, subscription = request.path_params["name"], request.path_params["subscription"]
         kind = _kind(request.query_params.get("type", str(Kind.EXCLUSIVE)))
         start = await self._start(request, LATEST)
-        existed = await self._topics().subscriptions.exists(name, subscription)
-        await self._topics().subscriptions.subscribe(name, subscription, kind, start)
-        return JSONResponse({**await self._told(request), "created": not existed}, 200 if existed else 201)
+        topics, names = self._topics(), [name]
+        if flag(request, "per_partition"):
+            whole = topics.storage.name(name)
+            names = [whole.part(each) for each in range(await topics.storage.partitions(name))]
+        created = False
+        for each in names:
+            created |= not await topics.subscriptions.exists(each, subscription)
+            await topics.subscriptions.subscribe(each, subscription, kind, start)
+        return JSONResponse({**await self._told(request), "created": created}, 201 if created else 200)
 
     async def delete(self, request: Request) -> Response:
         check_parameters(request)
-        told = await self._told(request)
-        await self._topics().subscriptions.delete(request.path_params["name"], request.path_params["subscription"])
-        return JSONResponse({"subscription": told["subscription"], "deleted": True})
+        name, subscription = request.path_params["name"], request.path_params["subscription"]
+        await self._topics().subscriptions.delete(name, subscription)
+        return JSONResponse({"subscription": subscription, "deleted": True})
 
     async def seek(self, request: Request) -> Response:
         check_parameters(request, "offset", "time")

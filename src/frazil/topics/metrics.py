@@ -1,0 +1,65 @@
+"""How far subscriptions are, for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from frazil.log.log import Log
+from frazil.topics.subscribing import Subscriptions
+
+_SUBSCRIPTION = ("topic", "subscription")
+_COUNTERS = (
+    ("delivered", "Messages handed to consumers, each delivery counted.", "delivered"),
+    ("redelivered", "Deliveries that were not the first.", "redelivered"),
+    ("dead_letters", "Messages that failed too often, and went to the dead-letter topic.", "dead"),
+    ("dropped", "Messages that failed too often, and count as acknowledged.", "dropped"),
+)
+
+
+class SubscriptionsCollector(Collector):
+    """Of the subscriptions that this process serves; those of a topic's partitions are counted together.
+
+    Belongs to the event loop of the subscriptions.
+    """
+
+    def __init__(self, log: Log, subscriptions: Subscriptions) -> None:
+        self._log = log
+        self._subscriptions = subscriptions
+
+    def collect(self) -> Iterator[Metric]:
+        lag = GaugeMetricFamily(
+            "frazil_subscription_lag", "Messages that are not acknowledged.", labels=(*_SUBSCRIPTION, "partition")
+        )
+        waiting = GaugeMetricFamily(
+            "frazil_subscription_unacknowledged", "Messages that consumers have.", labels=_SUBSCRIPTION
+        )
+        consumers = GaugeMetricFamily("frazil_subscription_consumers", "Consumers.", labels=_SUBSCRIPTION)
+        sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for topic, report in self._subscriptions.reports(self._ends()):
+            found = sums[topic, report.name]
+            for partition, each in report.partitions.items():
+                lag.add_metric([topic, report.name, str(partition)], each.lag)
+                found["unacknowledged"] += each.unacknowledged
+            found["consumers"] += len(report.consumers)
+            for _, _, attribute in _COUNTERS:
+                found[attribute] += getattr(report, attribute)
+        for labels, found in sums.items():
+            waiting.add_metric(labels, found["unacknowledged"])
+            consumers.add_metric(labels, found["consumers"])
+        yield from (lag, waiting, consumers)
+        for name, help_text, attribute in _COUNTERS:
+            counter = CounterMetricFamily(f"frazil_subscription_{name}", help_text, labels=_SUBSCRIPTION)
+            for labels, found in sums.items():
+                counter.add_metric(labels, found[attribute])
+            yield counter
+
+    def _ends(self) -> Mapping[str, Mapping[int, int]]:
+        """Where the partitions end that this process writes."""
+        ends: dict[str, dict[int, int]] = defaultdict(dict)
+        for writer in self._log.writers:
+            ends[writer.topic][writer.partition] = writer.next_offset
+        return ends
