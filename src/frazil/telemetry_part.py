@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from frazil.config.model import Config
 from frazil.config.section import MIB
+from frazil.doors.listening import check_settings
 from frazil.doors.loki.http import LokiDialect
 from frazil.doors.loki.push import PATH as LOKI_PUSH
 from frazil.doors.loki.push import PUSH
@@ -29,7 +30,6 @@ from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer
-from frazil.doors.telemetry.settings import check_settings
 from frazil.doors.telemetry.writers import Writers
 from frazil.log.log import Log
 from frazil.ops.health import Health

@@ -14,6 +14,7 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.producers import Producers
 from frazil.doors.danube.server import DanubeServer
+from frazil.doors.listening import check_settings
 from frazil.doors.topics.api import TopicsApi
 from frazil.doors.topics.consuming import SubscriptionsApi
 from frazil.doors.topics.serving import Topics
@@ -24,6 +25,7 @@ from frazil.ops.health import Health
 from frazil.ops.http import Endpoint
 from frazil.topics.interface import SubscriptionStats
 from frazil.topics.metrics import SubscriptionsCollector
+from frazil.topics.settings import check_names
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
 
@@ -58,6 +60,8 @@ class TopicsPart:
         return self._running
 
     async def start(self) -> None:
+        check_settings(self._config)
+        check_names(self._config)
         log = self._log()
         self._lake = Lake(self._config)
         storage = self._storage = TopicStorage(log, self._lake, subscriptions=self._lags)

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import InvalidTopic
+from frazil.config.model import Config
+from frazil.errors import ConfigError, InvalidTopic
 from frazil.topics.names import parse_name
+from frazil.topics.settings import check_names
 
 part = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,20}", fullmatch=True).filter(lambda name: "-part-" not in name)
 
@@ -68,3 +70,14 @@ def test_a_home_of_several_names_has_topics_too() -> None:
     name = parse_name("orders", "my.lake")
     assert (name.topic, name.path) == ("orders", "/my.lake/orders")
     assert parse_name("/my.lake/orders", "my.lake") == parse_name("my.lake.orders", "my.lake") == name
+
+
+@pytest.mark.parametrize(
+    ("letters", "problem"),
+    [("a b", "'a b' cannot be a topic"), ("shop.bad-part-1", "is one partition of /shop/bad; name the topic")],
+)
+def test_topics_of_dead_letters_are_looked_at(letters: str, problem: str) -> None:
+    settings = {"topics": {"shop.orders": {"subscriptions": {"dead_letter_topic": letters}}}}
+    with pytest.raises(ConfigError, match=rf"topics\.shop\.orders\.subscriptions\.dead_letter_topic: .*{problem}"):
+        check_names(Config.model_validate(settings))
+    check_names(Config())

@@ -14,6 +14,7 @@ from frazil.errors import (
     RequestError,
     SequenceTooOld,
     ShutdownError,
+    TopicMismatch,
     TopicNotFound,
 )
 from frazil.topics.interface import PersistentStorage, Producer, SubscriptionStats
@@ -70,7 +71,7 @@ def test_a_topic_of_something_else_is_not_taken_over(tmp_path: Path) -> None:
     async def body() -> None:
         with Shop(tmp_path) as shop:
             shop.append("orders", pa.record_batch({"id": [1]}))
-            with pytest.raises(InvalidTopic, match="not one of messages"):
+            with pytest.raises(TopicMismatch, match="not one of messages"):
                 await shop.topics.create_topic("orders")
             with pytest.raises(TopicNotFound, match="not one of messages"):
                 await shop.topics.store("orders", [Message(b"")])

@@ -17,17 +17,19 @@ app = App(name="config")
 def check(*, context: GivenContext) -> None:
     """Say whether the configuration is right, and all that is wrong with it."""
     from frazil.doors.kafka.settings import check_settings as check_kafka
-    from frazil.doors.telemetry.settings import check_settings as check_telemetry
+    from frazil.doors.listening import check_settings as check_listening
     from frazil.formats.registry_http import RegistryHttp
     from frazil.lake.checks import check_settings as check_lake
     from frazil.log.log import check_settings as check_log
     from frazil.log.store import open_store
+    from frazil.topics.settings import check_names
 
     loaded = context.load()
     check_log(loaded.config)
     check_lake(loaded.config, open_store(loaded.config.store, loaded.config.data_dir))
     check_kafka(loaded.config)
-    check_telemetry(loaded.config)
+    check_listening(loaded.config)
+    check_names(loaded.config)
     if loaded.config.kafka.registry.url:
         RegistryHttp(loaded.config.kafka.registry)
     print(f"{loaded.path or 'the configuration (no file, defaults and environment)'} is right")

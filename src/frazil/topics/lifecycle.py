@@ -45,7 +45,7 @@ def create(place: TopicPlace, partitions: int, dispatch: Dispatch = "reliable") 
     try:
         log.schemas(place.topic).admit(MESSAGE)
     except SchemaMismatch as error:
-        raise InvalidTopic(f"Topic {place.topic!r} exists, and is not one of messages: {error}") from error
+        raise TopicMismatch(f"Topic {place.topic!r} exists, and is not one of messages: {error}") from error
     failpoint("topics.admitted")
     return generations.create(store, place.topic, partitions, log.world.clock.now_ms(), dispatch)
 

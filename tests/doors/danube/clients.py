@@ -83,6 +83,13 @@ class Consumer(_Client):
         return bool(self.told())
 
 
+class Tour(_Client):
+    """Does everything once."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        super().__init__("tour.py", log, url)
+
+
 def until(ready: Callable[[], bool], seconds: float, *clients: _Client) -> None:
     """Wait for something that must happen, while these clients live."""
     deadline = time.monotonic() + seconds

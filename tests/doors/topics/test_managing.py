@@ -38,7 +38,7 @@ def test_topics_of_other_doors_are_not_of_messages(tmp_path: Path) -> None:
         assert (await served.ask("GET", "/topics"))["topics"] == []
         await served.ask("GET", "/topics/rows", 404)
         await served.ask("POST", "/topics/rows", 404, content=b"x")
-        assert "not one of messages" in (await served.ask("PUT", "/topics/rows", 400))["error"]
+        assert "not one of messages" in (await served.ask("PUT", "/topics/rows", 409))["error"]
 
     serving(tmp_path, use)
 

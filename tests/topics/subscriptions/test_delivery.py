@@ -9,7 +9,7 @@ import pytest
 from frazil.errors import NotDelivered
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.subscriptions.delivery import TIMED_OUT, Delivered, Delivery
-from frazil.topics.subscriptions.keys import Ring, key_runs
+from frazil.topics.subscriptions.keys import Ring, key_runs, one_of
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
 from tests.topics.subscriptions.support import key_of, records
@@ -157,6 +157,66 @@ def test_one_more_consumer_takes_only_keys_that_become_its_own() -> None:
     shares = Counter(after.owner(key) for key in keys)
     assert all(450 < shares[name] < 1100 for name in "abcd")
     assert Ring([]).owner("x") is None
+
+
+def test_keys_that_nobody_wants_are_passed_over() -> None:
+    delivery = Delivery(Options(Kind.KEY_SHARED), {0: Progress()})
+    for name, patterns in (("a", ["k0", "k1"]), ("b", ["k?"])):
+        number, _ = delivery.join(name, 0.0, one_of(patterns))
+        delivery.request(number, 1000)
+    delivery.feed(records(0, 0, 10), 0.0)
+    runs = delivery.hand_out(0.0)
+    assert sum(len(run.batch) for run in runs) == 10, "what one does not want goes to the other"
+    assert {key_of(offset) for offset in by_seat(runs).get(1, [])} <= {"k0", "k1"}
+
+    alone = Delivery(Options(Kind.KEY_SHARED), {0: Progress()})
+    number, _ = alone.join("a", 0.0, one_of(["k0"]))
+    alone.request(number, 1000)
+    alone.feed(records(0, 0, 10), 0.0)
+    wanted = [offset for offset in range(10) if key_of(offset) == "k0"]
+    assert by_seat(alone.hand_out(0.0)) == {number: wanted}
+    assert sum(end - start for _, start, end in alone.take_unwanted()) == 10 - len(wanted)
+    assert alone.counters.unwanted == 10 - len(wanted)
+    for offset in wanted:
+        alone.ack(0, offset, offset + 1, 0.0)
+    assert alone.lanes[0].progress.mark == 10
+    assert not alone.lanes[0].entries
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_keys_of_somebody_who_may_come_back_wait(restored: bool) -> None:
+    delivery = Delivery(Options(Kind.KEY_SHARED), {0: Progress()}, restored=restored)
+
+    def join(name: str, now: float, *patterns: str) -> int:
+        number, _ = delivery.join(name, now, one_of(patterns))
+        delivery.request(number, 1000)
+        return number
+
+    first = join("a", 100.0, "k0")
+    if not restored:
+        delivery.leave(join("b", 100.0, "k1"), 100.0)
+    delivery.feed(records(0, 0, 10), 100.0)
+    wanted = {key: [offset for offset in range(10) if key_of(offset) == key] for key in ("k0", "k1")}
+    assert by_seat(delivery.hand_out(100.0)) == {first: wanted["k0"]}
+    assert not delivery.take_unwanted()
+    assert delivery.next_tick() == 130.0
+    second = join("b", 120.0, "k1")
+    assert by_seat(delivery.hand_out(120.0)) == {second: wanted["k1"]}
+    assert not delivery.hand_out(130.0)
+    assert sum(end - start for _, start, end in delivery.take_unwanted()) == 6
+
+
+@pytest.mark.parametrize(
+    ("patterns", "keys", "others"),
+    [
+        (["eu-*"], ["eu-", "eu-west\n1"], ["us-1", "eu", "x-eu-1"]),
+        (["a?", "b"], ["ab", "a?", "b"], ["a", "abc", "bb"]),
+        (["a.[b]*"], ["a.[b]", "a.[b]c"], ["axb", "a.b"]),
+    ],
+)
+def test_patterns_of_keys(patterns: list[str], keys: list[str], others: list[str]) -> None:
+    accepts = one_of(patterns)
+    assert [key for key in (*keys, *others) if accepts(key)] == keys
 
 
 def test_runs_that_were_read_twice_count_once() -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from frazil.doors.danube import wire
-from frazil.doors.danube.failures import NotServed, UnknownId
+from frazil.doors.danube.failures import UnknownId
 from frazil.doors.danube.ids import consumer_id, producer_id
 from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestError
 from frazil.log.store import ObjectStore
@@ -22,6 +22,7 @@ from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
+from frazil.topics.subscriptions.keys import Accepts, one_of
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
 
@@ -46,6 +47,12 @@ class _Registered:
     subscription: str
     consumer: str
     kind: str
+    filters: Sequence[str] = ()
+    """Patterns of the keys that it wants, if not all."""
+
+    @property
+    def accepts(self) -> Accepts | None:
+        return one_of(self.filters) if self.filters else None
 
 
 @dataclass
@@ -79,20 +86,23 @@ class Consumers:
     async def subscribe(self, request: Any) -> Any:
         if not request.consumer_name or not request.subscription:
             raise RequestError(f"A consumer of {request.topic_name!r} needs a name, and one of its subscription.")
-        if request.key_filters:
-            raise NotServed("Filters of keys are not there yet. Subscribe without them, and pass over other keys.")
         kind = _KINDS.get(request.subscription_type)
         if kind is None:
             raise RequestError(f"{request.subscription_type} is no type of subscription; there are 0 to 3.")
+        filters = tuple(sorted(set(request.key_filters)))
+        if filters and kind is not Kind.KEY_SHARED:
+            raise RequestError(f"Filters of keys are for key-shared subscriptions, and this one is {kind}.")
         await self._check_partition(request.topic_name)
         await self._storage.prepare(request.topic_name)
         subscription = await self._subscriptions.subscribe(request.topic_name, request.subscription, kind)
-        registered = _Registered(request.topic_name, request.subscription, request.consumer_name, str(kind))
-        number = consumer_id(registered.topic, registered.subscription, registered.kind, registered.consumer)
+        registered = _Registered(request.topic_name, request.subscription, request.consumer_name, str(kind), filters)
+        number = consumer_id(
+            registered.topic, registered.subscription, registered.kind, registered.consumer, registered.filters
+        )
         await asyncio.to_thread(self._register, number, registered)
         self._registered[number] = registered
         self._let_go_of_the_gone()
-        consumer = subscription.join(registered.consumer)
+        consumer = subscription.join(registered.consumer, registered.accepts)
         self._waiting[number] = _Seat(consumer, subscription, self._monotonic())
         return wire.ConsumerResponse(
             request_id=request.request_id, consumer_id=number, consumer_name=request.consumer_name
@@ -134,7 +144,7 @@ class Consumers:
         kind = Kind(registered.kind)
         subscription = await self._subscriptions.subscribe(registered.topic, registered.subscription, kind)
         self._let_go_of_the_gone()
-        return subscription.join(registered.consumer)
+        return subscription.join(registered.consumer, registered.accepts)
 
     def _let_go_of_the_gone(self) -> None:
         since = self._monotonic() - GONE_SECONDS

@@ -7,6 +7,7 @@ So an id follows from what it stands for.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 
 
@@ -21,5 +22,5 @@ def producer_id(topic: str, name: str) -> int:
     return stable_id("producer", topic, name)
 
 
-def consumer_id(topic: str, subscription: str, kind: str, name: str) -> int:
-    return stable_id("consumer", topic, subscription, kind, name)
+def consumer_id(topic: str, subscription: str, kind: str, name: str, filters: Sequence[str] = ()) -> int:
+    return stable_id("consumer", topic, subscription, kind, name, *filters)

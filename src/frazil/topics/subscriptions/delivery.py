@@ -22,6 +22,7 @@ from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotD
 from frazil.topics.messages import Records
 from frazil.topics.subscriptions.dispatch import Dispatch, InOrder, InTurn
 from frazil.topics.subscriptions.entries import Entry, Run, Seat, State, Strand
+from frazil.topics.subscriptions.keys import Accepts
 from frazil.topics.subscriptions.lanes import Lane
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
@@ -66,6 +67,8 @@ class Counters:
     redelivered: int = 0
     dead: int = 0
     dropped: int = 0
+    unwanted: int = 0
+    """Of keys that no consumer wanted."""
 
 
 class Delivery:
@@ -85,6 +88,7 @@ class Delivery:
         self._ticks = count()
         self._letters: list[Entry] = []
         self._dropped: list[tuple[int, int, int]] = []
+        self._unwanted: list[tuple[int, int, int]] = []
         self._out: list[Delivered] = []
         for partition, progress in (lanes or {}).items():
             self.add_partition(partition, progress, restored=restored)
@@ -93,6 +97,7 @@ class Delivery:
 
     def add_partition(self, partition: int, progress: Progress, *, restored: bool = False) -> None:
         self._lanes[partition] = Lane(partition, progress, restored=restored)
+        self._dispatch.restored |= restored
 
     @property
     def lanes(self) -> Mapping[int, Lane]:
@@ -166,8 +171,11 @@ class Delivery:
 
     # --- consumers ---------------------------------------------------------------------------------------
 
-    def join(self, name: str, now: float) -> tuple[int, int | None]:
-        """The number of the new consumer, and of the one of the same name whose session it takes over."""
+    def join(self, name: str, now: float, accepts: Accepts | None = None) -> tuple[int, int | None]:
+        """The number of the new consumer, and of the one of the same name whose session it takes over.
+
+        `accepts` tells which keys it wants, where messages are shared by their keys.
+        """
         seats = list(self._dispatch.seats())
         former = next((seat for seat in seats if seat.name == name), None)
         if self.options.kind is Kind.EXCLUSIVE and seats and former is None:
@@ -175,7 +183,7 @@ class Delivery:
                 f"The subscription is exclusive, and consumer {seats[0].name!r} has it. Wait until it leaves, use "
                 f"its name to take its session over, or choose another subscription or type."
             )
-        seat = Seat(next(self._numbers), name, self.options.window)
+        seat = Seat(next(self._numbers), name, self.options.window, accepts)
         self._seats[seat.id] = seat
         returned = self._land(former) if former else []
         self._dispatch.join(seat, former, now)
@@ -251,6 +259,10 @@ class Delivery:
             )
 
         self._dispatch.hand_out(now, launch)
+        for entry in self._dispatch.unwanted(now):
+            self.counters.unwanted += entry.rows
+            self._unwanted.append((entry.partition, entry.start, entry.end))
+            self._settle(self._lanes[entry.partition], entry.start, entry.end, now)
         out, self._out = self._out, []
         return out
 
@@ -393,6 +405,11 @@ class Delivery:
         dropped, self._dropped = self._dropped, []
         return dropped
 
+    def take_unwanted(self) -> list[tuple[int, int, int]]:
+        """Partition, start and end of what nobody wanted, and so is acknowledged, since the last call."""
+        unwanted, self._unwanted = self._unwanted, []
+        return unwanted
+
     def take_letters(self) -> list[Letter]:
         """What is to be stored in the dead-letter topic; each is given back with `buried` or `not_buried`."""
         letters, self._letters = self._letters, []
@@ -433,7 +450,10 @@ class Delivery:
         """When something is due next."""
         while self._timers and self._timers[0][2].stamp != self._timers[0][3]:
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        due = [self._timers[0][0]] if self._timers else []
+        if (unwanted := self._dispatch.next_unwanted()) is not None:
+            due.append(unwanted)
+        return min(due, default=None)
 
     def _time_out(self, entry: Entry, now: float) -> None:
         lane = self._lanes[entry.partition]

@@ -13,9 +13,15 @@ from frazil.topics.subscriptions.options import Kind, Options
 
 Launch = Callable[[Entry, Seat], None]
 
+PATIENCE_SECONDS = 30.0
+"""Somebody who left, or was there before a restart, has so long to come back before its keys are nobody's."""
+
 
 class Dispatch(Protocol):
     """Knows all entries that wait, and the consumers in line. Flying ones it counts, no more."""
+
+    restored: bool
+    """There were consumers before, who may come back."""
 
     def seats(self) -> Iterable[Seat]: ...
 
@@ -43,6 +49,12 @@ class Dispatch(Protocol):
 
     def hand_out(self, now: float, launch: Launch) -> None: ...
 
+    def unwanted(self, now: float) -> list[Entry]:
+        """What no consumer wants does not wait any more."""
+
+    def next_unwanted(self) -> float | None:
+        """When to ask for that."""
+
 
 class InOrder:
     """Strands: each is with one consumer at a time, and moves only while nothing of it flies."""
@@ -56,6 +68,12 @@ class InOrder:
         self._by_name: dict[str, Seat] = {}
         self._ring = Ring()
         self._changes = 0
+        self._filtering = False
+        """Somebody does not want all keys."""
+        self._unwanted: dict[Strand, None] = {}
+        self._patient_until: float | None = None
+        self.restored = False
+        """There were consumers before, who may come back."""
 
     def seats(self) -> Iterable[Seat]:
         return self._seats
@@ -65,10 +83,13 @@ class InOrder:
             self._seats.append(seat)
         else:
             self._seats[self._seats.index(instead_of)] = seat
+        if self._patient_until is None:
+            self._patient_until = now + PATIENCE_SECONDS if self.restored else now
         self._changed(now)
 
     def leave(self, seat: Seat, now: float) -> None:
         self._seats.remove(seat)
+        self._patient_until = now + PATIENCE_SECONDS
         self._changed(now)
 
     def _changed(self, now: float) -> None:
@@ -76,6 +97,8 @@ class InOrder:
         if self._by_key:
             self._by_name = {seat.name: seat for seat in self._seats}
             self._ring = Ring(self._by_name)
+            self._filtering = any(seat.accepts for seat in self._seats)
+            self._unwanted.clear()
         for strand in list(self._strands.values()):
             self._enroll(strand, now)
 
@@ -123,8 +146,11 @@ class InOrder:
         if head is None:
             if self._by_key and not strand.flying and self._strands.get(strand.key) is strand:
                 del self._strands[strand.key]
-        elif head.due <= now and (seat := self._route(strand)) is not None:
-            seat.queue[strand] = None
+        elif head.due <= now:
+            if (seat := self._route(strand)) is not None:
+                seat.queue[strand] = None
+            elif self._filtering:
+                self._unwanted[strand] = None
 
     def _route(self, strand: Strand) -> Seat | None:
         if strand.flying:
@@ -135,7 +161,12 @@ class InOrder:
 
     def _choose(self, key: str) -> Seat | None:
         if self._by_key:
-            name = self._ring.owner(key)
+            among = (
+                {seat.name for seat in self._seats if seat.accepts is None or seat.accepts(key)}
+                if self._filtering
+                else None
+            )
+            name = self._ring.owner(key, among)
             return self._by_name[name] if name is not None else None
         return self._seats[0] if self._seats else None
 
@@ -143,6 +174,19 @@ class InOrder:
         for seat in self._seats:
             while seat.queue and seat.room > 0:
                 self._hand_round(seat, now, launch)
+
+    def unwanted(self, now: float) -> list[Entry]:
+        if not self._unwanted or self._patient_until is None or now < self._patient_until:
+            return []
+        found = []
+        for strand in self._unwanted:
+            found += [entry for entry in strand.waiting if entry.state is State.WAITING]
+            strand.waiting.clear()
+        self._unwanted.clear()
+        return found
+
+    def next_unwanted(self) -> float | None:
+        return self._patient_until if self._unwanted else None
 
     def _hand_round(self, seat: Seat, now: float, launch: Launch) -> None:
         """Every strand that has something for a consumer gets an equal part of its room."""
@@ -184,6 +228,7 @@ class InTurn:
         self._ready: deque[Entry] = deque()
         self._seats: deque[Seat] = deque()
         """The next to be given something first."""
+        self.restored = False
 
     def seats(self) -> Iterable[Seat]:
         return self._seats
@@ -232,6 +277,12 @@ class InTurn:
                 self._seats.append(seat)
             if seat.room > 0:
                 hungry.append(seat)
+
+    def unwanted(self, now: float) -> list[Entry]:
+        return []
+
+    def next_unwanted(self) -> float | None:
+        return None
 
     def _give(self, seat: Seat, most: int, now: float, launch: Launch) -> int:
         given = 0

@@ -11,6 +11,7 @@ from enum import Enum
 import pyarrow as pa
 
 from frazil.topics.messages import MESSAGE
+from frazil.topics.subscriptions.keys import Accepts
 
 
 class State(Enum):
@@ -45,12 +46,14 @@ NO_RUN = Run(0, pa.RecordBatch.from_pylist([], schema=MESSAGE), "", 0)
 class Seat:
     """A consumer that has joined."""
 
-    __slots__ = ("credit", "flying", "id", "name", "queue", "window")
+    __slots__ = ("accepts", "credit", "flying", "id", "name", "queue", "window")
 
-    def __init__(self, number: int, name: str, window: int) -> None:
+    def __init__(self, number: int, name: str, window: int, accepts: Accepts | None = None) -> None:
         self.id = number
         self.name = name
         self.window = window
+        self.accepts = accepts
+        """Which keys it wants; None if all."""
         self.credit = 0
         """How many more messages it asked for."""
         self.flying = 0

@@ -1,15 +1,19 @@
-"""Which consumer has which routing key."""
+"""Which consumer has which routing key, and which it wants."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+Accepts = Callable[[str], bool]
+"""Whether a consumer wants messages of a key."""
 
 POINTS = 100
 """Places of each consumer on the ring; the more, the more even their shares."""
@@ -36,10 +40,21 @@ class Ring:
         self._points = [point for point, _ in points]
         self._names = [name for _, name in points]
 
-    def owner(self, key: str) -> str | None:
-        if not self._points:
+    def owner(self, key: str, among: Collection[str] | None = None) -> str | None:
+        """Of these names only, if they are given."""
+        if not self._points or (among is not None and not among):
             return None
-        return self._names[bisect_right(self._points, _hash(key)) % len(self._points)]
+        place = bisect_right(self._points, _hash(key)) % len(self._points)
+        while among is not None and self._names[place] not in among:
+            place = (place + 1) % len(self._points)
+        return self._names[place]
+
+
+def one_of(patterns: Iterable[str]) -> Accepts:
+    """Keys that match one of the patterns, in which `*` is any text and `?` any character."""
+    parts = (re.escape(each).replace(r"\*", ".*").replace(r"\?", ".") for each in patterns)
+    wanted = re.compile("|".join(parts), re.DOTALL)
+    return lambda key: wanted.fullmatch(key) is not None
 
 
 def _hash(text: str) -> int:

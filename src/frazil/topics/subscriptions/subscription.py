@@ -33,6 +33,7 @@ from frazil.topics.subscriptions.checkpoints import Ownership, newest
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivery, Letter
 from frazil.topics.subscriptions.journal import Journal
+from frazil.topics.subscriptions.keys import Accepts
 from frazil.topics.subscriptions.letters import dead_letters
 from frazil.topics.subscriptions.options import Options
 from frazil.topics.subscriptions.places import Place
@@ -156,10 +157,14 @@ class Subscription:
 
     # --- consumers ---------------------------------------------------------------------------------------
 
-    def join(self, name: str) -> Consumer:
-        """A new consumer, or a new session of the one that has this name."""
+    def join(self, name: str, accepts: Accepts | None = None) -> Consumer:
+        """A new consumer, or a new session of the one that has this name.
+
+        In a key-shared subscription `accepts` tells which keys it wants; what no consumer wants counts as
+        acknowledged.
+        """
         self._check()
-        number, replaced = self._delivery.join(name, self._now())
+        number, replaced = self._delivery.join(name, self._now(), accepts)
         if replaced is not None:
             self._consumers.pop(replaced).end(
                 f"Another consumer named {name!r} has taken this session over. Use different names to consume side "
@@ -365,6 +370,8 @@ class Subscription:
                 extra={"subscription": str(self.place), "partition": dropped[0], "offset": dropped[1]},
             )
             self._record(*dropped)
+        for passed_over in self._delivery.take_unwanted():
+            self._record(*passed_over)
         for letter in self._delivery.take_letters():
             self._spawn(self._bury_letter(letter))
         for ahead in self._ahead.values():

@@ -1,4 +1,4 @@
-"""The settings of all doors for telemetry, looked at before anybody listens."""
+"""Where doors listen, and with which TLS: looked at before anybody does."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def check_settings(config: Config) -> None:
         check_tls(config.loki.tls, "loki.tls")
     if config.prometheus.enabled:
         check_tls(config.prometheus.tls, "prometheus.tls")
+    if config.danube.enabled:
+        check_tls(config.danube.tls, "danube.tls")
     for (section, host, port), (other, other_host, other_port) in combinations(_places(config), 2):
         shared = host == other_host or host in _EVERYWHERE or other_host in _EVERYWHERE
         if port == other_port != 0 and shared:
@@ -37,4 +39,6 @@ def _places(config: Config) -> list[_Place]:
         places.append(("loki", config.loki.host, config.loki.port))
     if config.prometheus.enabled:
         places.append(("prometheus", config.prometheus.host, config.prometheus.port))
+    if config.danube.enabled:
+        places.append(("danube", config.danube.host, config.danube.port))
     return places

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from frazil.config.model import Config
-from frazil.doors.telemetry.settings import check_settings
+from frazil.doors.listening import check_settings
 from frazil.errors import ConfigError
 
 
@@ -17,6 +17,8 @@ from frazil.errors import ConfigError
         ({"otlp": {"grpc": {"port": 4318}}}, "otlp.grpc.port: 4318 is that of otlp.http already"),
         ({"server": {"port": 3100}}, "loki.port: 3100 is that of server already"),
         ({"loki": {"port": 9090}, "prometheus": {"host": "0.0.0.0"}}, "prometheus.port: 9090 is that of loki"),
+        ({"danube": {"port": 8080}}, "danube.port: 8080 is that of server already"),
+        ({"danube": {"tls": {"cert": "no.pem", "key": "no.key"}}}, "danube.tls.cert: no.pem cannot be read"),
         ({"loki": {"tls": {"cert": "no.pem", "key": "no.key"}}}, "loki.tls.cert: no.pem cannot be read"),
     ],
 )
