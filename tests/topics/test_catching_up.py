@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from frazil.topics.messages import Records
 from frazil.topics.starts import EARLIEST
+from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscriptions.delivery import Delivered
+from frazil.topics.subscriptions.options import Kind
 from tests.topics.support import TOPIC, Shop
 
 COLD, WARM, NEW = 900_000, 100_000, 20_000
@@ -25,13 +31,35 @@ def batch(start: int, count: int) -> pa.RecordBatch:
     return pa.record_batch({"payload": fixed.cast(pa.binary())})
 
 
-def numbers(run: Records) -> np.ndarray:
-    payloads = run.batch.column("payload")
+def numbers(batch: pa.RecordBatch) -> np.ndarray:
+    payloads = batch.column("payload")
     data = np.frombuffer(b"".join(payloads.to_pylist()), np.uint8).reshape(len(payloads), LENGTH)
     return data[:, :8].copy().view(">i8").ravel()
 
 
-def test_every_message_once_up_to_the_tail(tmp_path: Path) -> None:
+async def streamed(shop: Shop) -> AsyncGenerator[Records, None]:
+    async for run in await shop.topics.create_message_stream(TOPIC, EARLIEST):
+        yield run
+
+
+async def subscribed(shop: Shop) -> AsyncGenerator[Delivered, None]:
+    """Acknowledged and durable."""
+    subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+    consumer = (await subscriptions.subscribe(TOPIC, "s", Kind.EXCLUSIVE, EARLIEST)).join("c")
+    try:
+        while True:
+            runs = await consumer.receive(10_000)
+            await consumer.ack_all(runs)
+            for run in runs:
+                yield run
+    finally:
+        await subscriptions.close()
+
+
+@pytest.mark.parametrize("follow", [streamed, subscribed])
+def test_every_message_once_up_to_the_tail(
+    tmp_path: Path, follow: Callable[[Shop], AsyncGenerator[Records | Delivered, None]]
+) -> None:
     async def body() -> None:
         with Shop(tmp_path) as shop:
             await shop.topics.create_topic(TOPIC)
@@ -49,15 +77,15 @@ def test_every_message_once_up_to_the_tail(tmp_path: Path) -> None:
 
             producing = asyncio.create_task(produce())
             before, most, at = pa.total_allocated_bytes(), 0, 0
-            runs = await shop.topics.create_message_stream(TOPIC, EARLIEST)
-            async for run in runs:
-                assert run.first == at
-                assert (numbers(run) == np.arange(at, run.end)).all()
-                at = run.end
-                if at < COLD:
-                    most = max(most, pa.total_allocated_bytes() - before)
-                if at == COLD + WARM + NEW:
-                    break
+            async with aclosing(follow(shop)) as runs:
+                async for run in runs:
+                    assert run.first == at
+                    assert (numbers(run.batch) == np.arange(at, run.end)).all()
+                    at = run.end
+                    if at < COLD:
+                        most = max(most, pa.total_allocated_bytes() - before)
+                    if at == COLD + WARM + NEW:
+                        break
             await producing
             assert await shop.topics.get_write_position(TOPIC) == {0: at}
             assert most < 60 << 20, "what is read is not gathered"
