@@ -18,8 +18,8 @@ import httpx
 import pytest
 from google.rpc.status_pb2 import Status
 
+from frazil.doors import bodies
 from frazil.doors.loki.push import PUSH
-from frazil.doors.telemetry import http
 from frazil.doors.telemetry.backlog import Backlog
 from frazil.doors.telemetry.intake import Accepted, Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
@@ -135,8 +135,8 @@ def test_a_request_that_is_alone_may_be_larger_than_the_room(tmp_path: Path) -> 
 def test_a_body_that_is_never_complete_gives_its_room_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drips: bool
 ) -> None:
-    monkeypatch.setattr(http, "_SILENCE_SECONDS", 60 if drips else 0.2)
-    monkeypatch.setattr(http, "_BODY_SECONDS", 0.5 if drips else 60)
+    monkeypatch.setattr(bodies, "SILENCE_SECONDS", 60 if drips else 0.2)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5 if drips else 60)
 
     async def scenario(served: Served) -> None:
         body = logs_request("x" * 900_000).SerializeToString()

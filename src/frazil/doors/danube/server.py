@@ -18,7 +18,8 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.failures import UnknownId, code_of
 from frazil.doors.danube.producers import Producers
-from frazil.errors import ConfigError, FrazilError, RequestError
+from frazil.doors.grpc_port import open_port
+from frazil.errors import FrazilError, RequestError
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,15 @@ class DanubeServer:
                 ("grpc.keepalive_timeout_ms", 5_000),
             ]
         )
-        self.port = _listen(self._server, config)
+        self.port = open_port(
+            self._server,
+            config.host,
+            config.port,
+            config.tls,
+            section="danube",
+            port_key="danube.port",
+            rival="Danube",
+        )
         self.url = (
             config.advertised_url or f"{'https' if config.tls.cert else 'http'}://{_reachable(config)}:{self.port}"
         )
@@ -128,24 +137,6 @@ def _fail(error: Exception, context: Context) -> None:
         logger.error("a call failed", exc_info=error)
     context.set_code(code_of(error))
     context.set_details(str(error).encode(errors="backslashreplace").decode() or type(error).__name__)
-
-
-def _listen(server: Any, config: DanubeConfig) -> int:
-    address = f"{config.host}:{config.port}"
-    try:
-        if config.tls.cert is None or config.tls.key is None:
-            port: int = server.add_insecure_port(address)
-        else:
-            pair = (config.tls.key.read_bytes(), config.tls.cert.read_bytes())
-            port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
-    except OSError as error:
-        raise ConfigError(f"danube.tls: {error}.") from error
-    except RuntimeError as error:
-        raise ConfigError(
-            f"cannot listen on {address}: the port is in use, perhaps by another Frazil or by Danube; stop that, "
-            f"choose another with danube.port (0 takes a free one), or set danube.enabled to false"
-        ) from error
-    return port
 
 
 def _reachable(config: DanubeConfig) -> str:

@@ -13,6 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from frazil.config.otlp import OtlpConfig
+from frazil.doors.grpc_port import open_port
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
 from frazil.doors.telemetry.admission import Admission
@@ -20,7 +21,7 @@ from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
-from frazil.errors import ConfigError, FrazilError
+from frazil.errors import FrazilError
 from frazil.ops.tenants import tenant_name
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,15 @@ class OtlpGrpc:
         reflection.enable_server_reflection(
             [*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server
         )
-        self.port = self._listen(config)
+        self.port = open_port(
+            self._server,
+            config.grpc.host,
+            config.grpc.port,
+            config.tls,
+            section="otlp",
+            port_key="otlp.grpc.port",
+            rival="a collector",
+        )
 
     async def start(self) -> None:
         await self._server.start()
@@ -66,23 +75,6 @@ class OtlpGrpc:
         """Accept nothing more, and let running calls end."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(timeout)
-
-    def _listen(self, config: OtlpConfig) -> int:
-        address = f"{config.grpc.host}:{config.grpc.port}"
-        try:
-            if config.tls.cert is None or config.tls.key is None:
-                port: int = self._server.add_insecure_port(address)
-            else:
-                pair = (config.tls.key.read_bytes(), config.tls.cert.read_bytes())
-                port = self._server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
-        except OSError as error:
-            raise ConfigError(f"otlp.tls: {error}.") from error
-        except RuntimeError as error:
-            raise ConfigError(
-                f"cannot listen on {address}: the port is in use, perhaps by another Frazil or by a collector; stop "
-                f"that, choose another with otlp.grpc.port (0 takes a free one), or set otlp.enabled to false"
-            ) from error
-        return port
 
     def _handler(self, signal: Signal, intake: Intake) -> grpc.GenericRpcHandler:
         method = grpc.unary_unary_rpc_method_handler(self._export(signal, intake))

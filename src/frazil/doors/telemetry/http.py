@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple, Protocol
 
@@ -15,6 +13,7 @@ from starlette.background import BackgroundTask
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from frazil.doors.bodies import CLOSED, BodyStalled, pass_over, patience
 from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.admission import Admission, Ticket
 from frazil.doors.telemetry.bodies import BodyTooLarge
@@ -27,20 +26,6 @@ from frazil.ops.tenants import tenant_name
 logger = logging.getLogger(__name__)
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-_PASS_OVER_SECONDS = 10.0
-"""How long the rest of a refused body may take; it is kept nowhere."""
-_SILENCE_SECONDS = 30.0
-"""How long nothing may come of a body that is not complete: what has come of it takes room."""
-_BODY_SECONDS = 300.0
-"""How long a body may take as a whole, however steadily it drips."""
-_CLOSED = 499
-"""The client has gone; nobody reads the answer."""
-
-
-class BodyStalled(FrazilError):
-    """Raised when nothing more comes of a body. It may come again, so clients must not be told that it is wrong."""
-
-    retryable = True
 
 
 class Form(NamedTuple):
@@ -103,13 +88,13 @@ class Endpoint:
             body = await self._read(request, ticket)
             accepted = await self._intake.take(preparing.Request(tenant, body, form.encoding, form.json))
         except ClientDisconnect:
-            return Response(status_code=_CLOSED)
+            return Response(status_code=CLOSED)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             refused = self._refused(error, form)
             if isinstance(error, BodyStalled):
                 refused.headers["connection"] = "close"
             elif body is None:
-                refused.background = BackgroundTask(_pass_over, request)
+                refused.background = BackgroundTask(pass_over, request)
             return refused
         return self._dialect.accepted(accepted, form)
 
@@ -121,7 +106,7 @@ class Endpoint:
             raise BodyTooLarge(most)
         ticket.expect(expected)
         parts: list[bytes] = []
-        async with _patience() as patient:
+        async with patience() as patient:
             async for part in request.stream():
                 if ticket.nbytes + len(part) > most:
                     raise BodyTooLarge(most)
@@ -137,36 +122,6 @@ class Endpoint:
         if found.http == 503:
             self._doorway.metrics.errors.count(error)
         return self._dialect.refused(found, form)
-
-
-@asynccontextmanager
-async def _patience() -> AsyncIterator[Callable[[], None]]:
-    """Wait for a while for what comes next of a body, and, whenever what is given is called, again. Raises
-    `BodyStalled`."""
-    now = asyncio.get_running_loop().time
-    end = now() + _BODY_SECONDS
-    try:
-        async with asyncio.timeout_at(now() + _SILENCE_SECONDS) as until:
-            yield lambda: until.reschedule(min(now() + _SILENCE_SECONDS, end))
-    except TimeoutError as error:
-        raise BodyStalled(
-            f"The body is not complete: nothing came of it for {_SILENCE_SECONDS:g} seconds, or it takes more than "
-            f"{_BODY_SECONDS:g}."
-        ) from error
-
-
-async def _pass_over(request: Request) -> None:
-    """Read the rest of a body that was refused, after the answer.
-
-    A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
-    """
-    try:
-        async with asyncio.timeout(_PASS_OVER_SECONDS):
-            async for _ in request.stream():
-                pass
-    except (ClientDisconnect, TimeoutError, asyncio.CancelledError, RuntimeError):
-        # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
-        return
 
 
 def media_type(headers: Mapping[str, str]) -> str:

@@ -13,8 +13,9 @@ from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
 from frazil.config.section import MIB
+from frazil.doors.bodies import BodyStalled, pass_over
 from frazil.doors.topics import arrowbody, jsonlines
-from frazil.doors.topics.bodies import NDJSON, Room, Stalled, content_type, finished, pass_over
+from frazil.doors.topics.bodies import NDJSON, Room, content_type, finished
 from frazil.doors.topics.events import EventStream, Streams
 from frazil.doors.topics.pages import Page, cursors_of, probe, read_page
 from frazil.doors.topics.positions import start_of
@@ -127,7 +128,7 @@ class TopicsApi:
         except FrazilError as error:
             made_known = isinstance(error, TopicNotFound)
             refused = problem(404, f"{error} PUT /topics/NAME creates a topic.") if made_known else refusal(error)
-            if isinstance(error, Stalled):
+            if isinstance(error, BodyStalled):
                 refused.headers["connection"] = "close"
             else:
                 refused.background = BackgroundTask(pass_over, request)

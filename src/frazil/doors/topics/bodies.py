@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
+from frazil.doors.bodies import patience
 from frazil.errors import BufferFull, InvalidMessage, RequestError
 from frazil.topics.messages import MESSAGE, arriving
 
 IN_FLIGHT = 4
 """So many bodies of the largest size are worked on at once."""
 
-SILENCE_SECONDS = 30.0
-BODY_SECONDS = 300.0
-"""How long a body may say nothing, and how long it may take."""
-PASS_OVER_SECONDS = 10.0
-
 NDJSON = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 
 class TooLarge(RequestError):
     """Raised when a body or a message is over its limit."""
-
-
-class Stalled(RequestError):
-    """Raised when the rest of a body does not come."""
 
 
 class Encoded(RequestError):
@@ -72,21 +63,13 @@ class Body:
         told = self._request.headers.get("content-length", "")
         self._check(int(told) if told.isascii() and told.isdecimal() else 0)
         parts: list[bytes] = []
-        now = asyncio.get_running_loop().time
-        end = now() + BODY_SECONDS
-        try:
-            async with asyncio.timeout_at(now() + SILENCE_SECONDS) as until:
-                async for part in self._request.stream():
-                    self._check(self.nbytes + len(part))
-                    self._room.take(len(part), self.nbytes)
-                    self.nbytes += len(part)
-                    parts.append(part)
-                    until.reschedule(min(now() + SILENCE_SECONDS, end))
-        except TimeoutError as error:
-            raise Stalled(
-                f"The body is not complete: nothing came of it for {SILENCE_SECONDS:g} seconds, or it takes more "
-                f"than {BODY_SECONDS:g}. Nothing of it is stored."
-            ) from error
+        async with patience() as patient:
+            async for part in self._request.stream():
+                self._check(self.nbytes + len(part))
+                self._room.take(len(part), self.nbytes)
+                self.nbytes += len(part)
+                parts.append(part)
+                patient()
         return b"".join(parts)
 
     def _check(self, nbytes: int) -> None:
@@ -95,20 +78,6 @@ class Body:
             raise TooLarge(
                 f"The body is over the limit of {most:,} bytes (`log.max_append_mb`). Send fewer messages at a time."
             )
-
-
-async def pass_over(request: Request) -> None:
-    """Read the rest of a body that was refused, after the answer.
-
-    A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
-    """
-    try:
-        async with asyncio.timeout(PASS_OVER_SECONDS):
-            async for _ in request.stream():
-                pass
-    except (ClientDisconnect, TimeoutError, asyncio.CancelledError, RuntimeError):
-        # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
-        return
 
 
 def content_type(request: Request) -> str:

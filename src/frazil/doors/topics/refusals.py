@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from frazil.doors.topics.bodies import Encoded, Stalled, TooLarge
+from frazil.doors.bodies import BodyStalled
+from frazil.doors.topics.bodies import Encoded, TooLarge
 from frazil.errors import (
     BufferFull,
     ConfigError,
@@ -50,7 +51,7 @@ def _status(error: FrazilError) -> int:
             return 409
         case TooLarge() | MessageTooLarge() | RecordTooLarge():
             return 413
-        case Stalled():
+        case BodyStalled():
             return 408
         case Encoded():
             return 415

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from frazil.doors.bodies import CLOSED
 from frazil.doors.topics.refusals import refusal
 from frazil.doors.topics.subscribers import subscriptions_of
 from frazil.errors import FrazilError
@@ -16,9 +17,6 @@ from frazil.log.log import Log
 from frazil.ops.http import Endpoint
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
-
-CLOSED = 499
-"""For nobody: the client has gone."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 

@@ -1,0 +1,56 @@
+"""Bodies of HTTP requests that come slowly, or are refused before they are all here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.requests import ClientDisconnect, Request
+
+from frazil.errors import FrazilError
+
+SILENCE_SECONDS = 30.0
+"""How long nothing may come of a body that is not complete: what has come of it takes room."""
+BODY_SECONDS = 300.0
+"""How long a body may take as a whole, however steadily it drips."""
+PASS_OVER_SECONDS = 10.0
+"""How long the rest of a refused body may take; it is kept nowhere."""
+CLOSED = 499
+"""Status of answers that nobody reads: the client has gone."""
+
+
+class BodyStalled(FrazilError):
+    """Raised when nothing more comes of a body. It may come again, so clients must not be told that it is wrong."""
+
+    retryable = True
+
+
+@asynccontextmanager
+async def patience() -> AsyncIterator[Callable[[], None]]:
+    """Wait for a while for what comes next of a body, and, whenever what is given is called, again. Raises
+    `BodyStalled`."""
+    now = asyncio.get_running_loop().time
+    end = now() + BODY_SECONDS
+    try:
+        async with asyncio.timeout_at(now() + SILENCE_SECONDS) as until:
+            yield lambda: until.reschedule(min(now() + SILENCE_SECONDS, end))
+    except TimeoutError as error:
+        raise BodyStalled(
+            f"The body is not complete: nothing came of it for {SILENCE_SECONDS:g} seconds, or it takes more than "
+            f"{BODY_SECONDS:g}. Nothing of it is stored."
+        ) from error
+
+
+async def pass_over(request: Request) -> None:
+    """Read the rest of a body that was refused, after the answer.
+
+    A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
+    """
+    try:
+        async with asyncio.timeout(PASS_OVER_SECONDS):
+            async for _ in request.stream():
+                pass
+    except (ClientDisconnect, TimeoutError, asyncio.CancelledError, RuntimeError):
+        # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
+        return
