@@ -16,7 +16,9 @@ class SubscriptionsConfig(Section):
     """When messages of a topic are delivered again, and what becomes of those that fail for good."""
 
     ack_timeout_seconds: Seconds = Field(
-        30.0, description="A message that is not acknowledged for so long is delivered again."
+        30.0,
+        description="Messages of a consumer that acknowledges nothing for so long are delivered again, and one that "
+        "it passes over for so long while it acknowledges others.",
     )
     redelivery_delay_seconds: Seconds = Field(
         1.0, description="Before a message that failed is delivered again; doubles with every further failure."

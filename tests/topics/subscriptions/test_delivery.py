@@ -66,12 +66,46 @@ def test_what_times_out_waits_and_comes_again() -> None:
     delivery.hand_out(0.0)
     assert delivery.next_tick() == 30.0
     assert delivery.hand_out(29.9) == []
-    assert ranges(delivery.hand_out(30.0)) == [(1, 3)], "those behind it are not to blame"
+    assert ranges(delivery.hand_out(30.0)) == [(1, 2)], "those behind it are not to blame"
     (letter,) = delivery.take_letters()
     assert (letter.first, letter.end, letter.reason, letter.deliveries) == (0, 1, TIMED_OUT, 1)
     assert delivery.lanes[0].progress.mark == 0, "not acknowledged before it is stored"
     delivery.buried(letter, 30.0)
     assert delivery.lanes[0].progress.mark == 1
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_consumer_that_is_slow_is_given_time(kind: Kind) -> None:
+    """It has a hundred messages, works off one every ten seconds, and none of them comes again."""
+    delivery = opened(kind, "a", rows=100, ack_timeout_seconds=30.0)
+    queue = [offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end)]
+    assert len(queue) == 100
+    for number, offset in enumerate(queue[:29]):
+        now = 10.0 * number
+        assert delivery.hand_out(now) == []
+        delivery.ack(0, offset, offset + 1, now)
+    assert delivery.counters.redelivered == 0
+
+
+def test_what_a_consumer_forgot_comes_again() -> None:
+    delivery = opened(Kind.SHARED, "a", rows=100, ack_timeout_seconds=30.0)
+    delivery.hand_out(0.0)
+    seen: list[tuple[float, int, int, int]] = []
+    for number in range(1, 60):
+        now = 5.0 * number
+        seen += [(now, run.first, run.end, run.deliveries) for run in delivery.hand_out(now)]
+        delivery.ack(0, number, number + 1, now)
+    assert seen == [(70.0, 0, 1, 2)], "30 to 60 seconds after the one behind it was acknowledged, and a second"
+
+
+def test_only_the_first_is_to_blame_when_a_consumer_is_stuck() -> None:
+    delivery = opened(Kind.SHARED, "a", rows=100, ack_timeout_seconds=30.0, max_redeliveries=0, poison="dead_letter")
+    delivery.hand_out(0.0)
+    assert ranges(delivery.hand_out(30.0)) == [(1, 2)], "and no more at a time until it answers"
+    assert [(letter.first, letter.end) for letter in delivery.take_letters()] == [(0, 1)]
+    assert delivery.hand_out(31.0) == []
+    delivery.ack(0, 1, 2, 32.0)
+    assert ranges(delivery.hand_out(32.0)) == [(2, 100)]
 
 
 def test_a_refused_message_takes_those_behind_it_along() -> None:

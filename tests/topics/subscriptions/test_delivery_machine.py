@@ -42,7 +42,20 @@ def chosen(among: Sequence[T], pick: int) -> T:
 @dataclass
 class Flight:
     seat: int
-    deadline: float
+    at: float
+    number: int
+
+
+@dataclass
+class Answers:
+    """Of a consumer: when it last said something, and the newest message that it said something to; also as of some
+    time ago, and some time before that."""
+
+    at: float = 0.0
+    newest: int = 0
+    before: int = 0
+    passed: int = 0
+    turned_at: float = 0.0
 
 
 class SubscriptionLife(RuleBasedStateMachine):
@@ -83,6 +96,8 @@ class SubscriptionLife(RuleBasedStateMachine):
         """Names and numbers of consumers, in the order they joined."""
         self.credit: dict[int, int] = {}
         self.flying: dict[Place, Flight] = {}
+        self.flights = 0
+        self.answers: dict[int, Answers] = {}
         self.delivered: set[Place] = set()
         self.failures: dict[Place, int] = {}
         self.due: dict[Place, float] = {}
@@ -207,7 +222,10 @@ class SubscriptionLife(RuleBasedStateMachine):
         while end < start + rows and (partition, end) in self.delivered:
             end += 1
         self.delivery.nack(partition, start, end, self.now, delay=delay, reason="no")
-        self.fail(sorted(p for p in self.flying if p[0] == partition and start <= p[1] < end), delay)
+        refused = sorted(p for p in self.flying if p[0] == partition and start <= p[1] < end)
+        for place in refused:
+            self.answered(self.flying[place])
+        self.fail(refused, delay)
         self.check_dropped()
 
     @rule(pick=PICK)
@@ -253,17 +271,26 @@ class SubscriptionLife(RuleBasedStateMachine):
             return place
         return (place[0], key_of(place[1])) if self.options.kind is Kind.KEY_SHARED else place[0]
 
-    def time_out(self) -> None:
-        late: dict[object, Place] = {}
-        for place, flight in sorted(self.flying.items()):
-            if flight.deadline <= self.now:
-                late.setdefault(self.strand(place), place)
-        for place in late.values():
-            self.fail([place], 0.0)
+    def is_late(self, flight: Flight) -> bool:
+        """Its consumer says nothing, or forgot this one."""
+        timeout = self.options.ack_timeout_seconds
+        if timeout is None or self.now - flight.at < timeout:
+            return False
+        answers = self.answers.get(flight.seat, Answers())
+        return self.now - answers.at >= timeout or flight.number < answers.passed
 
-    def fail(self, blamed: list[Place], delay: float) -> None:
+    def time_out(self) -> None:
+        late: dict[int, list[Place]] = {}
+        for place, flight in sorted(self.flying.items()):
+            if self.is_late(flight):
+                late.setdefault(flight.seat, []).append(place)
+        for places in late.values():
+            stuck_at = min(places, key=lambda place: self.flying[place].number)
+            self.fail([stuck_at], 0.0, along=places)
+
+    def fail(self, blamed: list[Place], delay: float, along: Sequence[Place] = ()) -> None:
         first: dict[object, Place] = {}
-        for place in blamed:
+        for place in sorted([*blamed, *along]):
             first.setdefault(self.strand(place), place)
         for place in sorted(self.flying):
             if self.strand(place) in first and place >= first[self.strand(place)]:
@@ -296,7 +323,8 @@ class SubscriptionLife(RuleBasedStateMachine):
             assert place not in self.dead
             assert self.due.get(place, 0.0) <= self.now, "delivered before its delay is over"
             self.check_order(place, run.seat)
-            self.flying[place] = Flight(run.seat, self.now + (self.options.ack_timeout_seconds or 1e9))
+            self.flights += 1
+            self.flying[place] = Flight(run.seat, self.now, self.flights)
             self.delivered.add(place)
         self.credit[run.seat] -= len(places)
         assert self.credit[run.seat] >= 0
@@ -318,7 +346,14 @@ class SubscriptionLife(RuleBasedStateMachine):
     def settle(self, partition: int, start: int, end: int) -> None:
         for offset in range(start, end):
             self.acked.add((partition, offset))
-            self.flying.pop((partition, offset), None)
+            if (flight := self.flying.pop((partition, offset), None)) is not None:
+                self.answered(flight)
+
+    def answered(self, flight: Flight) -> None:
+        answers = self.answers.setdefault(flight.seat, Answers())
+        if self.now - answers.turned_at >= (self.options.ack_timeout_seconds or 1e9):
+            answers.passed, answers.before, answers.turned_at = answers.before, answers.newest, self.now
+        answers.at, answers.newest = self.now, max(answers.newest, flight.number)
 
     @invariant()
     def accounts_agree(self) -> None:

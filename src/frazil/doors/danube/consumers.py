@@ -32,8 +32,8 @@ _KINDS = {
     wire.FAILOVER: Kind.FAILOVER,
     wire.KEY_SHARED: Kind.KEY_SHARED,
 }
-_AT_ONCE = 100
-"""Messages that a stream asks for at a time."""
+_WINDOW = 100
+"""Unacknowledged messages that a consumer has. Those it has in its queue when the server is killed come again."""
 GONE_SECONDS = 15.0
 """Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
 that they are there every 5 seconds."""
@@ -102,7 +102,7 @@ class Consumers:
         await asyncio.to_thread(self._register, number, registered)
         self._registered[number] = registered
         self._let_go_of_the_gone()
-        consumer = subscription.join(registered.consumer, registered.accepts)
+        consumer = self._join(subscription, registered)
         self._waiting[number] = _Seat(consumer, subscription, self._monotonic())
         return wire.ConsumerResponse(
             request_id=request.request_id, consumer_id=number, consumer_name=request.consumer_name
@@ -124,7 +124,7 @@ class Consumers:
         consumer = await self._joined(request.consumer_id, registered)
         try:
             while True:
-                runs = await consumer.receive(_AT_ONCE)
+                runs = await consumer.receive(_WINDOW)
                 if at_most_once:
                     await consumer.ack_all(runs)
                 for run in runs:
@@ -144,7 +144,10 @@ class Consumers:
         kind = Kind(registered.kind)
         subscription = await self._subscriptions.subscribe(registered.topic, registered.subscription, kind)
         self._let_go_of_the_gone()
-        return subscription.join(registered.consumer, registered.accepts)
+        return self._join(subscription, registered)
+
+    def _join(self, subscription: Subscription, registered: _Registered) -> Consumer:
+        return subscription.join(registered.consumer, registered.accepts, _WINDOW)
 
     def _let_go_of_the_gone(self) -> None:
         since = self._monotonic() - GONE_SECONDS

@@ -86,6 +86,7 @@ class Delivery:
         self._most_timers = _FEW_TIMERS
         """Beyond this, void ones are thrown out."""
         self._ticks = count()
+        self._flights = count(1)
         self._letters: list[Entry] = []
         self._dropped: list[tuple[int, int, int]] = []
         self._unwanted: list[tuple[int, int, int]] = []
@@ -171,10 +172,13 @@ class Delivery:
 
     # --- consumers ---------------------------------------------------------------------------------------
 
-    def join(self, name: str, now: float, accepts: Accepts | None = None) -> tuple[int, int | None]:
+    def join(
+        self, name: str, now: float, accepts: Accepts | None = None, window: int | None = None
+    ) -> tuple[int, int | None]:
         """The number of the new consumer, and of the one of the same name whose session it takes over.
 
-        `accepts` tells which keys it wants, where messages are shared by their keys.
+        `accepts` tells which keys it wants, where messages are shared by their keys; `window` how many unacknowledged
+        messages it may have, if not as many as the options say.
         """
         seats = list(self._dispatch.seats())
         former = next((seat for seat in seats if seat.name == name), None)
@@ -183,7 +187,7 @@ class Delivery:
                 f"The subscription is exclusive, and consumer {seats[0].name!r} has it. Wait until it leaves, use "
                 f"its name to take its session over, or choose another subscription or type."
             )
-        seat = Seat(next(self._numbers), name, self.options.window, accepts)
+        seat = Seat(next(self._numbers), name, window or self.options.window, accepts)
         self._seats[seat.id] = seat
         returned = self._land(former) if former else []
         self._dispatch.join(seat, former, now)
@@ -250,6 +254,7 @@ class Delivery:
             if entry.deliveries > 1:
                 self.counters.redelivered += rows
             entry.state, entry.seat, entry.due = State.FLYING, seat, due
+            entry.flight, entry.flown_at = next(self._flights), now
             entry.stamp += 1
             seat.flying += rows
             seat.credit -= rows
@@ -309,7 +314,9 @@ class Delivery:
             for entry in self._isolated(lane, start, end)
             if entry.state is State.FLYING and (seat is None or (entry.seat and entry.seat.id == seat))
         ]
-        self._fail(lane, blamed, now, delay, reason)
+        for entry in blamed:
+            self._answered(entry, entry.end, now)
+        self._fail(self._with_those_behind(lane, blamed), set(blamed), now, delay, reason)
 
     def _lane(self, partition: int) -> Lane:
         try:
@@ -341,6 +348,7 @@ class Delivery:
                 index += 1
             stop = min(entry.end, end)
             if entry.state is State.FLYING:
+                self._answered(entry, stop, now)
                 self._count_down(entry, stop - entry.start)
             strands[entry.strand] = None
             if stop == entry.end:
@@ -357,32 +365,33 @@ class Delivery:
 
     # --- failures ----------------------------------------------------------------------------------------
 
-    def _fail(self, lane: Lane, blamed: list[Entry], now: float, delay: float, reason: str) -> None:
-        """Take back what failed, and what was delivered behind it in its order."""
-        if not blamed:
-            return
+    def _with_those_behind(self, lane: Lane, entries: list[Entry]) -> list[Entry]:
+        """Entries of a partition that fly, in order, with what was delivered behind each in its order."""
         first: dict[Strand, int] = {}
-        for entry in blamed:
+        for entry in entries:
             if entry.strand is not None:
                 first.setdefault(entry.strand, entry.start)
-        returned = []
-        if first:
-            for entry in lane.entries[lane.first_at(blamed[0].start) :]:
-                if entry.strand in first and entry.state is State.FLYING and entry.start >= first[entry.strand]:
-                    returned.append(entry)
-        else:
-            returned = blamed
-        failed = set(blamed)
+        if not first:
+            return entries
+        return [
+            entry
+            for entry in lane.entries[lane.first_at(entries[0].start) :]
+            if entry.strand in first and entry.state is State.FLYING and entry.start >= first[entry.strand]
+        ]
+
+    def _fail(self, returned: list[Entry], blamed: set[Entry], now: float, delay: float, reason: str) -> None:
+        """Take entries back; only some of them failed."""
         for entry in returned:
             self._return(entry)
         self._dispatch.take_back(
-            [entry for entry in returned if entry not in failed or self._failed(lane, entry, now, delay, reason)], now
+            [entry for entry in returned if entry not in blamed or self._failed(entry, now, delay, reason)], now
         )
-        for strand in first:
+        for strand in {entry.strand: None for entry in returned if entry.strand is not None}:
             self._dispatch.settled(strand, now)
 
-    def _failed(self, lane: Lane, entry: Entry, now: float, delay: float, reason: str) -> bool:
+    def _failed(self, entry: Entry, now: float, delay: float, reason: str) -> bool:
         """Count a failure; True when the entry waits for another try."""
+        lane = self._lanes[entry.partition]
         entry.failures += 1
         entry.reason = reason
         over = entry.failures > self.options.max_redeliveries
@@ -440,7 +449,11 @@ class Delivery:
             if entry.stamp != stamp:
                 continue
             if entry.state is State.FLYING:
-                self._time_out(entry, now)
+                entry.due = self._deadline(entry)
+                if entry.due <= now:
+                    self._time_out(entry, now)
+                else:
+                    self._set_timer(entry)
             elif entry.state is State.WAITING:
                 self._dispatch.wake(entry, now)
             elif entry.state is State.DEAD:
@@ -455,14 +468,49 @@ class Delivery:
             due.append(unwanted)
         return min(due, default=None)
 
+    def _deadline(self, entry: Entry) -> float:
+        """When a message that flies is given up on.
+
+        A consumer may have many at a time and work on them one after the other: as long as it answers, it is at work.
+        But what it got before others that it answered long ago, it has forgotten.
+        """
+        seat, timeout = entry.seat, self.options.ack_timeout_seconds
+        assert seat is not None
+        assert timeout is not None
+        forgotten = (entry.flight, entry.start) < seat.passed
+        return (entry.flown_at if forgotten else max(entry.flown_at, seat.answered_at)) + timeout
+
+    def _answered(self, entry: Entry, end: int, now: float) -> None:
+        """Its consumer said something to a message that flies, up to this offset."""
+        seat, timeout = entry.seat, self.options.ack_timeout_seconds
+        assert seat is not None
+        if seat.answer((entry.flight, end - 1), now, timeout):
+            for lane in self._lanes.values():
+                for each in lane.entries:
+                    if each.seat is seat and (each.flight, each.start) < seat.passed:
+                        each.due = self._deadline(each)
+                        self._set_timer(each)
+
     def _time_out(self, entry: Entry, now: float) -> None:
-        lane = self._lanes[entry.partition]
-        if entry.strand is not None:
-            # In an order, the first is what its consumer is stuck at, and was delivered no later than this one.
-            entry = next(each for each in lane.entries if each.state is State.FLYING and each.strand is entry.strand)
-            if entry.rows > 1:
-                entry = self._cut(lane, entry, entry.start + 1)
-        self._fail(lane, [entry], now, 0.0, TIMED_OUT)
+        """Take back all that its consumer has for too long. To blame is what it got first: it may be stuck there.
+
+        One that says nothing is given no more than one message at a time: what it got may still be in its queue.
+        """
+        seat, timeout = entry.seat, self.options.ack_timeout_seconds
+        assert seat is not None
+        assert timeout is not None
+        if now - seat.answered_at >= timeout:
+            seat.window = 1
+        late = {
+            lane: [each for each in lane.entries if each.seat is seat and self._deadline(each) <= now]
+            for lane in self._lanes.values()
+        }
+        first = min((each for some in late.values() for each in some), key=lambda each: each.flight)
+        returned = [each for lane, some in late.items() for each in self._with_those_behind(lane, some)]
+        if first.rows > 1:
+            rest, first = first, self._cut(self._lanes[first.partition], first, first.start + 1)
+            returned.insert(returned.index(rest), first)
+        self._fail(returned, {first}, now, 0.0, TIMED_OUT)
 
     def _set_timer(self, entry: Entry) -> None:
         if entry.due:

@@ -43,15 +43,44 @@ NO_RUN = Run(0, pa.RecordBatch.from_pylist([], schema=MESSAGE), "", 0)
 """Of entries that are settled: whoever still knows them keeps no rows in memory."""
 
 
+Flown = tuple[int, int]
+"""The number of a delivery, and an offset in it: in this order a consumer gets messages."""
+
+
 class Seat:
     """A consumer that has joined."""
 
-    __slots__ = ("accepts", "credit", "flying", "id", "name", "queue", "window")
+    __slots__ = (
+        "_newest",
+        "_newest_before",
+        "_turned_at",
+        "accepts",
+        "answered_at",
+        "credit",
+        "flying",
+        "id",
+        "most",
+        "name",
+        "passed",
+        "queue",
+        "window",
+    )
 
-    def __init__(self, number: int, name: str, window: int, accepts: Accepts | None = None) -> None:
+    def __init__(self, number: int, name: str, most: int, accepts: Accepts | None = None) -> None:
         self.id = number
         self.name = name
-        self.window = window
+        self.most = most
+        """Unacknowledged messages that it may have."""
+        self.window = most
+        """The same, but less while it does not answer."""
+        self.answered_at = 0.0
+        self._newest: Flown = (0, 0)
+        """Of all that it answered, what it got last."""
+        self._newest_before: Flown = (0, 0)
+        """The same, as of when the clock was turned."""
+        self._turned_at = 0.0
+        self.passed: Flown = (0, 0)
+        """What it got before this, and did not answer for a while after it had answered this, it has forgotten."""
         self.accepts = accepts
         """Which keys it wants; None if all."""
         self.credit = 0
@@ -65,6 +94,16 @@ class Seat:
     def room(self) -> int:
         return min(self.credit, self.window - self.flying)
 
+    def answer(self, flown: Flown, now: float, patience: float | None) -> bool:
+        """It acknowledged or refused something. True when `passed` has changed, which is never within `patience`."""
+        self.answered_at = now
+        self.window = self.most
+        turned = patience is not None and now - self._turned_at >= patience
+        if turned:
+            self.passed, self._newest_before, self._turned_at = self._newest_before, self._newest, now
+        self._newest = max(self._newest, flown)
+        return turned
+
 
 class Entry:
     """Offsets [start, end) of one partition."""
@@ -74,6 +113,8 @@ class Entry:
         "due",
         "end",
         "failures",
+        "flight",
+        "flown_at",
         "partition",
         "reason",
         "run",
@@ -93,6 +134,9 @@ class Entry:
         self.state = State.WAITING
         self.seat: Seat | None = None
         """Who has it, while it flies."""
+        self.flight = 0
+        self.flown_at = 0.0
+        """The number and the time of its last delivery."""
         self.due = 0.0
         """Never, if it flies and this is 0."""
         self.deliveries = 0
@@ -112,6 +156,7 @@ class Entry:
         """Take out the part below `at`."""
         part = Entry(self.partition, self.start, at, self.run, self.strand)
         part.state, part.seat, part.due = self.state, self.seat, self.due
+        part.flight, part.flown_at = self.flight, self.flown_at
         part.deliveries, part.failures, part.reason = self.deliveries, self.failures, self.reason
         self.start = at
         return part

@@ -32,7 +32,7 @@ class Options:
     max_gaps: int = 10_000
     """Most ranges acknowledged beyond the first message that is not; at this limit delivery of new ones pauses."""
     ack_timeout_seconds: float | None = 30.0
-    """A message that is not acknowledged for so long is delivered again."""
+    """Messages of a consumer that acknowledges nothing for so long are delivered again."""
     base_delay_seconds: float = 1.0
     max_delay_seconds: float = 60.0
     max_redeliveries: int = 5

@@ -157,14 +157,14 @@ class Subscription:
 
     # --- consumers ---------------------------------------------------------------------------------------
 
-    def join(self, name: str, accepts: Accepts | None = None) -> Consumer:
+    def join(self, name: str, accepts: Accepts | None = None, window: int | None = None) -> Consumer:
         """A new consumer, or a new session of the one that has this name.
 
         In a key-shared subscription `accepts` tells which keys it wants; what no consumer wants counts as
-        acknowledged.
+        acknowledged. `window` bounds the unacknowledged messages that it has.
         """
         self._check()
-        number, replaced = self._delivery.join(name, self._now(), accepts)
+        number, replaced = self._delivery.join(name, self._now(), accepts, window)
         if replaced is not None:
             self._consumers.pop(replaced).end(
                 f"Another consumer named {name!r} has taken this session over. Use different names to consume side "
