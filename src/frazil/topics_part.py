@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry
 
@@ -17,17 +15,14 @@ from frazil.doors.danube.server import DanubeServer
 from frazil.doors.listening import check_settings
 from frazil.doors.topics.api import TopicsApi
 from frazil.doors.topics.consuming import SubscriptionsApi
-from frazil.doors.topics.serving import Topics
 from frazil.errors import ShutdownError
 from frazil.lake.catalog import Lake
 from frazil.log.log import Log
 from frazil.ops.health import Health
 from frazil.ops.http import Endpoint
-from frazil.topics.interface import SubscriptionStats
 from frazil.topics.metrics import SubscriptionsCollector
+from frazil.topics.opening import Topics
 from frazil.topics.settings import check_names
-from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +37,7 @@ class TopicsPart:
         self._config = config
         self._log = log
         self._lake: Lake | None = None
-        self._storage: TopicStorage | None = None
-        self._subscriptions: Subscriptions | None = None
+        self._whole: Topics | None = None
         self._danube: DanubeServer | None = None
         self._api = TopicsApi(config, self._topics)
         self._subscribing = SubscriptionsApi(self._topics)
@@ -64,24 +58,18 @@ class TopicsPart:
         check_names(self._config)
         log = self._log()
         self._lake = Lake(self._config)
-        storage = self._storage = TopicStorage(log, self._lake, subscriptions=self._lags)
-        process = f"{socket.gethostname()}/{os.getpid()}"
-        subscriptions = self._subscriptions = Subscriptions(storage, log, process)
+        topics = self._whole = Topics(log, self._lake)
         if self._config.danube.enabled:
             danube = self._danube = DanubeServer(self._config.danube)
             monotonic = log.world.clock.monotonic
             await danube.start(
-                Discovery(storage, danube.url),
-                Producers(storage, monotonic),
-                Consumers(storage, subscriptions, log.store, danube.url, monotonic),
+                Discovery(topics, danube.url),
+                Producers(topics, monotonic),
+                Consumers(topics, topics.subscriptions, log.store, danube.url, monotonic),
             )
             logger.info("serves Danube's clients", extra={"url": danube.url})
-        self._metrics.register(SubscriptionsCollector(log, subscriptions))
-        self._running = Topics(storage, subscriptions, log)
-
-    async def _lags(self, topic: str) -> Mapping[str, SubscriptionStats]:
-        assert self._subscriptions is not None
-        return await self._subscriptions.stats(topic)
+        self._metrics.register(SubscriptionsCollector(log, topics.subscriptions))
+        self._running = topics
 
     @property
     def danube_port(self) -> int:
@@ -94,10 +82,8 @@ class TopicsPart:
         self._subscribing.close()
         if self._danube is not None:
             await self._danube.stop(STOP_SECONDS)
-        if self._subscriptions is not None:
-            await self._subscriptions.close()
-        if self._storage is not None:
-            await self._storage.shutdown()
+        if self._whole is not None:
+            await self._whole.shutdown()
         if self._lake is not None:
             self._lake.close()
 

@@ -17,22 +17,12 @@ from frazil.errors import (
     TopicMismatch,
     TopicNotFound,
 )
-from frazil.topics.interface import PersistentStorage, Producer, SubscriptionStats
+from frazil.topics.interface import Producer, SubscriptionStats
 from frazil.topics.messages import Message, from_batch
 from frazil.topics.routing import partition_of
 from frazil.topics.starts import LATEST
 from frazil.topics.storage import TopicStorage
 from tests.topics.support import LOTS, TOPIC, Shop, numbered, read_all
-
-
-def test_the_storage_is_what_a_broker_asks_for(tmp_path: Path) -> None:
-    async def body() -> None:
-        with Shop(tmp_path) as shop:
-            storage: PersistentStorage = shop.topics
-            assert await storage.initialize_topic("/shop/orders") == 1
-            assert await storage.list_topics() == [TOPIC]
-
-    asyncio.run(body())
 
 
 def test_the_number_of_partitions_is_that_of_the_first_who_created_it(tmp_path: Path) -> None:

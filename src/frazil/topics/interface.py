@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from frazil.topics.messages import Message, Records
 from frazil.topics.reading import Cursor
-from frazil.topics.starts import EARLIEST, Start
+from frazil.topics.starts import EARLIEST, LATEST, Start
+from frazil.topics.subscriptions.options import Kind
+
+if TYPE_CHECKING:
+    from frazil.topics.subscriptions.subscription import Subscription
 
 
 class Producer(NamedTuple):
@@ -151,6 +155,11 @@ class PersistentStorage(Protocol):
         self, topic: str, start: Start = EARLIEST, *, follow: bool = True
     ) -> AsyncIterator[Records]:
         """All messages from `start` on, and those that come; in order within each partition."""
+
+    async def subscribe(
+        self, topic: str, subscription: str, kind: Kind = Kind.EXCLUSIVE, start: Start = LATEST
+    ) -> Subscription:
+        """A durable subscription, which consumers join; `start` is for one that is created."""
 
     async def cursor(self, topic: str, partition: int, start: Start = EARLIEST) -> Cursor:
         """A reader of one partition, for subscriptions."""

@@ -199,7 +199,7 @@ def test_messages_that_go_while_they_are_read_are_told(tmp_path: Path) -> None:
         for payload in ("a", "b", "c"):
             await served.store("orders", payload)
             served.seal("orders")
-        cursors = await cursors_of(served.part._topics().storage, "orders", None, Start.at(0))
+        cursors = await cursors_of(served.part._topics(), "orders", None, Start.at(0))
         served.lose("orders", 2)
         chunks = [chunk async for chunk in served.part._api._streams.events(cursors)]
         name, data, *rest = chunks[-1].decode().split("\n")

@@ -21,7 +21,7 @@ from frazil.doors.topics.pages import Page, cursors_of, probe, read_page
 from frazil.doors.topics.positions import start_of
 from frazil.doors.topics.refusals import refusal
 from frazil.doors.topics.rows import joined, table_of, texts
-from frazil.doors.topics.serving import Topics, endpoint
+from frazil.doors.topics.serving import endpoint, told_subscriptions
 from frazil.doors.topics.shown import as_data, stored_many, stored_one
 from frazil.doors.topics.times import time_of
 from frazil.errors import FrazilError, InvalidTopic, RequestError, TopicMismatch, TopicNotFound
@@ -31,6 +31,7 @@ from frazil.ops.http import Endpoint
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.names import MOST_PARTITIONS
+from frazil.topics.opening import Topics
 from frazil.topics.starts import EARLIEST, LATEST
 
 LIMIT = 1000
@@ -75,7 +76,7 @@ class TopicsApi:
 
     async def listing(self, request: Request) -> Response:
         check_parameters(request)
-        storage = self._topics().storage
+        storage = self._topics()
         found = []
         for topic in await storage.list_topics():
             try:
@@ -87,7 +88,7 @@ class TopicsApi:
 
     async def create(self, request: Request) -> Response:
         check_parameters(request, "partitions")
-        name, storage = request.path_params["name"], self._topics().storage
+        name, storage = request.path_params["name"], self._topics()
         given = request.query_params.get("partitions")
         wanted = None if given is None else number(given, "partitions", least=1, most=MOST_PARTITIONS)
         try:
@@ -108,15 +109,14 @@ class TopicsApi:
             )
         drop = flag(request, "drop_table")
         name, topics = request.path_params["name"], self._topics()
-        gone = await topics.storage.delete_topic(name, drop_table=drop)
-        await topics.subscriptions.topic_deleted(name)
+        gone = await topics.delete_topic(name, drop_table=drop)
         return JSONResponse({**gone._asdict(), "table": "dropped" if drop else "kept"})
 
     async def stats(self, request: Request) -> Response:
         check_parameters(request)
         name, topics = request.path_params["name"], self._topics()
-        told = as_data(await topics.storage.get_topic_stats(name))
-        return JSONResponse({**told, "subscriptions": await topics.told_subscriptions(name)})
+        told = as_data(await topics.get_topic_stats(name))
+        return JSONResponse({**told, "subscriptions": await told_subscriptions(topics, name)})
 
     # --- producing -----------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class TopicsApi:
         name, topics = request.path_params["name"], self._topics()
         partition, producer = optional_number(request, "partition"), _producer(request)
         # Before its body is read: a topic that is not there needs none of it.
-        await topics.storage.partitions(name)
+        await topics.partitions(name)
         key, now = request.query_params.get("key"), topics.log.world.clock.now_ms()
 
         def batch_of(body: bytes) -> pa.RecordBatch:
@@ -152,8 +152,8 @@ class TopicsApi:
         with self._room.reading(request) as body:
             data = await body.read()
             batch = await asyncio.to_thread(batch_of, data) if len(data) > _LITTLE else batch_of(data)
-            stored = await topics.storage.store(name, batch, partition=partition, producer=producer)
-        topic = topics.storage.name(name).topic
+            stored = await topics.store(name, batch, partition=partition, producer=producer)
+        topic = topics.name(name).topic
         return JSONResponse(stored_many(topic, stored) if many else stored_one(topic, stored))
 
     # --- reading -------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class TopicsApi:
         given = request.query_params
         start = start_of(given.get("offset"), given.get("time"), None, EARLIEST)
         limit, partition = limit_of(request, LIMIT), optional_number(request, "partition")
-        name, storage = request.path_params["name"], self._topics().storage
+        name, storage = request.path_params["name"], self._topics()
         async with self._reads:
             page = await read_page(await cursors_of(storage, name, partition, start), limit)
             return await asyncio.to_thread(_page, request, storage.name(name).topic, page)
@@ -173,7 +173,7 @@ class TopicsApi:
         given = request.query_params
         start = start_of(given.get("offset"), given.get("time"), request.headers.get("last-event-id"), LATEST)
         partition = optional_number(request, "partition")
-        cursors = await cursors_of(self._topics().storage, request.path_params["name"], partition, start)
+        cursors = await cursors_of(self._topics(), request.path_params["name"], partition, start)
         self._streams.check(cursors)
         if start.kind == "offset":
             await probe(cursors)

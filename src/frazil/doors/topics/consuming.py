@@ -14,12 +14,13 @@ from frazil.doors.topics.bodies import Room
 from frazil.doors.topics.pages import cursors_of, probe
 from frazil.doors.topics.positions import start_of
 from frazil.doors.topics.rows import table_of, texts
-from frazil.doors.topics.serving import Topics, endpoint
+from frazil.doors.topics.serving import endpoint, told_subscriptions
 from frazil.doors.topics.sessions import Sessions
 from frazil.errors import RequestError, SubscriptionNotFound
 from frazil.hot.requests import check_parameters, flag, limit_of, number
 from frazil.ops.answers import rows_answer, wants_arrow
 from frazil.ops.http import Endpoint
+from frazil.topics.opening import Topics
 from frazil.topics.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
@@ -66,8 +67,8 @@ class SubscriptionsApi:
     async def listing(self, request: Request) -> Response:
         check_parameters(request)
         name, topics = request.path_params["name"], self._topics()
-        found = await topics.told_subscriptions(name)
-        return JSONResponse({"topic": topics.storage.name(name).topic, "subscriptions": found})
+        found = await told_subscriptions(topics, name)
+        return JSONResponse({"topic": topics.name(name).topic, "subscriptions": found})
 
     async def show(self, request: Request) -> Response:
         check_parameters(request)
@@ -75,7 +76,7 @@ class SubscriptionsApi:
 
     async def _told(self, request: Request) -> dict[str, object]:
         name, subscription = request.path_params["name"], request.path_params["subscription"]
-        for each in await self._topics().told_subscriptions(name):
+        for each in await told_subscriptions(self._topics(), name):
             if each["subscription"] == subscription:
                 return each
         raise SubscriptionNotFound(f"Topic {name!r} has no subscription {subscription!r}.")
@@ -87,8 +88,8 @@ class SubscriptionsApi:
         start = await self._start(request, LATEST)
         topics, names = self._topics(), [name]
         if flag(request, "per_partition"):
-            whole = topics.storage.name(name)
-            names = [whole.part(each) for each in range(await topics.storage.partitions(name))]
+            whole = topics.name(name)
+            names = [whole.part(each) for each in range(await topics.partitions(name))]
         created = False
         for each in names:
             created |= not await topics.subscriptions.exists(each, subscription)
@@ -115,7 +116,7 @@ class SubscriptionsApi:
         given = request.query_params
         start = start_of(given.get("offset"), given.get("time"), None, otherwise)
         if start.kind == "offset":
-            await probe(await cursors_of(self._topics().storage, request.path_params["name"], None, start))
+            await probe(await cursors_of(self._topics(), request.path_params["name"], None, start))
         return start
 
     async def _existing(self, request: Request) -> Subscription:

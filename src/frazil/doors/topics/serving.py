@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
@@ -13,25 +12,16 @@ from frazil.doors.bodies import CLOSED
 from frazil.doors.topics.refusals import refusal
 from frazil.doors.topics.subscribers import subscriptions_of
 from frazil.errors import FrazilError
-from frazil.log.log import Log
 from frazil.ops.http import Endpoint
-from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.opening import Topics
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
-class Topics:
-    """What a running process has of topics."""
-
-    storage: TopicStorage
-    subscriptions: Subscriptions
-    log: Log
-
-    async def told_subscriptions(self, topic: str) -> list[dict[str, Any]]:
-        here = await self.subscriptions.stats(topic)
-        return await subscriptions_of(self.storage, self.log.store, topic, here)
+async def told_subscriptions(topics: Topics, topic: str) -> list[dict[str, Any]]:
+    """Those of a topic, with their lag."""
+    here = await topics.subscriptions.stats(topic)
+    return await subscriptions_of(topics, topics.log.store, topic, here)
 
 
 def endpoint(method: str, path: str, work: Handler, summary: str) -> Endpoint:

@@ -1,0 +1,71 @@
+"""Topics with their subscriptions, as a whole: of a running Frazil, or of a data folder in a program of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+from frazil.config.load import load_config
+from frazil.config.model import Config
+from frazil.lake.catalog import Lake
+from frazil.log.log import Log
+from frazil.topics.interface import Deleted, SubscriptionStats
+from frazil.topics.settings import check_names
+from frazil.topics.starts import LATEST, Start
+from frazil.topics.storage import TopicStorage
+from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscriptions.options import Kind
+from frazil.topics.subscriptions.subscription import Subscription
+
+
+class Topics(TopicStorage):
+    """Belongs to one event loop. `log` and `lake` are the caller's, and stay open."""
+
+    def __init__(self, log: Log, lake: Lake | None = None) -> None:
+        super().__init__(log, lake, subscriptions=self._lags)
+        self.log = log
+        self.subscriptions = Subscriptions(self, log, f"{socket.gethostname()}/{os.getpid()}")
+
+    async def _lags(self, topic: str) -> Mapping[str, SubscriptionStats]:
+        return await self.subscriptions.stats(topic)
+
+    async def subscribe(
+        self, topic: str, subscription: str, kind: Kind = Kind.EXCLUSIVE, start: Start = LATEST
+    ) -> Subscription:
+        """A durable subscription; `start` is for one that is created. Consumers `join` it."""
+        return await self.subscriptions.subscribe(topic, subscription, kind, start)
+
+    async def delete_topic(self, topic: str, *, drop_table: bool) -> Deleted:
+        deleted = await super().delete_topic(topic, drop_table=drop_table)
+        await self.subscriptions.topic_deleted(topic)
+        return deleted
+
+    async def shutdown(self) -> None:
+        try:
+            await self.subscriptions.close()
+        finally:
+            await super().shutdown()
+
+
+@asynccontextmanager
+async def open_topics(config: Config | str | Path | None = None) -> AsyncIterator[Topics]:
+    """The topics of a data folder that no other process writes to; what was stored is sealed at the end.
+
+    Settings are found as the command line finds them: `config` or `frazil.yaml`, and the environment.
+    """
+    settings = config if isinstance(config, Config) else load_config(Path(config) if config else None).config
+    check_names(settings)
+    log = await asyncio.to_thread(Log, settings)
+    try:
+        with closing(Lake(settings)) as lake:
+            topics = Topics(log, lake)
+            try:
+                yield topics
+            finally:
+                await topics.shutdown()
+    finally:
+        await asyncio.to_thread(log.close)
