@@ -80,12 +80,14 @@ class TopicsPart:
         self._running = None
         self._api.close()
         self._subscribing.close()
-        if self._danube is not None:
-            await self._danube.stop(STOP_SECONDS)
-        if self._whole is not None:
-            await self._whole.shutdown()
-        if self._lake is not None:
-            self._lake.close()
+        try:
+            if self._danube is not None:
+                await self._danube.stop(STOP_SECONDS)
+            if self._whole is not None:
+                await self._whole.shutdown()
+        finally:
+            if self._lake is not None:
+                self._lake.close()
 
     def health(self) -> Health:
         return Health.of({})

@@ -137,7 +137,7 @@ def test_messages_wait_for_subscriptions_up_to_their_limit(tmp_path: Path) -> No
         assert shop.table_offsets() == list(range(2, 10)), "3 of the second file are not acknowledged"
         assert complete_from(shop.table(TOPIC)) == {0: 2}
         assert (
-            "3 files with such rows stay until they have been read by subscription 'slow' of topic shop/orders "
+            "3 files with such rows stay until they have been read by subscription 'slow' of topic shop.orders "
             in (report.work.note)
         )
         assert "(at 3 of partition 0, which goes to 10)" in report.work.note

@@ -74,7 +74,11 @@ def test_a_home_of_several_names_has_topics_too() -> None:
 
 @pytest.mark.parametrize(
     ("letters", "problem"),
-    [("a b", "'a b' cannot be a topic"), ("shop.bad-part-1", "is one partition of /shop/bad; name the topic")],
+    [
+        ("a b", "'a b' cannot be a topic"),
+        ("shop.bad-part-1", "is one partition of /shop/bad; name the topic"),
+        ("/shop/orders", "is the topic itself"),
+    ],
 )
 def test_topics_of_dead_letters_are_looked_at(letters: str, problem: str) -> None:
     settings = {"topics": {"shop.orders": {"subscriptions": {"dead_letter_topic": letters}}}}

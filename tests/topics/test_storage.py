@@ -63,7 +63,7 @@ def test_a_topic_of_something_else_is_not_taken_over(tmp_path: Path) -> None:
             shop.append("orders", pa.record_batch({"id": [1]}))
             with pytest.raises(TopicMismatch, match="not one of messages"):
                 await shop.topics.create_topic("orders")
-            with pytest.raises(TopicNotFound, match="not one of messages"):
+            with pytest.raises(TopicMismatch, match="not one of messages: read its rows with SQL"):
                 await shop.topics.store("orders", [Message(b"")])
 
     asyncio.run(body())

@@ -10,16 +10,19 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from frazil.errors import InvalidTopic, RequestError, SubscriptionNotFound, TopicNotFound
+from frazil.errors import InvalidTopic, RequestError, ShutdownError, SubscriptionNotFound, TopicNotFound
+from frazil.topics.bounds import MOST_BYTES
 from frazil.topics.messages import Message, from_batch
 from frazil.topics.starts import EARLIEST, LATEST
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
+from frazil.topics.subscriptions.subscription import Subscription
 from tests.topics.support import TOPIC, Shop, numbered
 
 REDELIVERIES = 2
@@ -150,13 +153,109 @@ def test_partitions_that_come_are_read_too(tmp_path: Path) -> None:
         async with opened(tmp_path) as (shop, subscriptions):
             await shop.topics.create_topic(TOPIC)
             one = await subscriptions.subscribe(TOPIC, "billing", Kind.SHARED, LATEST)
-            alone = await subscriptions.subscribe(f"{TOPIC}-part-0", "billing", Kind.SHARED, LATEST)
+            alone = await subscriptions.subscribe(f"{TOPIC}-part-0", "alone", Kind.SHARED, LATEST)
             await shop.topics.ensure_topic(TOPIC, 3)
             await shop.topics.store(TOPIC, numbered(7, 1), partition=2)
             await subscriptions.grow()
             assert await received(one.join("c"), 1) == [b"7"]
             assert list(one.stats({}).partitions) == [0, 1, 2]
             assert list(alone.stats({}).partitions) == [0]
+
+    asyncio.run(body())
+
+
+def test_a_subscription_that_is_gone_does_not_keep_others_from_new_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frazil.topics.subscribing.GROWTH_SECONDS", 0.02)
+
+    async def body() -> None:
+        async with opened(tmp_path) as (shop, subscriptions):
+            for topic in (TOPIC, "others"):
+                await shop.topics.create_topic(topic)
+            gone = await subscriptions.subscribe(TOPIC, "billing", Kind.SHARED)
+            one = await subscriptions.subscribe("others", "billing", Kind.SHARED)
+            now = shop.topics.partitions_now
+
+            async def partitions_now(topic: str) -> int:
+                if topic == "/shop/orders":
+                    await gone._end()
+                return await now(topic)
+
+            monkeypatch.setattr(shop.topics, "partitions_now", partitions_now)
+            await shop.topics.ensure_topic("others", 2)
+            async with asyncio.timeout(SOON):
+                while one.partitions != [0, 1]:
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(body())
+
+
+def test_one_that_is_opened_while_all_are_closed_is_closed_too(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with opened(tmp_path) as (shop, subscriptions):
+            await shop.topics.create_topic(TOPIC)
+            await subscriptions.subscribe(TOPIC, "one", Kind.SHARED)
+            opening = [asyncio.create_task(subscriptions.subscribe(TOPIC, f"s{n}", Kind.SHARED)) for n in range(5)]
+            await asyncio.sleep(0)
+            await subscriptions.close()
+            outcomes = await asyncio.gather(*opening, return_exceptions=True)
+            assert all(isinstance(each, ShutdownError) or each.stopped is not None for each in outcomes)  # type: ignore[union-attr]
+
+    asyncio.run(body())
+
+
+def test_one_that_is_opened_while_its_topic_is_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        async with opened(tmp_path) as (shop, subscriptions):
+            await shop.topics.create_topic(TOPIC)
+            openly = Subscription.open
+
+            async def open_slowly(*arguments: Any, **options: Any) -> Subscription:
+                found = await openly(*arguments, **options)
+                await shop.topics.delete_topic(TOPIC, drop_table=True)
+                await shop.topics.create_topic(TOPIC)
+                return found
+
+            with monkeypatch.context() as patched:
+                patched.setattr(Subscription, "open", open_slowly)
+                with pytest.raises(TopicNotFound, match="was deleted"):
+                    await subscriptions.subscribe(TOPIC, "billing")
+            again = await subscriptions.subscribe(TOPIC, "billing")
+            await shop.topics.store(TOPIC, numbered(3, 1))
+            assert await received(again.join("c"), 1) == [b"3"]
+
+    asyncio.run(body())
+
+
+def test_many_seeks_at_once_leave_one_reader(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with opened(tmp_path) as (shop, subscriptions):
+            await shop.topics.create_topic(TOPIC)
+            await shop.topics.store(TOPIC, numbered(0, 5))
+            one = await subscriptions.subscribe(TOPIC, "billing", Kind.SHARED)
+            before = len(one._tasks)
+            await asyncio.gather(*(subscriptions.seek(TOPIC, "billing", EARLIEST) for _ in range(8)))
+            assert len(one._tasks) == before
+            assert len(await received(one.join("c"), 5)) == 5
+
+    asyncio.run(body())
+
+
+def test_a_message_as_large_as_can_be_becomes_a_dead_letter(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with opened(tmp_path, max_redeliveries=0) as (shop, subscriptions):
+            await shop.topics.create_topic(TOPIC)
+            await shop.topics.store(TOPIC, [Message(bytes(MOST_BYTES))])
+            one = await subscriptions.subscribe(TOPIC, "billing", Kind.EXCLUSIVE, EARLIEST)
+            consumer = one.join("c")
+            await received(consumer, 1)
+            await consumer.nack(0, 0, reason="ü" * 10_000_000)
+            async with asyncio.timeout(SOON):
+                while one.stats({}).dead == 0:
+                    await asyncio.sleep(0.01)
+            (letter,) = await letters_in(shop, f"{TOPIC}_dead_letters")
+            assert len(letter.attributes["x-failure-reason"]) == 1000
 
     asyncio.run(body())
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from frazil import __version__
 from frazil.cli.commands import COMMANDS
 from frazil.cli.context import GivenContext
+from frazil.config.danube import DanubeConfig
 from frazil.config.endpoint import EndpointConfig, TlsConfig
 from frazil.config.loki import LokiConfig
 from frazil.config.model import Config
@@ -23,6 +24,11 @@ from frazil.serve import serve as run
 _NEXT_STEPS = (
     ("load", "echo '{\"id\": 1}' | frazil load hello -", "append a record to a topic; files work too"),
     ("topics", "frazil topics describe hello", "see it in the log and, seconds later, in its table"),
+    (
+        "topics",
+        "frazil topics produce hi 'a message' --create",
+        "produce a message; `topics tail hi` reads it",
+    ),
     ("status", "frazil status --watch", "see how it goes"),
 )
 
@@ -45,8 +51,8 @@ def program() -> str:
 
 
 def _doors(config: Config) -> list[str]:
-    """What takes telemetry, and where; a port that was left to chance is told in the log."""
-    otlp, loki, prometheus = config.otlp, config.loki, config.prometheus
+    """What takes telemetry and messages, and where; a port that was left to chance is told in the log."""
+    otlp, loki, prometheus, danube = config.otlp, config.loki, config.prometheus, config.danube
     lines = []
     if otlp.enabled:
         lines.append(f"  OTLP        {_url(otlp.http, otlp.tls)}, gRPC {otlp.grpc.host}:{otlp.grpc.port or '(any)'}")
@@ -54,10 +60,12 @@ def _doors(config: Config) -> list[str]:
         lines.append(f"  Loki        {_url(loki, loki.tls)}/loki/api/v1/push")
     if prometheus.enabled:
         lines.append(f"  Prometheus  {_url(prometheus, prometheus.tls)}/api/v1/write")
+    if danube.enabled:
+        lines.append(f"  Danube      {danube.advertised_url or _url(danube, danube.tls)}")
     return lines
 
 
-def _url(at: EndpointConfig | LokiConfig | PrometheusConfig, tls: TlsConfig) -> str:
+def _url(at: EndpointConfig | LokiConfig | PrometheusConfig | DanubeConfig, tls: TlsConfig) -> str:
     scheme = "http" if tls.cert is None else "https"
     return f"{scheme}://{at.host}:{at.port or '(any)'}"
 

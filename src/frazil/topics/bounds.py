@@ -11,18 +11,20 @@ from frazil.errors import InvalidMessage, MessageTooLarge
 
 MOST_BYTES = 4 * 1024 * 1024 - 64 * 1024
 """Of payload, attributes and names together: Danube's clients take no message of 4 MiB."""
+LETTER_BYTES = MOST_BYTES + 16 * 1024
+"""Of dead letters, which say more than the message did."""
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """Of the years 1 and 9999."""
 
 
-def check_bounds(batch: pa.RecordBatch) -> None:
+def check_bounds(batch: pa.RecordBatch, most: int = MOST_BYTES) -> None:
     """Raises `InvalidMessage` that says which message cannot be stored, and why."""
-    if batch.get_total_buffer_size() > MOST_BYTES:
+    if batch.get_total_buffer_size() > most:
         sizes = _sizes(batch)
-        if sizes.max() > MOST_BYTES:
-            place = int(np.argmax(sizes > MOST_BYTES))
+        if sizes.max() > most:
+            place = int(np.argmax(sizes > most))
             raise MessageTooLarge(
-                f"Message {place + 1} of {len(batch)} has {sizes[place]:,} bytes, of at most {MOST_BYTES:,}: clients "
+                f"Message {place + 1} of {len(batch)} has {sizes[place]:,} bytes, of at most {most:,}: clients "
                 f"take no larger ones. Send it in parts, or store it elsewhere and send where it is."
             )
     low, high = _times(batch.column("publish_time"))

@@ -61,12 +61,14 @@ def ensure(place: TopicPlace, partitions: int, dispatch: Dispatch) -> Creation:
 
 
 def existing(place: TopicPlace) -> Creation:
-    """`TopicNotFound` if it was not created, or was deleted."""
+    """`TopicNotFound` if it was not created, or was deleted; `TopicMismatch` if it is not one of messages."""
     found = generations.creation(place.log.store, place.topic)
     if found is None:
-        raise TopicNotFound(
-            f"Topic {place.topic!r} does not exist, or is not one of messages.{hint(place.topic, place.log.topics())}"
-        )
+        known = place.log.topics()
+        if place.topic in known:
+            raise TopicMismatch(f"Topic {place.topic!r} is not one of messages: read its rows with SQL.")
+        messages = [each for each in known if generations.creation(place.log.store, each) is not None]
+        raise TopicNotFound(f"Topic {place.topic!r} does not exist.{hint(place.topic, messages)}")
     return found
 
 

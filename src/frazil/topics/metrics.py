@@ -17,6 +17,7 @@ _COUNTERS = (
     ("redelivered", "Deliveries that were not the first.", "redelivered"),
     ("dead_letters", "Messages that failed too often, and went to the dead-letter topic.", "dead"),
     ("dropped", "Messages that failed too often, and count as acknowledged.", "dropped"),
+    ("unwanted", "Messages of keys that no consumer wanted, which count as acknowledged.", "unwanted"),
 )
 
 
@@ -39,10 +40,12 @@ class SubscriptionsCollector(Collector):
         )
         consumers = GaugeMetricFamily("frazil_subscription_consumers", "Consumers.", labels=_SUBSCRIPTION)
         sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for topic, report in self._subscriptions.reports(self._ends()):
+        ends = self._ends()
+        for topic, report in self._subscriptions.reports(ends):
             found = sums[topic, report.name]
             for partition, each in report.partitions.items():
-                lag.add_metric([topic, report.name, str(partition)], each.lag)
+                if partition in ends.get(topic, {}):
+                    lag.add_metric([topic, report.name, str(partition)], each.lag)
                 found["unacknowledged"] += each.unacknowledged
             found["consumers"] += len(report.consumers)
             for _, _, attribute in _COUNTERS:

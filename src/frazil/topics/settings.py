@@ -15,8 +15,10 @@ def check_names(config: Config) -> None:
             continue
         key = f"topics.{topic}.subscriptions.dead_letter_topic"
         try:
-            found = parse_name(letters, config.lake.namespace)
+            found, own = (parse_name(each, config.lake.namespace) for each in (letters, topic))
         except InvalidTopic as error:
             raise ConfigError(f"{key}: {error}") from error
+        if found == own:
+            raise ConfigError(f"{key}: {letters!r} is the topic itself; its dead letters need another")
         if found.partition is not None:
             raise ConfigError(f"{key}: {letters!r} is one partition of {found.path}; name the topic")

@@ -19,7 +19,7 @@ from frazil.log.positions import Origin
 from frazil.log.positions import Sequence as Numbered
 from frazil.log.writer import PartitionWriter
 from frazil.topics import lifecycle
-from frazil.topics.bounds import check_bounds
+from frazil.topics.bounds import MOST_BYTES, check_bounds
 from frazil.topics.interface import Deleted, Producer, Run, Stored, SubscriptionStats, TopicStats
 from frazil.topics.messages import LARGEST, MESSAGE, Message, Records, arriving, signed, to_batch
 from frazil.topics.names import TopicName, parse_name
@@ -213,6 +213,7 @@ class TopicStorage:
         partition: int | None = None,
         routing_key: str | None = None,
         producer: Producer | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> Stored:
         """Store messages, and return when they are as durable as the topic's settings say.
 
@@ -228,7 +229,7 @@ class TopicStorage:
         batch = arriving(messages, now) if isinstance(messages, pa.RecordBatch) else to_batch(messages, now)
         if not len(batch):
             raise InvalidMessage(f"Nothing to store in topic {opened.place.topic!r}: no messages were given.")
-        check_bounds(batch)
+        check_bounds(batch, most_bytes)
         origin = None
         if producer is not None:
             origin = _origin(producer)
@@ -354,6 +355,11 @@ class TopicStorage:
             if made.generation == opened.creation.generation:
                 opened.creation, opened.partitions = made, made.partitions
         return opened.partitions
+
+    def known_generation(self, topic: str) -> int | None:
+        """As `generation`, as far as this process knows without asking."""
+        opened = self._topics.get(self.name(topic).topic)
+        return None if opened is None else opened.creation.generation
 
     async def generation(self, topic: str) -> int:
         """The number of the topic's creation; one that is deleted and created again has another."""

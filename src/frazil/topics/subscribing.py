@@ -9,8 +9,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from frazil.errors import FrazilError, RequestError, SubscriptionMismatch, SubscriptionNotFound, TopicNotFound
+from frazil.errors import (
+    FrazilError,
+    RequestError,
+    ShutdownError,
+    SubscriptionMismatch,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from frazil.log.log import Log
+from frazil.topics.bounds import LETTER_BYTES
 from frazil.topics.interface import Producer, SubscriptionStats
 from frazil.topics.messages import Message
 from frazil.topics.names import TopicName
@@ -34,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 class _Open(NamedTuple):
     name: TopicName
+    generation: int
+    """Of the topic."""
     subscription: Subscription
 
 
@@ -51,6 +61,7 @@ class Subscriptions:
         self._opening: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reads = asyncio.Semaphore(log.config.messages.max_concurrent_reads)
         self._growing: asyncio.Task[None] | None = None
+        self._closing = False
 
     async def _opened_journal(self) -> Journal:
         """Opened with the first subscription: of several processes on one data folder only one can have it."""
@@ -82,35 +93,79 @@ class Subscriptions:
                         f"subscription."
                     )
                 return found
-            opened = await self._opened(name, place, kind, start)
-            self._open[place] = _Open(name, opened)
-            return opened
+            if await self._saved(name, place) is None:
+                await self._check_form(name, subscription)
+            return await self._open_anew(name, place, kind, start)
 
     async def existing(self, topic: str, subscription: str) -> Subscription:
         """One that was created before, wherever that was."""
         name = self._storage.name(topic)
         place = place_of(name, subscription)
+        async with self._opening[place]:
+            return await self._existing(name, place)
+
+    async def _existing(self, name: TopicName, place: Place) -> Subscription:
         if (found := self._served(place)) is not None:
             return found
-        if (last := await self._saved(name, place)) is None:
-            raise SubscriptionNotFound(f"There is no {place}. Subscribe first.")
-        return await self.subscribe(topic, subscription, Kind(last.kind))
+        if (last := await self._saved(name, place)) is not None:
+            return await self._open_anew(name, place, Kind(last.kind), LATEST)
+        parts = [] if name.partition is not None else await self._parts(name, place.subscription)
+        hint = f"It has one for each partition: name {parts[0]} and so on." if parts else "Subscribe first."
+        raise SubscriptionNotFound(f"There is no {place}. {hint}")
 
     async def exists(self, topic: str, subscription: str) -> bool:
         name = self._storage.name(topic)
         place = place_of(name, subscription)
         return self._served(place) is not None or await self._saved(name, place) is not None
 
+    async def _parts(self, name: TopicName, subscription: str) -> list[str]:
+        """The partitions that have a subscription of this name of their own."""
+        among = [name.part(each) for each in range(await self._storage.partitions(name.path))]
+        return [each for each in among if await self.exists(each, subscription)]
+
+    async def _check_form(self, name: TopicName, subscription: str) -> None:
+        """One name is that of a subscription to a topic, or of one to each of its partitions, and never of both."""
+        if name.partition is None:
+            if parts := await self._parts(name, subscription):
+                raise SubscriptionMismatch(
+                    f"Subscription {subscription!r} of topic {name.topic!r} is one for each partition, as Danube's "
+                    f"clients have them. Name a partition, {parts[0]} or another, or choose another subscription."
+                )
+        elif await self.exists(name.path, subscription):
+            raise SubscriptionMismatch(
+                f"Subscription {subscription!r} is one to all of topic {name.topic!r}, where Danube's clients need "
+                f"one for each partition. Delete it and create it with per_partition=true, or choose another."
+            )
+
+    def _served(self, place: Place) -> Subscription | None:
+        found = self._open.get(place)
+        if found is None or found.subscription.stopped is not None:
+            return None
+        return found.subscription if found.generation == self._storage.known_generation(found.name.path) else None
+
     async def _saved(self, name: TopicName, place: Place) -> Checkpoint | None:
         generation = await self._storage.generation(name.path)
         last = await asyncio.to_thread(newest, self._log.store, place)
         return last if last is not None and last.lasts(generation) else None
 
-    def _served(self, place: Place) -> Subscription | None:
-        found = self._open.get(place)
-        return found.subscription if found is not None and found.subscription.stopped is None else None
+    async def _open_anew(self, name: TopicName, place: Place, kind: Kind, start: Start) -> Subscription:
+        """Whoever calls it has the lock of this place."""
+        if (stale := self._open.pop(place, None)) is not None and stale.subscription.stopped is None:
+            await stale.subscription.abandon(_deleted(name))
+        generation = await self._storage.generation(name.path)
+        opened = await self._opened(name, place, kind, start, generation)
+        try:
+            if self._closing:
+                raise ShutdownError("Subscriptions are closing here. Try again later.")
+            if await self._storage.generation(name.path) != generation:
+                raise _deleted(name)
+        except FrazilError as error:
+            await opened.abandon(error)
+            raise
+        self._open[place] = _Open(name, generation, opened)
+        return opened
 
-    async def _opened(self, name: TopicName, place: Place, kind: Kind, start: Start) -> Subscription:
+    async def _opened(self, name: TopicName, place: Place, kind: Kind, start: Start, generation: int) -> Subscription:
         count = await self._storage.partitions(name.path)
         if name.partition is not None and name.partition >= count:
             raise RequestError(f"{name.path} has no partition {name.partition}: it has {count}, from 0 on.")
@@ -134,7 +189,7 @@ class Subscriptions:
             cursors=cursor,
             birth=birth,
             partitions=partitions,
-            topic_generation=await self._storage.generation(name.path),
+            topic_generation=generation,
             world=self._log.world,
             process=self._process,
             bury=bury,
@@ -151,26 +206,26 @@ class Subscriptions:
 
         async def bury(letter: str, message: Message) -> None:
             await self._storage.create_topic(letters)
-            await self._storage.store(letters, [message], producer=Producer(letter, 1))
+            await self._storage.store(letters, [message], producer=Producer(letter, 1), most_bytes=LETTER_BYTES)
 
         return options, bury
 
     async def all_named(self, topic: str, subscription: str) -> list[Subscription]:
-        """Those of this name: to the topic, and to each of its partitions alone, as Danube's clients have them."""
+        """Those of this name: one to the topic, or one to each of its partitions, as Danube's clients have them."""
         name = self._storage.name(topic)
-        among = [topic]
-        if name.partition is None:
-            among += [name.part(each) for each in range(await self._storage.partitions(name.path))]
-        found = [await self.existing(each, subscription) for each in among if await self.exists(each, subscription)]
-        if not found:
-            raise SubscriptionNotFound(f"There is no {place_of(name, subscription)}.")
-        return found
+        parts = await self._parts(name, subscription) if name.partition is None else []
+        return [await self.existing(each, subscription) for each in parts or [topic]]
 
     async def seek(self, topic: str, subscription: str, start: Start) -> None:
-        """Have a subscription go on elsewhere: what is below counts as acknowledged, nothing else does."""
+        """Have a subscription go on elsewhere: what is below counts as acknowledged, nothing else does.
+
+        Where offsets are given for some partitions, the others stay where they are.
+        """
         path = self._storage.name(topic).path
         for each in await self.all_named(topic, subscription):
             for partition in each.partitions:
+                if isinstance(start.offset, Mapping) and partition not in start.offset:
+                    continue
                 cursor = await self._storage.cursor(path, partition, start)
                 await each.seek(partition, cursor.position)
 
@@ -179,22 +234,26 @@ class Subscriptions:
     async def _grow_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(GROWTH_SECONDS)
-            await self.grow()
+            try:
+                await self.grow()
+            except Exception:
+                logger.exception("cannot see whether topics have more partitions; trying again")
 
     async def grow(self) -> None:
         """Have subscriptions read the partitions that their topics have by now."""
-        for name, subscription in list(self._open.values()):
-            if name.partition is None and subscription.stopped is None:
-                try:
-                    count = await self._storage.partitions_now(name.path)
-                except FrazilError as error:
-                    logger.warning(
-                        "cannot see whether a topic has more partitions; trying again",
-                        extra={"topic": name.topic, "reason": str(error)},
-                    )
-                    continue
-                for partition in range(count):
-                    subscription.add_partition(partition)
+        for name, _, subscription in list(self._open.values()):
+            if name.partition is not None:
+                continue
+            try:
+                count = await self._storage.partitions_now(name.path)
+                if subscription.stopped is None:
+                    for partition in range(count):
+                        subscription.add_partition(partition)
+            except FrazilError as error:
+                logger.warning(
+                    "cannot see whether a topic has more partitions; trying again",
+                    extra={"topic": name.topic, "reason": str(error)},
+                )
 
     # --- telling -----------------------------------------------------------------------------------------------
 
@@ -203,7 +262,7 @@ class Subscriptions:
         name = self._storage.name(topic)
         ends = await self._storage.get_write_position(name.path)
         found: dict[str, SubscriptionStats] = {}
-        for place, (its_topic, subscription) in self._open.items():
+        for place, (its_topic, _, subscription) in self._open.items():
             if its_topic.path == name.path and subscription.stopped is None:
                 told = subscription.stats(ends)
                 lag = {partition: each.lag for partition, each in told.partitions.items()}
@@ -218,7 +277,7 @@ class Subscriptions:
         """All that are served here, each with its topic; `ends` are those of partitions where they are known."""
         return [
             (name.topic, subscription.stats(ends.get(name.topic, {})))
-            for name, subscription in self._open.values()
+            for name, _, subscription in self._open.values()
             if subscription.stopped is None
         ]
 
@@ -227,23 +286,27 @@ class Subscriptions:
     async def delete(self, topic: str, subscription: str) -> None:
         """End a subscription for good."""
         for each in await self.all_named(topic, subscription):
-            await each.delete()
-            self._open.pop(each.place, None)
+            # Nobody may open it again before it is gone.
+            async with self._opening[each.place]:
+                await each.delete()
+                if (known := self._open.get(each.place)) is not None and known.subscription is each:
+                    del self._open[each.place]
 
     async def topic_deleted(self, topic: str) -> None:
         """Tell those who consume it."""
         name = self._storage.name(topic)
-        for place, (its_topic, subscription) in list(self._open.items()):
+        for place, (its_topic, _, subscription) in list(self._open.items()):
             if its_topic.path == name.path:
                 del self._open[place]
-                await subscription.abandon(TopicNotFound(f"Topic {name.topic!r} was deleted."))
+                await subscription.abandon(_deleted(name))
 
     async def close(self) -> None:
         """Hand all subscriptions over to whoever comes next."""
+        self._closing = True
         if self._growing is not None:
             self._growing.cancel()
         problem: FrazilError | None = None
-        for _, subscription in self._open.values():
+        for _, _, subscription in list(self._open.values()):
             try:
                 await subscription.close()
             except FrazilError as error:
@@ -252,6 +315,10 @@ class Subscriptions:
             await self._journal.close()
         if problem is not None:
             raise problem
+
+
+def _deleted(name: TopicName) -> TopicNotFound:
+    return TopicNotFound(f"Topic {name.topic!r} was deleted.")
 
 
 def place_of(name: TopicName, subscription: str) -> Place:

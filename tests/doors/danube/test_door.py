@@ -261,3 +261,70 @@ def test_who_uses_a_name_that_is_in_use_takes_its_session_over(tmp_path: Path) -
             await asyncio.wait_for(anext(aiter(first)), 0.5)
 
     run(tmp_path, scenario)
+
+
+def test_a_topic_that_grows_does_not_mix_up_acknowledgements(tmp_path: Path) -> None:
+    async def scenario(calls: Calls, part: TopicsPart) -> None:
+        producer = await calls.producer()
+        stream = calls.receive(await calls.subscribe())
+        for number in range(3):
+            await calls.send(str(number).encode(), producer)
+        assert [(await stream.read()).payload for _ in range(3)] == [b"0", b"1", b"2"]
+        more = f"{TOPIC}-part-1"
+        await calls.send(b"x", await calls.producer("q", more), "q", more)
+        await part._topics().subscriptions.grow()
+        reading = asyncio.ensure_future(stream.read())
+        await asyncio.sleep(0.5)
+        assert not reading.done()
+        reading.cancel()
+        lag = (await part._topics().get_topic_stats(TOPIC)).subscriptions["s"].lag
+        assert lag == {0: 3}, "its clients learn of other partitions when they subscribe next"
+
+    run(tmp_path, scenario)
+
+
+def test_a_subscription_that_was_deleted_is_not_made_again_by_a_stream(tmp_path: Path) -> None:
+    async def scenario(calls: Calls, part: TopicsPart) -> None:
+        await calls.producer()
+        number = await calls.subscribe()
+        stream = calls.receive(number)
+        await asyncio.sleep(0.1)
+        await part._topics().subscriptions.delete(TOPIC, "s")
+        with pytest.raises(grpc.aio.AioRpcError, match="was deleted"):
+            await stream.read()
+        again = asyncio.ensure_future(calls.receive(number).read())
+        request = wire.HealthCheckRequest(request_id=1, client=wire.CONSUMER, id=number)
+        while (await calls("HealthCheck/HealthCheck", request)).status != wire.CLOSE:
+            await asyncio.sleep(0.05)
+        assert not await part._topics().subscriptions.exists(f"{TOPIC}-part-0", "s")
+        again.cancel()
+
+    run(tmp_path, scenario)
+
+
+def test_who_subscribed_and_never_receives_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.doors.danube.consumers.GONE_SECONDS", 0.5)
+
+    async def scenario(calls: Calls, part: TopicsPart) -> None:
+        producer = await calls.producer()
+        await calls.subscribe("dead", wire.FAILOVER)
+        stream = calls.receive(await calls.subscribe("alive", wire.FAILOVER))
+        await calls.send(b"x", producer)
+        assert [each.payload for each in await received(stream, 1)] == [b"x"]
+
+    run(tmp_path, scenario)
+
+
+def test_a_stream_goes_on_when_the_one_that_took_it_over_has_gone(tmp_path: Path) -> None:
+    async def scenario(calls: Calls, part: TopicsPart) -> None:
+        producer = await calls.producer()
+        number = await calls.subscribe()
+        old = calls.receive(number)
+        await calls.send(b"1", producer)
+        assert (await old.read()).payload == b"1"
+        new = calls.receive(number)
+        assert (await new.read()).payload == b"1"
+        new.cancel()
+        assert (await old.read()).payload == b"1"
+
+    run(tmp_path, scenario)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import pyarrow as pa
 import pytest
 
 from frazil.ops.answers import ARROW_STREAM
+from frazil.topics.subscriptions.checkpoints import Ownership
 from tests.doors.topics.support import Served, serving
 
 BILLING = "/topics/orders/subscriptions/billing"
 
 
 async def receive(served: Served, query: str = "", status: int = 200) -> Any:
+    if "consumer" not in query:
+        query += "&consumer=c"
     return await served.ask("POST", f"{BILLING}/receive?wait=10{query}", status)
 
 
@@ -109,6 +113,14 @@ def test_a_subscription_goes_on_elsewhere(tmp_path: Path) -> None:
         assert payloads(await receive(served)) == ["d", "e"]
         assert (await served.ask("POST", f"{BILLING}/seek?offset=0"))["lag"] == 5
         assert payloads(await receive(served, "&limit=1")) == ["a"]
+        await served.ask("PUT", "/topics/two?partitions=2", 201)
+        await served.store("two", *"abcde", query="?partition=0")
+        await served.store("two", *"abcde", query="?partition=1")
+        await served.ask("PUT", "/topics/two/subscriptions/s", 201)
+        assert (await served.ask("POST", "/topics/two/subscriptions/s/seek?offset=1:3"))["partitions"] == [
+            {"partition": 0, "lag": 0},
+            {"partition": 1, "lag": 2},
+        ]
         assert "Say where to go on" in (await served.ask("POST", f"{BILLING}/seek", 400))["error"]
         assert "offset 9" in (await served.ask("POST", f"{BILLING}/seek?offset=9", 400))["error"]
 
@@ -139,7 +151,7 @@ def test_messages_as_arrow(tmp_path: Path) -> None:
         await served.create("orders")
         await served.store("orders", *"abc")
         await served.ask("PUT", f"{BILLING}?offset=1", 201)
-        answer = await served.client.post(f"{BILLING}/receive", headers={"accept": ARROW_STREAM})
+        answer = await served.client.post(f"{BILLING}/receive?consumer=c", headers={"accept": ARROW_STREAM})
         table = pa.ipc.open_stream(answer.content).read_all()
         assert table["payload"].to_pylist() == [b"b", b"c"]
         assert table["_offset"].to_pylist() == [1, 2]
@@ -165,6 +177,78 @@ def test_consumers_share_or_are_kept_out(tmp_path: Path) -> None:
     serving(tmp_path, use)
 
 
+def test_a_consumer_leaves(tmp_path: Path) -> None:
+    async def use(served: Served) -> None:
+        await served.create("orders")
+        await served.store("orders", "a")
+        await served.ask("PUT", f"{BILLING}?offset=earliest", 201)
+        assert payloads(await receive(served, "&consumer=one")) == ["a"]
+        await receive(served, "&consumer=two", 409)
+        assert (await served.ask("POST", f"{BILLING}/leave?consumer=one"))["left"] is True
+        assert (await served.ask("POST", f"{BILLING}/leave?consumer=one"))["left"] is False
+        assert payloads(await receive(served, "&consumer=two")) == ["a"]
+
+    serving(tmp_path, use)
+
+
+def test_a_session_that_somebody_took_over_can_begin_anew(tmp_path: Path) -> None:
+    async def use(served: Served) -> None:
+        await served.create("orders")
+        await served.store("orders", "a")
+        await served.ask("PUT", f"{BILLING}?offset=earliest", 201)
+        assert payloads(await receive(served)) == ["a"]
+        other = (await served.part._topics().subscriptions.existing("orders", "billing")).join("c")
+        await receive(served, status=409)
+        other.close()
+        assert payloads(await receive(served)) == ["a"]
+
+    serving(tmp_path, use)
+
+
+def test_nothing_to_acknowledge_is_no_error_and_a_part_of_what_is_wrong_is_not_done(tmp_path: Path) -> None:
+    async def use(served: Served) -> None:
+        await served.create("orders")
+        await served.store("orders", *"abc")
+        await served.ask("PUT", f"{BILLING}?offset=earliest", 201)
+        await receive(served)
+        assert await served.ask("POST", f"{BILLING}/ack?offsets=") == {"acknowledged": 0}
+        await served.ask("POST", f"{BILLING}/ack?offsets=0:0,0:1,0:999", 400)
+        assert (await served.ask("GET", BILLING))["lag"] == 3
+
+    serving(tmp_path, use)
+
+
+def test_what_is_deleted_while_somebody_asks_for_it_stays_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Ownership.delete
+
+    def delete(self: Ownership) -> None:
+        time.sleep(0.3)
+        slow(self)
+
+    async def use(served: Served) -> None:
+        monkeypatch.setattr(Ownership, "delete", delete)
+        await served.create("orders")
+        await served.ask("PUT", BILLING, 201)
+
+        async def poll() -> None:
+            while True:
+                answer = await served.client.post(f"{BILLING}/receive?wait=0&consumer=c")
+                assert answer.status_code in (200, 404), answer.text
+                await asyncio.sleep(0.01)
+
+        polling = asyncio.create_task(poll())
+        await asyncio.sleep(0.1)
+        assert (await served.ask("DELETE", BILLING))["deleted"] is True
+        await asyncio.sleep(0.1)
+        assert not polling.done()
+        polling.cancel()
+        await served.ask("GET", BILLING, 404)
+
+    serving(tmp_path, use)
+
+
 def test_what_a_client_that_has_gone_did_not_get_goes_to_the_next(tmp_path: Path) -> None:
     async def use(served: Served) -> None:
         await served.create("orders")
@@ -185,9 +269,11 @@ def test_one_for_each_partition_as_clients_of_danube_have_them(tmp_path: Path) -
         told = await served.ask("PUT", f"{BILLING}?type=key_shared&offset=earliest&per_partition=true", 201)
         assert (told["lag"], told["type"]) == (3, "key_shared")
         first, second = (f"/topics/orders-part-{each}/subscriptions/billing" for each in range(2))
-        assert payloads(await served.ask("POST", f"{first}/receive")) == ["a", "b"]
-        assert payloads(await served.ask("POST", f"{second}/receive")) == ["c"]
-        assert "no subscription 'billing' of topic" in (await receive(served, status=404))["error"]
+        assert payloads(await served.ask("POST", f"{first}/receive?consumer=c")) == ["a", "b"]
+        assert payloads(await served.ask("POST", f"{second}/receive?consumer=c")) == ["c"]
+        assert "one for each partition: name /frazil/orders-part-0" in (await receive(served, status=404))["error"]
+        assert "is one for each partition" in (await served.ask("PUT", f"{BILLING}?type=shared", 409))["error"]
+        assert (await served.ask("PUT", f"{BILLING}?per_partition=true"))["type"] == "key_shared"
         assert (await served.ask("POST", f"{BILLING}/seek?offset=1"))["lag"] == 1
         assert (await served.ask("DELETE", BILLING))["deleted"] is True
         for each in (first, second, BILLING):
@@ -207,12 +293,12 @@ def test_metrics(tmp_path: Path) -> None:
         one = '{subscription="billing",topic="orders"}'
         for expected in (
             'frazil_subscription_lag{partition="0",subscription="billing",topic="orders"} 2.0',
-            'frazil_subscription_lag{partition="1",subscription="billing",topic="orders"} 0.0',
             f"frazil_subscription_unacknowledged{one} 2.0",
             f"frazil_subscription_consumers{one} 1.0",
             f"frazil_subscription_delivered_total{one} 3.0",
             f"frazil_subscription_redelivered_total{one} 0.0",
             f"frazil_subscription_dead_letters_total{one} 0.0",
+            f"frazil_subscription_unwanted_total{one} 0.0",
         ):
             assert expected in lines
 
@@ -244,6 +330,7 @@ def test_deleted(tmp_path: Path) -> None:
         ("PUT", "?start=0", 400, "'start' is not understood here"),
         ("PUT", "?type=shared", 409, "is of type exclusive, not shared"),
         ("PUT", "?offset=7", 400, "offset 7"),
+        ("POST", "/receive", 400, "Say who consumes, consumer=NAME"),
         ("POST", "/receive?limit=0", 400, "limit is a number from 1"),
         ("POST", "/receive?wait=100", 400, "wait is a number from 0 to 60"),
         ("POST", "/ack", 400, "Say which messages"),
@@ -253,6 +340,7 @@ def test_deleted(tmp_path: Path) -> None:
         ("POST", "/ack?offsets=4:0", 400, "no partition 4"),
         ("POST", "/nack?offsets=0:0", 400, "Offset 0 of partition 0 was not delivered"),
         ("POST", "/nack?offsets=0:0&delay=-1", 400, "delay is a number"),
+        ("POST", "/nack?offsets=0:0&delay=61", 400, "delay is a number from 0 to 60"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, method: str, path: str, status: int, reason: str) -> None:

@@ -36,8 +36,8 @@ def test_topics_of_other_doors_are_not_of_messages(tmp_path: Path) -> None:
         batch = pa.record_batch({"id": [1]})
         served.log.writer("rows", batch.schema).append(batch)
         assert (await served.ask("GET", "/topics"))["topics"] == []
-        await served.ask("GET", "/topics/rows", 404)
-        await served.ask("POST", "/topics/rows", 404, content=b"x")
+        await served.ask("GET", "/topics/rows", 409)
+        await served.ask("POST", "/topics/rows", 409, content=b"x")
         assert "not one of messages" in (await served.ask("PUT", "/topics/rows", 409))["error"]
 
     serving(tmp_path, use)

@@ -47,7 +47,7 @@ def test_the_former_owner_is_fenced(any_store: ObjectStore) -> None:
     first = taken(any_store)
     second = taken(any_store, "process 2 on host b")
     with pytest.raises(
-        SubscriptionFenced, match=r"'billing' of topic shop/orders.*taken over by process 2 on host b"
+        SubscriptionFenced, match=r"'billing' of topic shop\.orders.*taken over by process 2 on host b"
     ):
         first.put({0: Progress(5, "e")})
     second.put({0: Progress(3, "e")})

@@ -209,26 +209,29 @@ def test_keys_that_nobody_wants_are_passed_over() -> None:
     alone.feed(records(0, 0, 10), 0.0)
     wanted = [offset for offset in range(10) if key_of(offset) == "k0"]
     assert by_seat(alone.hand_out(0.0)) == {number: wanted}
+    assert not alone.take_unwanted(), "others may be about to come"
+    assert by_seat(alone.hand_out(29.0)) == {}
+    for offset in wanted:
+        alone.ack(0, offset, offset + 1, 29.0)
+    assert alone.hand_out(30.0) == []
     assert sum(end - start for _, start, end in alone.take_unwanted()) == 10 - len(wanted)
     assert alone.counters.unwanted == 10 - len(wanted)
-    for offset in wanted:
-        alone.ack(0, offset, offset + 1, 0.0)
     assert alone.lanes[0].progress.mark == 10
     assert not alone.lanes[0].entries
 
 
-@pytest.mark.parametrize("restored", [True, False])
-def test_keys_of_somebody_who_may_come_back_wait(restored: bool) -> None:
-    delivery = Delivery(Options(Kind.KEY_SHARED), {0: Progress()}, restored=restored)
+@pytest.mark.parametrize("left", [True, False])
+def test_keys_of_somebody_who_may_come_wait(left: bool) -> None:
+    delivery = Delivery(Options(Kind.KEY_SHARED), {0: Progress()})
 
     def join(name: str, now: float, *patterns: str) -> int:
         number, _ = delivery.join(name, now, one_of(patterns))
         delivery.request(number, 1000)
         return number
 
-    first = join("a", 100.0, "k0")
-    if not restored:
-        delivery.leave(join("b", 100.0, "k1"), 100.0)
+    first = join("a", 50.0 if left else 100.0, "k0")
+    if left:
+        delivery.leave(join("b", 50.0, "k1"), 100.0)
     delivery.feed(records(0, 0, 10), 100.0)
     wanted = {key: [offset for offset in range(10) if key_of(offset) == key] for key in ("k0", "k1")}
     assert by_seat(delivery.hand_out(100.0)) == {first: wanted["k0"]}

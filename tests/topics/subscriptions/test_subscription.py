@@ -21,10 +21,10 @@ from frazil.errors import (
     NotDelivered,
     OffsetGone,
     RequestError,
-    ShutdownError,
     StorageUnavailable,
     SubscriptionFenced,
     SubscriptionMismatch,
+    SubscriptionNotFound,
 )
 from frazil.log.epochs import Epochs
 from frazil.log.store import ObjectStore
@@ -657,7 +657,7 @@ def test_the_type_stays(tmp_path: Path) -> None:
         assert first.stopped is None
         await first.checkpoint()
         await first.delete()
-        with pytest.raises(ShutdownError):
+        with pytest.raises(SubscriptionNotFound, match="was deleted"):
             first.join("a")
         shared = await one.subscription(replace(OPTIONS, kind=Kind.SHARED), start=4)
         assert shared.stats({}).partitions[0].mark == 4

@@ -15,7 +15,7 @@ from typing import Any
 from frazil.doors.danube import wire
 from frazil.doors.danube.failures import UnknownId
 from frazil.doors.danube.ids import consumer_id, producer_id
-from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestError
+from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestError, SubscriptionNotFound
 from frazil.log.store import ObjectStore
 from frazil.topics.messages import from_batch
 from frazil.topics.storage import TopicStorage
@@ -34,6 +34,7 @@ _KINDS = {
 }
 _WINDOW = 100
 """Unacknowledged messages that a consumer has. Those it has in its queue when the server is killed come again."""
+_LOOK_SECONDS = 1.0
 GONE_SECONDS = 15.0
 """Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
 that they are there every 5 seconds."""
@@ -82,6 +83,7 @@ class Consumers:
         self._monotonic = monotonic
         self._registered: dict[int, _Registered] = {}
         self._waiting: dict[int, _Seat] = {}
+        self._looking: asyncio.TimerHandle | None = None
 
     async def subscribe(self, request: Any) -> Any:
         if not request.consumer_name or not request.subscription:
@@ -94,16 +96,17 @@ class Consumers:
             raise RequestError(f"Filters of keys are for key-shared subscriptions, and this one is {kind}.")
         await self._check_partition(request.topic_name)
         await self._storage.prepare(request.topic_name)
-        subscription = await self._subscriptions.subscribe(request.topic_name, request.subscription, kind)
+        part = self._part(request.topic_name)
+        subscription = await self._subscriptions.subscribe(part, request.subscription, kind)
         registered = _Registered(request.topic_name, request.subscription, request.consumer_name, str(kind), filters)
         number = consumer_id(
             registered.topic, registered.subscription, registered.kind, registered.consumer, registered.filters
         )
         await asyncio.to_thread(self._register, number, registered)
         self._registered[number] = registered
-        self._let_go_of_the_gone()
         consumer = self._join(subscription, registered)
         self._waiting[number] = _Seat(consumer, subscription, self._monotonic())
+        self._look_later()
         return wire.ConsumerResponse(
             request_id=request.request_id, consumer_id=number, consumer_name=request.consumer_name
         )
@@ -117,43 +120,65 @@ class Consumers:
                 f"{topic!r} has {count} partitions: subscribe to each of them, {name.part(0)} and so on."
             )
 
+    def _part(self, topic: str) -> str:
+        """The partition that a stream of this name has: that which is named, or the only one.
+
+        A topic may get more partitions later. Its clients learn that when they subscribe next.
+        """
+        name = self._storage.name(topic)
+        return name.part(name.partition or 0)
+
     async def receive(self, request: Any) -> AsyncIterator[Any]:
         """All messages for a consumer, until it goes."""
         registered = await self._known(request.consumer_id)
         at_most_once = await self._storage.dispatch(registered.topic) == "non_reliable"
-        consumer = await self._joined(request.consumer_id, registered)
-        try:
-            while True:
-                runs = await consumer.receive(_WINDOW)
-                if at_most_once:
-                    await consumer.ack_all(runs)
-                for run in runs:
-                    for message in self._messages(run, registered):
-                        yield message
-        except ConsumerGone:
-            # Another stream took the session over. The client of this one would come again at once and take it back.
-            await asyncio.get_running_loop().create_future()
-        finally:
-            consumer.close()
+        while True:
+            subscription, consumer = await self._joined(request.consumer_id, registered)
+            try:
+                while True:
+                    runs = await consumer.receive(_WINDOW)
+                    if at_most_once:
+                        await consumer.ack_all(runs)
+                    for run in runs:
+                        for message in self._messages(run, registered):
+                            yield message
+            except ConsumerGone:
+                # Another stream took the session over, and the client of this one would come again at once and take
+                # it back. So it waits, until nobody of its name is there any more.
+                while subscription.has(registered.consumer):
+                    await asyncio.sleep(_LOOK_SECONDS)
+            finally:
+                consumer.close()
 
-    async def _joined(self, number: int, registered: _Registered) -> Consumer:
+    async def _joined(self, number: int, registered: _Registered) -> tuple[Subscription, Consumer]:
         """The seat that it took when it subscribed, or another if that was before this process began."""
         seat = self._waiting.pop(number, None)
         if seat is not None and seat.subscription.stopped is None:
-            return seat.consumer
-        kind = Kind(registered.kind)
-        subscription = await self._subscriptions.subscribe(registered.topic, registered.subscription, kind)
-        self._let_go_of_the_gone()
-        return self._join(subscription, registered)
+            return seat.subscription, seat.consumer
+        try:
+            subscription = await self._subscriptions.existing(self._part(registered.topic), registered.subscription)
+        except SubscriptionNotFound as error:
+            # Somebody deleted it. The client is to learn that its id is not known any more, and subscribe anew.
+            await asyncio.to_thread(self._store.delete, [_key(number)])
+            self._registered.pop(number, None)
+            raise UnknownId(str(error)) from error
+        return subscription, self._join(subscription, registered)
 
     def _join(self, subscription: Subscription, registered: _Registered) -> Consumer:
         return subscription.join(registered.consumer, registered.accepts, _WINDOW)
 
+    def _look_later(self) -> None:
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._let_go_of_the_gone)
+
     def _let_go_of_the_gone(self) -> None:
+        self._looking = None
         since = self._monotonic() - GONE_SECONDS
         for number, seat in list(self._waiting.items()):
             if seat.seen < since:
                 self._waiting.pop(number).consumer.close()
+        if self._waiting:
+            self._look_later()
 
     def _messages(self, run: Delivered, registered: _Registered) -> list[Any]:
         found = []
@@ -191,8 +216,8 @@ class Consumers:
 
     async def _acknowledged(self, request: Any) -> tuple[Subscription, int]:
         topic = request.msg_id.topic_name
-        name = self._storage.name(topic)
-        return await self._subscriptions.existing(topic, request.subscription_name), name.partition or 0
+        found = await self._subscriptions.existing(self._part(topic), request.subscription_name)
+        return found, self._storage.name(topic).partition or 0
 
     async def seen(self, number: int) -> bool:
         """Note that a consumer is there; False if it is not known."""

@@ -81,7 +81,7 @@ class TopicsApi:
         for topic in await storage.list_topics():
             try:
                 found.append({"topic": topic, "partitions": await storage.partitions(topic)})
-            except (TopicNotFound, InvalidTopic):
+            except (TopicNotFound, TopicMismatch, InvalidTopic):
                 # One that doors write their records to, or that was deleted.
                 continue
         return JSONResponse({"topics": found})

@@ -30,9 +30,8 @@ LIMIT = 100
 """Messages that are handed out, if nothing else is asked for."""
 WAIT_SECONDS, MOST_WAIT_SECONDS = 10, 60
 CONSUMER = "http"
-"""Who consumes, if it does not say."""
+"""Who consumes a shared subscription, if it does not say."""
 ACK = "x-frazil-ack"
-MOST_DELAY_SECONDS = 7 * 24 * 3600
 _OFFSETS_BYTES = 1024 * 1024
 _RANGE = re.compile(r"(\d{1,5}):(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 
@@ -59,6 +58,7 @@ class SubscriptionsApi:
             endpoint("POST", f"{one}/receive", self.receive, "its next messages (?consumer=&limit=&wait=)"),
             endpoint("POST", f"{one}/ack", self.ack, "acknowledge messages (?offsets=)"),
             endpoint("POST", f"{one}/nack", self.nack, "have messages delivered again (?offsets=&delay=&reason=)"),
+            endpoint("POST", f"{one}/leave", self.leave, "a consumer goes (?consumer=)"),
             endpoint("POST", f"{one}/seek", self.seek, "go on elsewhere (?offset=|time=)"),
         ]
 
@@ -84,16 +84,20 @@ class SubscriptionsApi:
     async def create(self, request: Request) -> Response:
         check_parameters(request, "type", "offset", "time", "per_partition")
         name, subscription = request.path_params["name"], request.path_params["subscription"]
-        kind = _kind(request.query_params.get("type", str(Kind.EXCLUSIVE)))
         start = await self._start(request, LATEST)
         topics, names = self._topics(), [name]
+        given = request.query_params.get("type")
         if flag(request, "per_partition"):
             whole = topics.name(name)
             names = [whole.part(each) for each in range(await topics.partitions(name))]
         created = False
         for each in names:
-            created |= not await topics.subscriptions.exists(each, subscription)
+            exists = await topics.subscriptions.exists(each, subscription)
+            if exists and given is None:
+                continue
+            kind = Kind.EXCLUSIVE if given is None else _kind(given)
             await topics.subscriptions.subscribe(each, subscription, kind, start)
+            created |= not exists
         return JSONResponse({**await self._told(request), "created": created}, 201 if created else 200)
 
     async def delete(self, request: Request) -> Response:
@@ -129,8 +133,14 @@ class SubscriptionsApi:
         check_parameters(request, "consumer", "limit", "wait")
         given = request.query_params
         wait = number(given.get("wait", str(WAIT_SECONDS)), "wait", most=MOST_WAIT_SECONDS)
-        limit, consumer = limit_of(request, LIMIT), given.get("consumer", CONSUMER)
+        limit = limit_of(request, LIMIT)
         subscription = await self._existing(request)
+        consumer = given.get("consumer", CONSUMER if subscription.options.kind is Kind.SHARED else "")
+        if not consumer:
+            raise RequestError(
+                f"Say who consumes, consumer=NAME: who gets what in a subscription of type "
+                f"{subscription.options.kind} depends on it."
+            )
         receiving = asyncio.create_task(self._sessions.receive(subscription, consumer, limit, wait))
         gone = asyncio.create_task(_gone(request))
         try:
@@ -143,6 +153,12 @@ class SubscriptionsApi:
             gone.cancel()
         return await asyncio.to_thread(_messages, request, runs)
 
+    async def leave(self, request: Request) -> Response:
+        check_parameters(request, "consumer")
+        consumer = request.query_params.get("consumer", CONSUMER)
+        left = self._sessions.leave(await self._existing(request), consumer)
+        return JSONResponse({"consumer": consumer, "left": left})
+
     async def ack(self, request: Request) -> Response:
         check_parameters(request, "offsets")
         ranges = await self._offsets(request)
@@ -153,9 +169,10 @@ class SubscriptionsApi:
     async def nack(self, request: Request) -> Response:
         check_parameters(request, "offsets", "delay", "reason")
         given = request.query_params
-        delay = number(given.get("delay", "0"), "delay", most=MOST_DELAY_SECONDS)
         ranges = await self._offsets(request)
         subscription = await self._existing(request)
+        # The topic's `max_redelivery_delay_seconds`.
+        delay = number(given.get("delay", "0"), "delay", most=int(subscription.options.max_delay_seconds))
         for partition, start, end in ranges:
             await subscription.nack(partition, start, end, delay=delay, reason=given.get("reason", ""))
         return JSONResponse({"refused": _count(ranges)})
@@ -165,9 +182,9 @@ class SubscriptionsApi:
         if given is None:
             with self._room.reading(request) as body:
                 given = (await body.read()).decode(errors="replace").strip()
-        if not given:
-            raise RequestError("Say which messages: offsets=0:15-20,1:7, or the same as the body.")
-        return [_range(part.strip()) for part in given.split(",")]
+            if not given:
+                raise RequestError("Say which messages: offsets=0:15-20,1:7, or the same as the body.")
+        return [_range(part.strip()) for part in given.split(",") if given]
 
 
 async def _gone(request: Request) -> None:

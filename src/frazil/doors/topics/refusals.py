@@ -19,6 +19,7 @@ from frazil.errors import (
     RecordTooLarge,
     RequestError,
     SequenceTooOld,
+    SubscriptionFenced,
     SubscriptionMismatch,
     SubscriptionNotFound,
     TopicMismatch,
@@ -45,6 +46,7 @@ def _status(error: FrazilError) -> int:
             | SequenceTooOld()
             | EpochChanged()
             | SubscriptionMismatch()
+            | SubscriptionFenced()
             | ConsumerRefused()
             | ConsumerGone()
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from frazil.errors import ConsumerGone
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.places import Place
@@ -37,10 +38,24 @@ class Sessions:
         self._stay(session)
         try:
             return await session.consumer.receive(most, wait)
+        except ConsumerGone:
+            # Somebody else has its name now; who asks again begins anew.
+            if self._sessions.get(key) is session:
+                del self._sessions[key]
+            raise
         finally:
             session.receiving = False
             if self._sessions.get(key) is session:
                 self._leave_later(key, session)
+
+    def leave(self, subscription: Subscription, name: str) -> bool:
+        """What it has goes to others. False if nobody of this name is here."""
+        session = self._sessions.pop((subscription.place, name), None)
+        if session is None:
+            return False
+        self._stay(session)
+        session.consumer.close()
+        return True
 
     def _joined(self, key: tuple[Place, str], subscription: Subscription) -> _Session:
         """Whoever asks again before it was answered begins another session, which ends the former."""

@@ -98,7 +98,6 @@ class Delivery:
 
     def add_partition(self, partition: int, progress: Progress, *, restored: bool = False) -> None:
         self._lanes[partition] = Lane(partition, progress, restored=restored)
-        self._dispatch.restored |= restored
 
     @property
     def lanes(self) -> Mapping[int, Lane]:
@@ -273,15 +272,18 @@ class Delivery:
 
     # --- what consumers say ------------------------------------------------------------------------------
 
+    def check(self, partition: int, start: int, end: int) -> None:
+        """`NotDelivered` if something in [start, end) was never handed out."""
+        self._check_delivered(self._lane(partition), start, end)
+
     def ack(self, partition: int, start: int, end: int, now: float, *, known: bool = False) -> None:
         """Settle [start, end); what is settled already stays so. All of it must have been delivered.
 
-        With `known` the caller knows that it was, by a former process.
+        With `known` the caller knows that it was.
         """
-        lane = self._lane(partition)
         if not known:
-            self._check_delivered(lane, start, end)
-        self._settle(lane, start, end, now)
+            self.check(partition, start, end)
+        self._settle(self._lane(partition), start, end, now)
 
     def ack_until(self, partition: int, end: int, now: float) -> tuple[int, int]:
         """Settle everything below `end`; returns that range."""

@@ -14,14 +14,11 @@ from frazil.topics.subscriptions.options import Kind, Options
 Launch = Callable[[Entry, Seat], None]
 
 PATIENCE_SECONDS = 30.0
-"""Somebody who left, or was there before a restart, has so long to come back before its keys are nobody's."""
+"""After the first consumer came, and after one left, others have so long to come before their keys are nobody's."""
 
 
 class Dispatch(Protocol):
     """Knows all entries that wait, and the consumers in line. Flying ones it counts, no more."""
-
-    restored: bool
-    """There were consumers before, who may come back."""
 
     def seats(self) -> Iterable[Seat]: ...
 
@@ -71,9 +68,7 @@ class InOrder:
         self._filtering = False
         """Somebody does not want all keys."""
         self._unwanted: dict[Strand, None] = {}
-        self._patient_until: float | None = None
-        self.restored = False
-        """There were consumers before, who may come back."""
+        self._patient_until = 0.0
 
     def seats(self) -> Iterable[Seat]:
         return self._seats
@@ -83,8 +78,9 @@ class InOrder:
             self._seats.append(seat)
         else:
             self._seats[self._seats.index(instead_of)] = seat
-        if self._patient_until is None:
-            self._patient_until = now + PATIENCE_SECONDS if self.restored else now
+        if len(self._seats) == 1:
+            # Others may be about to come, or to come back.
+            self._patient_until = now + PATIENCE_SECONDS
         self._changed(now)
 
     def leave(self, seat: Seat, now: float) -> None:
@@ -176,7 +172,7 @@ class InOrder:
                 self._hand_round(seat, now, launch)
 
     def unwanted(self, now: float) -> list[Entry]:
-        if not self._unwanted or self._patient_until is None or now < self._patient_until:
+        if not self._unwanted or now < self._patient_until:
             return []
         found = []
         for strand in self._unwanted:
@@ -228,7 +224,6 @@ class InTurn:
         self._ready: deque[Entry] = deque()
         self._seats: deque[Seat] = deque()
         """The next to be given something first."""
-        self.restored = False
 
     def seats(self) -> Iterable[Seat]:
         return self._seats

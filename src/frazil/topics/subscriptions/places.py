@@ -29,7 +29,7 @@ class Place(NamedTuple):
         return f"{self.prefix}{number:020d}.json"
 
     def __str__(self) -> str:
-        return f"subscription {self.subscription!r} of topic {self.namespace}/{self.topic}"
+        return f"subscription {self.subscription!r} of topic {self.namespace}.{self.topic}"
 
 
 def places_of(store: ObjectStore, namespace: str, topic: str) -> Iterator[tuple[Place, int | None]]:

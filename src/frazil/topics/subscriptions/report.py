@@ -39,6 +39,7 @@ class SubscriptionReport:
     redelivered: int
     dead: int
     dropped: int
+    unwanted: int
 
     @property
     def lag(self) -> int:
@@ -71,4 +72,5 @@ def gathered(
         counters.redelivered,
         counters.dead,
         counters.dropped,
+        counters.unwanted,
     )

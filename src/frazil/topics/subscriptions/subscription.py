@@ -20,6 +20,7 @@ from frazil.errors import (
     ShutdownError,
     SubscriptionFenced,
     SubscriptionMismatch,
+    SubscriptionNotFound,
     TopicNotFound,
 )
 from frazil.failpoints import failpoint
@@ -46,6 +47,8 @@ Bury = Callable[[str, Message], Awaitable[object]]
 """Stores a message in the dead-letter topic, once for each id that it comes with, or raises."""
 
 MAX_CONCURRENT_READS = 10
+MOST_REASON = 1000
+"""Characters of a reason why a message was refused: it becomes part of its dead letter."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +87,8 @@ class Subscription:
         self._dirty = dict(lanes) != dict(owner.held.partitions)
         """Something is acknowledged that is in no checkpoint."""
         self._putting = asyncio.Lock()
+        self._moving = asyncio.Lock()
+        """Whoever has readers begin elsewhere."""
         self._pumping = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,7 +130,7 @@ class Subscription:
             is_new = former is None or not former.lasts(topic_generation)
             if former is not None and former.topic_generation > topic_generation:
                 raise TopicNotFound(
-                    f"Topic {place.namespace}/{place.topic} was deleted here, and created again elsewhere."
+                    f"Topic {place.namespace}.{place.topic} was deleted here, and created again elsewhere."
                 )
             if former is not None and not is_new and former.kind != options.kind:
                 raise SubscriptionMismatch(
@@ -187,16 +192,22 @@ class Subscription:
             self._pump()
 
     async def ack(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Acknowledge: partition, start and end. Returns when it is stored; after an error, acknowledge again."""
+        """Acknowledge: partition, start and end. Returns when it is stored; after an error, acknowledge again.
+
+        Where something was never delivered, none of it is acknowledged.
+        """
         self._check()
-        stored = []
+        ranges = list(ranges)
         for partition, start, end in ranges:
             try:
-                self._delivery.ack(partition, start, end, self._now())
+                self._delivery.check(partition, start, end)
             except NotDelivered:
                 if not await self._delivered_before(partition, end):
                     raise
-                self._delivery.ack(partition, start, end, self._now(), known=True)
+        self._check()
+        stored = []
+        for partition, start, end in ranges:
+            self._delivery.ack(partition, start, end, self._now(), known=True)
             stored.append(self._record(partition, start, end))
         await self._stored(stored)
 
@@ -219,6 +230,7 @@ class Subscription:
         """Have messages delivered again, at the earliest after a delay in seconds."""
         self._check()
         seat = consumer.number if consumer else None
+        reason = reason[:MOST_REASON]
         try:
             self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, seat=seat)
         except NotDelivered:
@@ -263,26 +275,28 @@ class Subscription:
 
     async def skip_gone(self, partition: int) -> int:
         """Go on after messages that are gone; returns the offset of the first that is left."""
-        self._check()
-        problem = self._problems.get(partition)
-        if not isinstance(problem, OffsetGone):
-            raise RequestError(f"The {self.place} misses nothing of partition {partition}.")
-        start, end = self._delivery.skip(partition, problem.first_left, self._now())
-        stored = self._record(partition, start, end)
-        await self._read_anew(partition)
-        await self._stored([stored])
-        return problem.first_left
+        async with self._moving:
+            self._check()
+            problem = self._problems.get(partition)
+            if not isinstance(problem, OffsetGone):
+                raise RequestError(f"The {self.place} misses nothing of partition {partition}.")
+            start, end = self._delivery.skip(partition, problem.first_left, self._now())
+            stored = self._record(partition, start, end)
+            await self._read_anew(partition)
+            await self._stored([stored])
+            return problem.first_left
 
     async def seek(self, partition: int, offset: int, epoch: str = "") -> None:
         """Go on at another offset: what is below counts as acknowledged, nothing else does."""
-        self._check()
-        if partition not in self._delivery.lanes:
-            raise RequestError(f"The {self.place} has no partition {partition}.")
-        await self._stop_reading(partition)
-        self._delivery.restart(partition, offset, epoch, self._now())
-        stored = self._store_whole(partition)
-        await self._read_anew(partition)
-        await self._stored([stored])
+        async with self._moving:
+            self._check()
+            if partition not in self._delivery.lanes:
+                raise RequestError(f"The {self.place} has no partition {partition}.")
+            await self._stop_reading(partition)
+            self._delivery.restart(partition, offset, epoch, self._now())
+            stored = self._store_whole(partition)
+            await self._read_anew(partition)
+            await self._stored([stored])
 
     def _add(self, partition: int, progress: Progress, *, restored: bool) -> None:
         self._delivery.add_partition(partition, progress, restored=restored)
@@ -481,6 +495,10 @@ class Subscription:
     def stopped(self) -> FrazilError | None:
         return self._stopped
 
+    def has(self, consumer: str) -> bool:
+        """Whether somebody of this name consumes."""
+        return any(each.name == consumer for each in self._consumers.values())
+
     async def close(self) -> None:
         """Stop, and leave a checkpoint; what is delivered and not acknowledged is delivered again by the next."""
         await self._end()
@@ -498,6 +516,7 @@ class Subscription:
     async def delete(self) -> None:
         """End the subscription for good: nothing of it is kept."""
         self._check()
+        self._stop(SubscriptionNotFound(f"The {self.place} was deleted."))
         await self._end()
         async with self._putting:
             self._dirty = False
