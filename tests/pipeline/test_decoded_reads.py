@@ -81,7 +81,9 @@ values = st.one_of(
         optional={
             "a": st.integers(-(2**63), 2**63 - 1),
             "b": st.text(max_size=5),
-            "c": st.fixed_dictionaries({}, optional={"d": st.floats(allow_nan=False, width=32), "e": st.booleans()}),
+            "c": st.fixed_dictionaries(
+                {}, optional={"d": st.floats(allow_nan=False, allow_infinity=False, width=32), "e": st.booleans()}
+            ),
             "f": st.lists(st.text(max_size=3), max_size=3),
             "_offset": st.booleans(),
         },

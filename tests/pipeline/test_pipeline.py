@@ -14,6 +14,7 @@ from frazil.lake.catalog import Lake
 from frazil.lake.offsets import APPLICATION, TASKS, TableState, summary_of
 from frazil.lake.tables import base_identifier
 from frazil.log.log import Log
+from tests.faults.pipelines import command, spark_workers
 from tests.lake.support import local_config
 from tests.pipeline.processes import PipelineProcess
 from tests.pipeline.support import expect_once, found_offsets
@@ -78,3 +79,25 @@ def test_topics_are_moved_side_by_side(tmp_path: Path) -> None:
 def foreign(lake: Lake, identifier: tuple[str, ...]) -> None:
     lake.ensure_namespace(identifier[:-1])
     lake.catalog.create_table(identifier, SCHEMA)
+
+
+def test_topics_with_nothing_to_move_cost_nothing(tmp_path: Path) -> None:
+    config = local_config(tmp_path, pipeline=QUICK)
+    topics = [f"topic{number}" for number in range(5)]
+    with Log(config) as log:
+        for topic in topics:
+            append(log, topic, 10)
+        with PipelineProcess(config) as pipeline:
+            pipeline.wait_for(lambda: all(committed(config, topic) == {0: 10} for topic in topics), "moved all")
+            assert pipeline.stop() == 0
+        with PipelineProcess(config) as pipeline:
+            pipeline.wait_for(lambda: 'topic="topic4"' in pipeline.metrics, "looked at all topics")
+            append(log, topics[2], 1)
+            pipeline.wait_for(lambda: committed(config, topics[2]) == {0: 11}, "moved what came")
+            assert len(runners(pipeline)) == 1, "only what moves something has processes of its own"
+            assert pipeline.stop() == 0
+
+
+def runners(pipeline: PipelineProcess) -> list[int]:
+    """The processes of streams, among all that a pipeline has started."""
+    return [each for each in spark_workers(pipeline) if "streaming_source_runner" in command(each)]

@@ -1,5 +1,8 @@
-"""A mover keeps one streaming query alive: it opens the table, starts the query there, and starts it again after
-failures.
+"""A mover keeps one streaming query alive while there is something to move: it opens the table, starts the query
+there, and starts it again after failures.
+
+A query has processes of its own, which take a while to start and more memory than a quiet topic is worth. So few
+start at a time, and one that has had nothing to do for a while ends until there is something.
 
 What may pass by itself is tried again with growing pauses. What a person has to decide stops this mover alone; it
 looks again every few seconds whether the decision was made.
@@ -13,6 +16,7 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +37,12 @@ from frazil.pipeline.tools import Tools
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2
+QUIET_SECONDS = 300.0
+"""A query that has had nothing to move for so long ends."""
+START_SECONDS = 60.0
+"""How long others wait for a query that starts."""
+_START_LOOK_SECONDS = 0.1
+_STARTING = ("Initializing", "Getting offsets")
 RECHECK_SECONDS = 5.0
 """How often a mover that is stopped looks whether it may go on."""
 _OURS = re.compile(r"frazil\.errors\.(\w+): (.*?)\s*(?:\n|$)")
@@ -85,6 +95,8 @@ class Mover:
         self._scratch = scratch
         self._failure: FrazilError | None = None
         self._query: StreamingQuery | None = None
+        self._moved = False
+        """Since somebody last looked."""
         self._busy = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, name=f"mover-{sink.name}", daemon=True)
@@ -134,6 +146,10 @@ class Mover:
     def _move(self) -> None:
         starts = self.sink.open()
         self._tools.note_committed(self.topic, self.sink.name, starts)
+        if self._is_idle():
+            self.status = Status()
+            self._await_work()
+            return
         folder = Path(tempfile.mkdtemp(prefix="query-", dir=self._scratch))
         try:
             self._follow(starts, folder)
@@ -145,14 +161,18 @@ class Mover:
         checkpoint = folder / "checkpoint"
         # The query's thread inherits it: tables share the cores evenly, however many tasks one of them has.
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.sink.name)
-        self._query = (
-            self.sink.stream(self._spark, starts, folder)
-            .writeStream.foreachBatch(partial(self._on_batch, starts, checkpoint))
-            .queryName(self.sink.name)
-            .option("checkpointLocation", checkpoint.as_uri())
-            .trigger(processingTime=f"{round(self.sink.trigger_seconds * 1000)} milliseconds")
-            .start()
-        )
+        with self._tools.starting:
+            if self._stopping:
+                return
+            self._query = (
+                self.sink.stream(self._spark, starts, folder)
+                .writeStream.foreachBatch(partial(self._on_batch, starts, checkpoint))
+                .queryName(self.sink.name)
+                .option("checkpointLocation", checkpoint.as_uri())
+                .trigger(processingTime=f"{round(self.sink.trigger_seconds * 1000)} milliseconds")
+                .start()
+            )
+            self._await_start(self._query)
         if self._stopping:
             # Whoever stops this mover may have come too early to see the query.
             _quietly(self._query.stop)
@@ -161,9 +181,33 @@ class Mover:
             while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):
                 if self._query.lastProgress is not None and self._is_idle():
                     self.status = Status()
-            self._query.awaitTermination()
+            while not self._query.awaitTermination(int(QUIET_SECONDS)):
+                if self._end_if_quiet(self._query):
+                    return
         except PySparkException as error:
             raise self._failure or told(error) from error
+
+    def _await_start(self, query: StreamingQuery) -> None:
+        """Until its processes have started, or it failed; not for ever."""
+        deadline = time.monotonic() + START_SECONDS
+        while query.isActive and str(query.status["message"]).startswith(_STARTING):
+            if self._stopping or time.monotonic() > deadline:
+                return
+            self._pause(_START_LOOK_SECONDS)
+
+    def _await_work(self) -> None:
+        """Until there is something to move."""
+        while not self._stopping and self._is_idle():
+            self._pause(_LOOK_SECONDS)
+
+    def _end_if_quiet(self, query: StreamingQuery) -> bool:
+        """End a query that moved nothing since it was last asked, and has nothing to move."""
+        moved, self._moved = self._moved, False
+        if moved or not self._is_idle():
+            return False
+        with self._busy:
+            query.stop()
+        return True
 
     def _is_idle(self) -> bool:
         """Whether the table has all that is sealed; a batch that fails again may wait to be filled first."""
@@ -178,6 +222,7 @@ class Mover:
             try:
                 self.sink.flush(read_batch(checkpoint, number, starts), frame)
                 self.status = Status()
+                self._moved = True
             except FrazilError as error:
                 self._failure = error
                 raise

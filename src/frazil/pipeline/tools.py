@@ -28,6 +28,9 @@ TURN_SECONDS = 60.0
 """How long the mover waits for maintenance of its table; after that both go on, and the commits sort it out."""
 
 
+STARTING = 2
+
+
 class Turns:
     """Mover and maintenance take turns per table, so that neither makes work for the other."""
 
@@ -60,6 +63,8 @@ class Tools:
     parallelism: int
     stopping: threading.Event = field(default_factory=threading.Event)
     turns: Turns = field(default_factory=Turns)
+    starting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(STARTING))
+    """For queries that start: all at once would keep each other from it."""
     committed: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     """What each table of a topic needs next, as far as this pipeline knows."""
     running: set[tuple[str, str]] = field(default_factory=set)
