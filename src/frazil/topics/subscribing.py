@@ -28,7 +28,7 @@ from frazil.topics.storage import TopicStorage
 from frazil.topics.subscriptions.checkpoints import Checkpoint, newest
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Kind, Options
-from frazil.topics.subscriptions.places import PART, Place
+from frazil.topics.subscriptions.places import PART, Place, forms_of
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.report import SubscriptionReport
 from frazil.topics.subscriptions.subscription import Bury, Subscription
@@ -120,7 +120,9 @@ class Subscriptions:
 
     async def _parts(self, name: TopicName, subscription: str) -> list[str]:
         """The partitions that have a subscription of this name of their own."""
-        among = [name.part(each) for each in range(await self._storage.partitions(name.path))]
+        whole = place_of(name, subscription)
+        forms = await asyncio.to_thread(lambda: list(forms_of(self._log.store, whole)))
+        among = [name.part(partition) for _, partition in forms if partition is not None]
         return [each for each in among if await self.exists(each, subscription)]
 
     async def _check_form(self, name: TopicName, subscription: str) -> None:

@@ -35,14 +35,18 @@ class Place(NamedTuple):
 def places_of(store: ObjectStore, namespace: str, topic: str) -> Iterator[tuple[Place, int | None]]:
     """Every subscription that a topic has or had, with its partition if it is to one alone."""
     for folder in store.list_folders(ROOT):
-        whole = Place(_last(folder), namespace, topic)
-        for each in store.list_folders(whole.prefix.rstrip("/").rpartition("/")[0]):
-            name = _last(each)
-            base, found, number = name.rpartition(PART)
-            if name == topic:
-                yield whole, None
-            elif found and base == topic and number.isdecimal():
-                yield whole._replace(topic=name), int(number)
+        yield from forms_of(store, Place(_last(folder), namespace, topic))
+
+
+def forms_of(store: ObjectStore, whole: Place) -> Iterator[tuple[Place, int | None]]:
+    """The same of one name: a subscription to all of a topic, or to some of its partitions."""
+    for each in store.list_folders(whole.prefix.rstrip("/").rpartition("/")[0]):
+        name = _last(each)
+        base, found, number = name.rpartition(PART)
+        if name == whole.topic:
+            yield whole, None
+        elif found and base == whole.topic and number.isdecimal():
+            yield whole._replace(topic=name), int(number)
 
 
 def _last(folder: str) -> str:
