@@ -25,6 +25,11 @@ class PipelineConfig(Section):
     max_size_mb: Positive = Field(256, description="Size of a batch: the bytes of its segments, in MiB.")
     flush_batch_size: Positive = Field(2_000_000, description="Records in a batch.")
     poll_interval_ms: Positive = Field(1000, description="How often new segments are looked for.")
+    idle_seconds: Seconds = Field(
+        300.0,
+        description="A table's query, which has a Python process of its own, ends after so long with nothing to "
+        "move; another starts when there is something.",
+    )
     spark: dict[str, FreeText] = Field(
         default_factory=dict,
         repr=False,

@@ -1,8 +1,8 @@
 """A mover keeps one streaming query alive while there is something to move: it opens the table, starts the query
 there, and starts it again after failures.
 
-A query has processes of its own, which take a while to start and more memory than a quiet topic is worth. So few
-start at a time, and one that has had nothing to do for a while ends until there is something.
+A query has processes of its own, which take a while to start and more memory than a quiet topic is worth. So one
+starts at a time, and one that has had nothing to do for a while ends until there is something.
 
 What may pass by itself is tried again with growing pauses. What a person has to decide stops this mover alone; it
 looks again every few seconds whether the decision was made.
@@ -37,12 +37,11 @@ from frazil.pipeline.tools import Tools
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2
-QUIET_SECONDS = 300.0
-"""A query that has had nothing to move for so long ends."""
 START_SECONDS = 60.0
 """How long others wait for a query that starts."""
 _START_LOOK_SECONDS = 0.1
-_STARTING = ("Initializing", "Getting offsets")
+_STARTED = ("Waiting", "Processing", "No new data")
+"""How what Spark says of a query begins, once it was told what is new."""
 RECHECK_SECONDS = 5.0
 """How often a mover that is stopped looks whether it may go on."""
 _OURS = re.compile(r"frazil\.errors\.(\w+): (.*?)\s*(?:\n|$)")
@@ -181,7 +180,7 @@ class Mover:
             while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):
                 if self._query.lastProgress is not None and self._is_idle():
                     self.status = Status()
-            while not self._query.awaitTermination(int(QUIET_SECONDS)):
+            while not self._query.awaitTermination(max(1, round(self._tools.config.pipeline.idle_seconds))):
                 if self._end_if_quiet(self._query):
                     return
         except PySparkException as error:
@@ -190,7 +189,7 @@ class Mover:
     def _await_start(self, query: StreamingQuery) -> None:
         """Until its processes have started, or it failed; not for ever."""
         deadline = time.monotonic() + START_SECONDS
-        while query.isActive and str(query.status["message"]).startswith(_STARTING):
+        while query.isActive and not str(query.status["message"]).startswith(_STARTED):
             if self._stopping or time.monotonic() > deadline:
                 return
             self._pause(_START_LOOK_SECONDS)

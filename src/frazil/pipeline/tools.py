@@ -28,9 +28,6 @@ TURN_SECONDS = 60.0
 """How long the mover waits for maintenance of its table; after that both go on, and the commits sort it out."""
 
 
-STARTING = 2
-
-
 class Turns:
     """Mover and maintenance take turns per table, so that neither makes work for the other."""
 
@@ -63,8 +60,9 @@ class Tools:
     parallelism: int
     stopping: threading.Event = field(default_factory=threading.Event)
     turns: Turns = field(default_factory=Turns)
-    starting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(STARTING))
-    """For queries that start: all at once would keep each other from it."""
+    starting: threading.Lock = field(default_factory=threading.Lock)
+    """For queries that start, one after the other. Many processes that start at once keep each other from it; and two
+    queries that start at once may damage what Spark holds for all of them, so that no task can be read any more."""
     committed: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     """What each table of a topic needs next, as far as this pipeline knows."""
     running: set[tuple[str, str]] = field(default_factory=set)
