@@ -55,4 +55,6 @@ def test_sealing_fails(
             misbehave(s3_proxy, fault, chance)
         truth = producing.stop()
         wait_until_arrived(group, truth)
-        check_log(Config.model_validate({**settings, "data_dir": tmp_path / "reader"}), topic, truth)
+        patient = s3_settings(s3_proxy.endpoint, s3_prefix)
+        reader = Config.model_validate({**settings, "store": patient, "data_dir": tmp_path / "reader"})
+        check_log(reader, topic, truth)
