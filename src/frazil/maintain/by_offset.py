@@ -38,8 +38,9 @@ def plan_by_offset(
     assert readers is not None, "the table is a base table"
     name = parse_name(table.metadata.properties[TOPIC], shop.config.lake.namespace)
     subscribers = subscribers_hold(shop.store, name, ends)
+    waited_for = [piece for piece in pieces if not piece.is_below(subscribers.below)]
     with calling(f"Reading offsets of table {named(table)}"):
-        unwaited = past(table, pieces, limits.waiting, ends).cuts if subscribers.behind else {}
+        unwaited = past(table, waited_for, limits.waiting, ends).cuts if subscribers.behind else {}
     cuts = lowest(found.cuts, lowest(readers.below, highest(subscribers.below, unwaited)))
     going = _going(pieces, found, cuts)
     return Plan(
