@@ -15,8 +15,8 @@ from frazil.log.store.local import LocalStore
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
+from tests.topics.subscriptions.machine import OPTIONS, SOON, Machine, machine, offsets
 from tests.topics.subscriptions.support import MemoryTopic
-from tests.topics.subscriptions.test_subscription import OPTIONS, SOON, Machine, machine, offsets
 
 PARTITIONS = 2
 MESSAGES = 400
