@@ -93,11 +93,11 @@ def acknowledgement(offset: int, topic: str = TOPIC, subscription: str = "s") ->
     return found
 
 
-def run(folder: Path, scenario: Callable[[Calls, TopicsPart], Awaitable[None]]) -> None:
-    """With a new process's log on the folder each time."""
+def run(folder: Path, scenario: Callable[[Calls, TopicsPart], Awaitable[None]], **danube: Any) -> None:
+    """With a new process's log on the folder each time, and these settings of the door."""
 
     async def main() -> None:
-        config = Config.model_validate({"data_dir": folder / "data", "danube": {"port": 0}})
+        config = Config.model_validate({"data_dir": folder / "data", "danube": {"port": 0, **danube}})
         with Log(config) as log:
             part = TopicsPart(config, create_registry(), lambda: log)
             await part.start()

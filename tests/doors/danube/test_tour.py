@@ -22,6 +22,7 @@ def test_everything_that_the_client_can_do(tmp_path: Path) -> None:
         server.kill()
     assert seen == {
         "whole": [[0, 255], {"a": "b"}, "k", "p"],
+        "exclusive": ["exclusive, and consumer 'a' has it", "0"],
         "shared": list("012345"),
         "failover": [list("012"), list("345")],
         "keys": [["0", "3", "5"], ["1", "4"]],

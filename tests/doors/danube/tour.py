@@ -80,6 +80,24 @@ async def whole(client: DanubeClient) -> None:
     await one.close()
 
 
+async def exclusive(client: DanubeClient) -> None:
+    """A second consumer is refused, and told so."""
+    producer = await producer_of(client, "/tour/exclusive")
+    one = await Consuming.begin(client, "/tour/exclusive", SubType.EXCLUSIVE, "a")
+    try:
+        await asyncio.wait_for(Consuming.begin(client, "/tour/exclusive", SubType.EXCLUSIVE, "b"), SECONDS)
+        seen = "let in"
+    except Exception as error:  # noqa: BLE001 - whatever its client makes of it
+        seen = (
+            "exclusive, and consumer 'a' has it"
+            if "exclusive, and consumer 'a' has it" in str(error)
+            else repr(error)
+        )
+    await send_all(producer, "0")
+    tell("exclusive", [seen, *await one.take(1)])
+    await one.close()
+
+
 async def shared(client: DanubeClient) -> None:
     producer = await producer_of(client, "/tour/shared")
     one = await Consuming.begin(client, "/tour/shared", SubType.SHARED, "a")
@@ -155,7 +173,7 @@ async def too_large(client: DanubeClient) -> None:
 
 async def main(url: str) -> None:
     client = await DanubeClientBuilder().service_url(url).build()
-    for stop in (whole, shared, failover, keys, refused, partitions, not_reliable, too_large):
+    for stop in (whole, exclusive, shared, failover, keys, refused, partitions, not_reliable, too_large):
         await stop(client)
 
 
