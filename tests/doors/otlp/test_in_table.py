@@ -61,7 +61,7 @@ pytestmark = pytest.mark.xdist_group("own-jvm")
 
 TENANTS = ("one", "two")
 EXAMPLES = 25
-MOVED_SECONDS = 150.0
+MOVED_SECONDS = 240.0
 STALE = 0x7FF0000000000002
 """The number by which Prometheus marks the end of a series, one of many that are NaN."""
 
@@ -309,7 +309,7 @@ def check_stale(table: pa.Table) -> None:
     assert STALE in values.drop_null().view(pa.uint64()).to_pylist()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_what_comes_is_in_the_table_as_it_came(tmp_path: Path, seed: int) -> None:
     # Records of all days would leave compaction nothing to join.
     by_tenant: dict[str, Any] = {"table": {"partition_by": ["tenant_id"]}}
@@ -339,7 +339,9 @@ def test_what_comes_is_in_the_table_as_it_came(tmp_path: Path, seed: int) -> Non
                     await asyncio.to_thread(pipeline.wait_for, *waiting)
 
         asyncio.run(scenario())
-        pipeline.wait_for(lambda: all(compactions(config, each) for each in (LOGS, METRICS)), "compacted")
+        pipeline.wait_for(
+            lambda: all(compactions(config, each) for each in (LOGS, METRICS)), "compacted", MOVED_SECONDS
+        )
         check_tables(config, sent)
         assert pipeline.stop() == 0
     check_stale(written(config, METRICS))
