@@ -49,7 +49,7 @@ def rows_of(*requests: Message | bytes, families: Families | None = None, tenant
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
         check(WriteRequest, body)
-    whose = pa.array(tenants or [f"tenant-{number}" for number in range(len(bodies))], pa.string())
+    whose = tenants or [f"tenant-{number}" for number in range(len(bodies))]
     rows = to_rows(decode(WriteRequest, bodies), Arrival(whose, NOW), families or Families())
     rows.batch.validate(full=True)
     return rows

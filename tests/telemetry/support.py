@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 from google.protobuf.message import Message
 
 from frazil.doors.otlp.signals import Signal
@@ -17,7 +16,7 @@ def rows_of(signal: Signal, *requests: Message | bytes) -> Rows:
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
         check(signal.requests.message, body)
-    tenants = pa.array([f"tenant-{number}" for number in range(len(bodies))])
+    tenants = [f"tenant-{number}" for number in range(len(bodies))]
     rows = signal.requests.to_rows(decode(signal.requests.message, bodies), Arrival(tenants, NOW))
     rows.batch.validate(full=True)
     return rows

@@ -46,7 +46,7 @@ def test_all_of_it_comes_back(given: list[logs.REQUEST]) -> None:
     assert invalid == 0
     assert batch.schema == logs.SCHEMA
     found = list(plain_rows(pa.Table.from_batches([batch])))
-    assert of_request.to_pylist() == [number for number, *_ in expected]
+    assert of_request.tolist() == [number for number, *_ in expected]
     for row, (number, of_resource, of_scope, record) in zip(found, expected, strict=True):
         assert row["tenant_id"] == f"tenant-{number}"
         assert row["ingested_timestamp"] == NOW

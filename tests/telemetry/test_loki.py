@@ -50,7 +50,7 @@ def _bytes(text: str | bytes) -> bytes:
 def rows_of(*bodies: bytes) -> Rows:
     for body in bodies:
         check(PushRequest, body)
-    tenants = pa.array([f"tenant-{number}" for number in range(len(bodies))])
+    tenants = [f"tenant-{number}" for number in range(len(bodies))]
     rows = loki.to_rows(decode(PushRequest, bodies), Arrival(tenants, NOW))
     rows.batch.validate(full=True)
     assert rows.batch.schema == logs.SCHEMA
@@ -75,7 +75,7 @@ def test_all_of_it_comes_back(given: list[list[tuple[dict[str, str], list[Any]]]
         for labels, of_stream in request
         for entry in of_stream
     ]
-    assert rows.requests.to_pylist() == [number for number, *_ in expected]
+    assert rows.requests.tolist() == [number for number, *_ in expected]
     assert (rows.timeless, rows.rejected) == (frozenset(), {})
     for row, (number, labels, time, line, pairs) in zip(plain(rows), expected, strict=True):
         assert row["tenant_id"] == f"tenant-{number}"
@@ -100,9 +100,7 @@ def test_a_row_is_as_one_of_a_resource_without_a_scope() -> None:
     request = logs.REQUEST()
     level = request.resource_logs.add(resource=resource)
     level.scope_logs.add().log_records.append(sent)
-    (same,) = plain(
-        logs.to_rows(decode(logs.REQUEST, [request.SerializeToString()]), Arrival(pa.array(["tenant-0"]), NOW))
-    )
+    (same,) = plain(logs.to_rows(decode(logs.REQUEST, [request.SerializeToString()]), Arrival(["tenant-0"], NOW)))
     assert same == {**row, "service_name": None}
 
 
@@ -192,7 +190,7 @@ def test_streams_with_wrong_labels_are_rejected_and_the_others_are_not() -> None
         message(good, good),
     )
     assert rows.batch["body"].to_pylist() == ["good"] * 5
-    assert rows.requests.to_pylist() == [0, 1, 1, 4, 4]
+    assert rows.requests.tolist() == [0, 1, 1, 4, 4]
     assert rows.rejected == {
         1: Rejected(3, "streams[1]: a value in quotes is expected, not '}', at character 4 of the labels"),
         2: Rejected(0, "streams[0]: the name of a label is expected, not the end, at character 2 of the labels"),

@@ -77,7 +77,7 @@ def test_all_of_it_comes_back(given: list[metrics.REQUEST]) -> None:
     rows = rows_of(METRICS, *given)
     assert rows.batch.schema == metrics.SCHEMA
     assert (rows.invalid_ids, rows.timeless, rows.rejected) == (0, frozenset(), {})
-    numbers = rows.requests.to_pylist()
+    numbers = rows.requests.tolist()
     assert numbers == sorted(numbers)
     found = plain(rows)
     for number, request in enumerate(given):
@@ -135,7 +135,7 @@ def test_rows_come_request_by_request() -> None:
     gauge = Metric(name="g", gauge=Gauge(data_points=[NumberDataPoint(as_int=1, time_unix_nano=1)]))
     summary = Metric(name="s", summary=Summary(data_points=[SummaryDataPoint(count=1, time_unix_nano=1)]))
     rows = rows_of(METRICS, request_of(summary, gauge), request_of(), request_of(gauge, summary))
-    assert rows.requests.to_pylist() == [0, 0, 2, 2]
+    assert rows.requests.tolist() == [0, 0, 2, 2]
     assert rows.batch["tenant_id"].to_pylist() == ["tenant-0", "tenant-0", "tenant-2", "tenant-2"]
     assert rows.batch["metric_name"].to_pylist() == ["g", "s", "g", "s"]
     assert rows.batch["value_int"].to_pylist() == [1, None, 1, None]
@@ -204,7 +204,7 @@ def test_a_count_that_no_column_can_have_is_rejected_alone(wrong: Metric) -> Non
     mixed.CopyFrom(wrong)
     getattr(mixed, kind).data_points.add(count=7, time_unix_nano=1)
     rows = rows_of(METRICS, request_of(good), request_of(wrong, mixed, good))
-    assert rows.requests.to_pylist() == [0, 1, 1]
+    assert rows.requests.tolist() == [0, 1, 1]
     assert rows.batch["count"].to_pylist() == [2**63 - 1, 7, 2**63 - 1]
     ((number, rejected),) = rows.rejected.items()
     assert (number, rejected.records) == (1, 2)

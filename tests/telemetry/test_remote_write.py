@@ -57,7 +57,7 @@ def samples_in(rows: Rows) -> list[Sample]:
     bits = rows.batch["value_double"].to_numpy().view(np.uint64).tolist()
     return [
         Sample(number, dict([("__name__", row["prometheus_name"]), *row["attributes"]]), value, row["timestamp"])
-        for number, value, row in zip(rows.requests.to_pylist(), bits, plain(rows), strict=True)
+        for number, value, row in zip(rows.requests.tolist(), bits, plain(rows), strict=True)
     ]
 
 
@@ -87,7 +87,7 @@ def test_what_comes_in_one_group_is_as_if_it_came_alone(request: Message, data: 
     other = data.draw(requests(exemplars=True, histograms=True))
     together = rows_of(request, other, tenants=["t", "t"])
     alone = [rows_of(each, tenants=["t"]) for each in (request, other)]
-    assert together.requests.to_pylist() == [0] * len(alone[0].requests) + [1] * len(alone[1].requests)
+    assert together.requests.tolist() == [0] * len(alone[0].requests) + [1] * len(alone[1].requests)
     assert _exact(together) == [*_exact(alone[0]), *_exact(alone[1])]
     expected = {number: rows.rejected[0] for number, rows in enumerate(alone) if rows.rejected}
     assert together.rejected == expected
@@ -248,7 +248,7 @@ def test_exemplars_without_a_sample_have_a_row_of_their_own() -> None:
     other = WriteRequest()
     add(other, name="up", a="1").exemplars.add(value=0.7)
     first, second, third = plain(rows := rows_of(request, other, tenants=["t", "t"]))
-    assert rows.requests.to_pylist() == [0, 0, 1]
+    assert rows.requests.tolist() == [0, 0, 1]
     assert rows.timeless == {1}
     assert exemplars_of(first) == []
     for row, value, time in ((second, 0.5, (TIME_MS + 1) * 10**6), (third, 0.7, NOW)):

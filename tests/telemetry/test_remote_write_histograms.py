@@ -174,7 +174,7 @@ WRONG: dict[str, Callable[[], Message]] = {
 def test_what_no_columns_can_have_is_rejected_alone(reason: str) -> None:
     rows = rows_of(WriteRequest(), request_of(Histogram(count_int=1), WRONG[reason](), Histogram(count_int=2)))
     assert rows.batch["count"].to_pylist() == [1, 2]
-    assert rows.requests.to_pylist() == [1, 1]
+    assert rows.requests.tolist() == [1, 1]
     ((number, rejected),) = rows.rejected.items()
     assert (number, rejected.records) == (1, 1)
     assert reason in rejected.reason
@@ -211,7 +211,7 @@ def test_histograms_and_samples_of_one_request() -> None:
         ("b", "exponential_histogram", None, 2),
         ("a", "gauge", 6.0, None),
     ]
-    assert rows.requests.to_pylist() == [0, 0, 0, 1]
+    assert rows.requests.tolist() == [0, 0, 0, 1]
     assert [len(row["exemplars"]) for row in plain(rows)] == [0, 0, 1, 0]
     assert rows.timeless == {0}
     assert rows.rejected == {0: (2, "2 with no label `__name__`")}

@@ -54,7 +54,7 @@ def test_all_of_it_comes_back(given: list[spans.REQUEST]) -> None:
     assert batch.schema == spans.SCHEMA
     batch.validate(full=True)
     found = list(plain_rows(pa.Table.from_batches([batch])))
-    assert rows.requests.to_pylist() == [number for number, *_ in expected]
+    assert rows.requests.tolist() == [number for number, *_ in expected]
     for row, (number, of_resource, of_scope, span) in zip(found, expected, strict=True):
         assert row["tenant_id"] == f"tenant-{number}"
         assert row["ingested_timestamp"] == NOW

@@ -8,20 +8,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from frazil.lake.mapkeys import repeats_a_key
-from frazil.telemetry.values import ABSENT, TEXT, from_text, to_text
+from frazil.telemetry.lists import borders
+from frazil.telemetry.runs import Ints
+from frazil.telemetry.values import ABSENT, TEXT, Codes, from_text, to_text
 
 TYPES = "_types"
 """What the second column is called, after the name of the first."""
 MAP = pa.map_(pa.string(), pa.string())
-
-_FEW = 20_000
-"""Beyond so many, looking at each set of keys once is quicker than at each key."""
-_Ints = npt.NDArray[np.int64]
 
 
 class Attributes(NamedTuple):
@@ -47,15 +44,14 @@ def of_texts(lists: pa.ListArray, keys: pa.Array, texts: pa.Array) -> Attributes
     return _of(lists, keys, texts, np.full(len(keys), ord(TEXT), np.uint8))
 
 
-def _of(lists: pa.ListArray, keys: pa.Array, texts: pa.Array, codes: npt.NDArray[np.uint8]) -> Attributes:
+def _of(lists: pa.ListArray, keys: pa.Array, texts: pa.Array, codes: Codes) -> Attributes:
     offsets = _offsets(lists)
-    if not _rising(offsets, keys) and repeats_a_key(pa.array(offsets, pa.int32()), keys):
+    if not _alike(offsets, keys) and repeats_a_key(_places(offsets), keys):
         kept = _last_of_each(offsets, keys)
         offsets = np.searchsorted(kept, offsets)
         keys, texts, codes = keys.take(pa.array(kept)), texts.take(pa.array(kept)), codes[kept]
-    borders = pa.array(offsets, pa.int32())
-    maps = pa.MapArray.from_arrays(borders, keys, texts, MAP)
-    return Attributes(maps, _types(borders, offsets, codes))
+    places = _places(offsets)
+    return Attributes(pa.MapArray.from_arrays(places, keys, texts, MAP), _types(places, offsets, codes))
 
 
 def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) -> list[KeyValue]:
@@ -69,31 +65,40 @@ def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) ->
     return found
 
 
-def _offsets(lists: pa.ListArray) -> _Ints:
+def _offsets(lists: pa.ListArray) -> Ints:
     """Where each list begins among all entries, and where the last one ends."""
     if not lists.null_count:
-        places: _Ints = lists.offsets.to_numpy().astype(np.int64)
+        places = borders(lists)
         places -= places[0]
         return places
-    offsets: _Ints = np.zeros(len(lists) + 1, np.int64)
+    offsets: Ints = np.zeros(len(lists) + 1, np.int64)
     np.cumsum(lists.value_lengths().fill_null(0).to_numpy(), out=offsets[1:])
     return offsets
 
 
-def _rising(offsets: _Ints, keys: pa.Array) -> bool:
-    """Whether the keys of each list come in the order in which they were first seen: then none comes twice.
+def _places(offsets: Ints) -> pa.Array:
+    return pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets.astype(np.int32))])
 
-    The quickest answer for few lists, and the usual one; false where there are many.
-    """
-    if len(keys) > _FEW:
+
+def _alike(offsets: Ints, keys: pa.Array) -> bool:
+    """Whether all lists have the same keys in the same order, none of them twice: the usual case."""
+    rows, width = len(offsets) - 1, int(offsets[1]) if len(offsets) > 1 else 0
+    if not len(keys):
+        return True
+    if width == 0 or rows * width != len(keys) or (offsets[1:] - offsets[:-1] != width).any():
         return False
-    codes = keys.dictionary_encode().indices.to_numpy()
-    rises = codes[1:] > codes[:-1]
-    rises[offsets[(offsets > 0) & (offsets < len(codes))] - 1] = True
-    return bool(rises.all())
+    ends = borders(keys)
+    sizes = (ends[1:] - ends[:-1]).reshape(rows, width)
+    if (sizes != sizes[0]).any():
+        return False
+    if ends[-1] > ends[0]:
+        texts = np.frombuffer(keys.buffers()[2], np.uint8)[ends[0] : ends[-1]].reshape(rows, -1)
+        if (texts != texts[0]).any():
+            return False
+    return len(set(keys.slice(0, width).to_pylist())) == width
 
 
-def _last_of_each(offsets: _Ints, keys: pa.Array) -> _Ints:
+def _last_of_each(offsets: Ints, keys: pa.Array) -> Ints:
     """The places of entries that no later one of their list replaces."""
     codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -102,7 +107,7 @@ def _last_of_each(offsets: _Ints, keys: pa.Array) -> _Ints:
     return np.sort(len(both) - 1 - from_the_end)
 
 
-def _types(borders: pa.Array, offsets: _Ints, codes: npt.NDArray[np.uint8]) -> pa.Array:
+def _types(places: pa.Array, offsets: Ints, codes: Codes) -> pa.Array:
     rows = len(offsets) - 1
     plain = codes == ord(TEXT)
     if plain.all():
@@ -110,5 +115,7 @@ def _types(borders: pa.Array, offsets: _Ints, codes: npt.NDArray[np.uint8]) -> p
     others = np.zeros(len(codes) + 1, np.int64)
     np.cumsum(~plain, out=others[1:])
     told = others[offsets[1:]] > others[offsets[:-1]]
-    texts = pa.Array.from_buffers(pa.string(), rows, [None, borders.buffers()[1], pa.py_buffer(codes)])
+    texts = pa.Array.from_buffers(pa.string(), rows, [None, places.buffers()[1], pa.py_buffer(codes)])
+    if told.all():
+        return texts
     return pa.compute.if_else(pa.array(told), texts, pa.scalar(None, pa.string()))

@@ -1,8 +1,12 @@
 """Messages as they are decoded into columns.
 
 Some messages within others are decoded as the bytes that they are: OpenTelemetry's lists and maps of values, because
-columns cannot contain themselves; resources and scopes, because the same ones come again and again; Prometheus's
-native histograms, because they are rare and have many fields. All else is as it was, and so are the bytes of all.
+columns cannot contain themselves; resources, scopes and metadata, because the same ones come again and again; what
+most records do not have, because each of its fields would cost time in every request. All else is as it was, and so
+are the bytes of all.
+
+Where a message may be once, its bytes may come in pieces, one after the other, as Protobuf has it: such a column is a
+list of them, empty where there is no message.
 """
 
 from __future__ import annotations
@@ -11,16 +15,21 @@ from functools import cache
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FileDescriptor
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from ptars import PtarsConfig
 from ptars._lib import ProtoRegistry
 
-_AS_BYTES = {
-    ("AnyValue", "array_value"),
-    ("AnyValue", "kvlist_value"),
+_SIGNALS = ("Logs", "Spans", "Metrics")
+_VALUES = {("AnyValue", "array_value"), ("AnyValue", "kvlist_value")}
+_LISTS = {
+    *((f"Resource{signal}", "resource") for signal in _SIGNALS),
+    *((f"Scope{signal}", "scope") for signal in _SIGNALS),
+    ("Metric", "metadata"),
+    *(("Metric", kind) for kind in ("histogram", "exponential_histogram", "summary")),
+    *((f"{kind}DataPoint", "exemplars") for kind in ("Number", "Histogram", "ExponentialHistogram")),
+    ("Span", "events"),
+    ("Span", "links"),
     ("TimeSeries", "histograms"),
-    *((f"Resource{signal}", "resource") for signal in ("Logs", "Spans", "Metrics")),
-    *((f"Scope{signal}", "scope") for signal in ("Logs", "Spans", "Metrics")),
 }
 _CONFIG = PtarsConfig(list_value_nullable=True)
 
@@ -50,17 +59,11 @@ def _with_bytes(file: FileDescriptor) -> bytes:
     file.CopyToProto(copy)
     for message in copy.message_type:
         for field in message.field:
-            if (message.name, field.name) in _AS_BYTES:
+            if (message.name, field.name) in _VALUES | _LISTS:
                 field.type = FieldDescriptorProto.TYPE_BYTES
                 field.ClearField("type_name")
-                if field.label == FieldDescriptorProto.LABEL_OPTIONAL and not field.HasField("oneof_index"):
-                    _tell_absent(message, field)
+            if (message.name, field.name) in _LISTS:
+                field.label = FieldDescriptorProto.LABEL_REPEATED
+                field.ClearField("oneof_index")
     serialized: bytes = copy.SerializeToString()
     return serialized
-
-
-def _tell_absent(message: DescriptorProto, field: FieldDescriptorProto) -> None:
-    """Bytes that are not there would be taken for empty ones, which a message that is not there is not."""
-    field.proto3_optional = True
-    field.oneof_index = len(message.oneof_decl)
-    message.oneof_decl.add(name=f"_{field.name}")

@@ -28,18 +28,18 @@ EXEMPLARS = pa.list_(
 _BITS = 2**64 - 1
 
 
-def of_lists(decoded: pa.ListArray) -> pa.ListArray:
-    return lists_of(decoded, EXEMPLARS, _columns)
+def of_lists(serialized: pa.ListArray) -> pa.ListArray:
+    return lists_of(serialized, Exemplar, EXEMPLARS, _columns)
 
 
-def _columns(exemplars: pa.StructArray) -> Columns:
+def _columns(exemplars: pa.RecordBatch) -> Columns:
     return {
-        "time_unix_nano": exemplars.field("time_unix_nano").view(pa.int64()),
-        "value_double": exemplars.field("as_double"),
-        "value_int": exemplars.field("as_int"),
-        "span_id": exemplars.field("span_id"),
-        "trace_id": exemplars.field("trace_id"),
-        **named("attributes", attributes.of_lists(exemplars.field("filtered_attributes"))),
+        "time_unix_nano": exemplars.column("time_unix_nano").view(pa.int64()),
+        "value_double": exemplars.column("as_double"),
+        "value_int": exemplars.column("as_int"),
+        "span_id": exemplars.column("span_id"),
+        "trace_id": exemplars.column("trace_id"),
+        **named("attributes", attributes.of_lists(exemplars.column("filtered_attributes"))),
     }
 
 

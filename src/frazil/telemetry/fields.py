@@ -9,6 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.telemetry.lists import borders, lengths
+
 TIME = pa.timestamp("ns", "UTC")
 TRACE_ID, SPAN_ID = pa.binary(16), pa.binary(8)
 _LATEST = np.uint64(2**63 - 1)
@@ -25,7 +27,7 @@ def times(nanoseconds: pa.Array, otherwise: int | None) -> pa.Array:
     numbers = nanoseconds.to_numpy(zero_copy_only=False)
     absent = (numbers == 0) | (numbers > _LATEST)
     if not absent.any():
-        return nanoseconds.cast(pa.int64()).view(TIME)
+        return nanoseconds.view(TIME)
     filled = np.where(absent, np.uint64(otherwise or 0), numbers).astype(np.int64)
     return pa.array(filled, mask=absent if otherwise is None else None).view(TIME)
 
@@ -33,12 +35,12 @@ def times(nanoseconds: pa.Array, otherwise: int | None) -> pa.Array:
 def ids(column: pa.Array, kind: pa.DataType) -> Ids:
     """Ids have their length, and are not all zeros; an empty one is none."""
     size = kind.byte_width
-    lengths = np.diff(_offsets(column))
-    sized = lengths == size
+    sizes = lengths(column)
+    sized = sizes == size
     if sized.all():
         data, unsized = _data(column), 0
     else:
-        wrong = ~sized & (lengths > 0)
+        wrong = ~sized & (sizes > 0)
         column = pc.if_else(pa.array(wrong), pa.scalar(b"", column.type), column) if wrong.any() else column
         padded = np.zeros((len(column), size), np.uint8)
         padded[sized] = np.frombuffer(_data(column), np.uint8).reshape(-1, size)
@@ -51,16 +53,10 @@ def ids(column: pa.Array, kind: pa.DataType) -> Ids:
 
 
 def counts(column: pa.Array) -> pa.Array:
-    """Numbers of 32 bits without a sign."""
-    return column.cast(pa.int64())
-
-
-def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    """Where the values of binary columns begin, and where the last one ends."""
-    buffer = column.buffers()[1]
-    if buffer is None or not len(column):
-        return np.zeros(len(column) + 1, np.int32)
-    return np.frombuffer(buffer, np.int32)[column.offset : column.offset + len(column) + 1]
+    """Numbers without a sign, of 32 bits, or of 64 that are small enough."""
+    if column.null_count:
+        return column.cast(pa.int64())
+    return pa.array(column.to_numpy().astype(np.int64))
 
 
 def _data(column: pa.Array) -> pa.Buffer:
@@ -68,9 +64,10 @@ def _data(column: pa.Array) -> pa.Buffer:
     data = column.buffers()[2]
     if data is None or not len(column):
         return pa.py_buffer(b"")
-    places = _offsets(column)
+    places = borders(column)
     return data.slice(places[0], places[-1] - places[0])
 
 
-def is_zero(column: pa.Array) -> pa.Array:
-    return pc.equal(column, pa.scalar(0, column.type))
+def is_zero(column: pa.Array) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = column.to_numpy() == 0
+    return found

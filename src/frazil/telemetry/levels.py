@@ -6,6 +6,7 @@ each scope (`known`), and then repeated for their records.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +19,10 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from frazil.telemetry import attributes
 from frazil.telemetry.attributes import Attributes
 from frazil.telemetry.known import Known
+from frazil.telemetry.lists import flat, joined
 from frazil.telemetry.messages import decode
 from frazil.telemetry.rows import ROW_BYTES, check_total
-from frazil.telemetry.runs import Ints
+from frazil.telemetry.runs import Ints, runs_of
 
 TENANT = "tenant_id"
 SERVICE_NAME = "service_name"
@@ -52,83 +54,111 @@ ORIGIN = [
 Columns = dict[str, pa.Array]
 
 
+class Level(NamedTuple):
+    """What records of one scope share: resource and scope as bytes, None where there is none, and their schemas."""
+
+    resource: bytes | None
+    resource_url: str
+    scope: bytes | None
+    scope_url: str
+
+    @property
+    def width(self) -> int:
+        """About how many bytes each record has of it."""
+        return len(self.resource or b"") + len(self.resource_url) + len(self.scope or b"") + len(self.scope_url)
+
+
 class Records(NamedTuple):
     """The records of some requests, in their order."""
 
     records: pa.StructArray
-    requests: pa.Array
+    requests: Ints
     """Which request each is of."""
-    common: Columns
-    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`."""
+    levels: list[Level]
+    """Of each scope."""
+    scopes: Ints
+    """Which scope each is of."""
     widths: Ints
-    """About how many bytes each has of these."""
+    """About how many bytes each has of its level."""
 
 
 def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: str) -> Records:
     """The names are those of the lists: `resource_logs`, `scope_logs`, `log_records`."""
-    of_resource, request_at = _flat(requests.column(resources))
-    of_scope, resource_at = _flat(of_resource.field(scopes))
-    found, scope_at = _flat(of_scope.field(records))
-    widths = _widths(of_resource, "resource")[resource_at] + _widths(of_scope, "scope")
+    of_resource, request_at = flat(requests.column(resources))
+    of_scope, resource_at = flat(of_resource.field(scopes))
+    found, scope_at = flat(of_scope.field(records))
+    above, own = _messages(of_resource, "resource"), _messages(of_scope, "scope")
+    levels = [Level(*above[at], *each) for at, each in zip(resource_at.tolist(), own, strict=True)]
+    widths = np.array([level.width for level in levels], np.int64)
     check_total(int((widths + ROW_BYTES).dot(np.bincount(scope_at, minlength=len(widths)))))
-    resource_at = resource_at[scope_at]
-    common = {
-        **_repeated(_RESOURCES, of_resource, "resource", resource_at),
-        **_repeated(_SCOPES, of_scope, "scope", scope_at),
+    return Records(found, request_at[resource_at][scope_at], levels, scope_at, widths[scope_at])
+
+
+def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
+    """Of each of a level: the message of this name, and its schema."""
+    return list(zip(joined(level.field(name)), level.field("schema_url").to_pylist(), strict=True))
+
+
+def common_columns(levels: list[Level], scopes: Ints) -> Columns:
+    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that are of these scopes."""
+    runs = runs_of(scopes)
+    chosen = [levels[at] for at in scopes[runs.first].tolist()]
+    found = _LEVELS.repeated(chosen, runs.lengths.tolist())
+    return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
+
+
+def _rows_of(levels: Sequence[Level]) -> pa.StructArray:
+    resources, resource_urls, scopes, scope_urls = (
+        pa.array((level[place] for level in levels), kind)
+        for place, kind in enumerate((pa.binary(), pa.string(), pa.binary(), pa.string()))
+    )
+    columns = {
+        **_of_each(_resources, resources),
+        "resource_schema_url": resource_urls,
+        **_of_each(_scopes, scopes),
+        "scope_schema_url": scope_urls,
     }
-    return Records(found, pa.array(request_at[resource_at]), common, widths[scope_at])
+    return pa.StructArray.from_arrays(columns.values(), columns)
 
 
-def _flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
-    """All that is in lists, and in which list each is."""
-    lengths = np.diff(lists.offsets.to_numpy())
-    return lists.flatten(), np.repeat(np.arange(len(lengths)), lengths)
+def _of_each(convert: Callable[[pa.Array], Columns], messages: pa.Array) -> Columns:
+    """The columns of messages, each of which is decoded once."""
+    encoded = messages.dictionary_encode(null_encoding="encode")
+    if len(encoded.dictionary) == len(messages):
+        return convert(messages)
+    return {name: column.take(encoded.indices) for name, column in convert(encoded.dictionary).items()}
 
 
-def _widths(level: pa.StructArray, message: str) -> Ints:
-    """How many bytes each of a level has for each of its records."""
-    lengths = pc.binary_length(level.field(message)).fill_null(0).to_numpy()
-    widths: Ints = lengths.astype(np.int64) + pc.binary_length(level.field("schema_url")).to_numpy()
-    return widths
+def resource_attributes(messages: pa.Array) -> Attributes:
+    """Of resources as bytes, null where there is none."""
+    return attributes.of_lists(_decoded(Resource, messages)[0].column("attributes"))
 
 
-def _repeated(known: Known, level: pa.StructArray, message: str, places: Ints) -> Columns:
-    """The columns of a level, for records that are of those at these places."""
-    numbers: dict[bytes | None, int] = {}
-    messages = level.field(message).to_pylist()
-    codes = np.array([numbers.setdefault(each, len(numbers)) for each in messages], np.int64)
-    columns = known.rows(list(numbers)).take(pa.array(codes[places]))
-    return {
-        **dict(zip((field.name for field in columns.type), columns.flatten(), strict=True)),
-        f"{message}_schema_url": level.field("schema_url").take(pa.array(places)),
-    }
-
-
-def _resources(messages: pa.Array) -> pa.StructArray:
+def _resources(messages: pa.Array) -> Columns:
     resource, absent = _decoded(Resource, messages)
     found = attributes.of_lists(resource.column("attributes"))
-    return _rows(
-        {
-            SERVICE_NAME: _service_names(found),
-            **named("resource_attributes", found, absent),
-            "resource_dropped_attributes_count": _or_null(
-                resource.column("dropped_attributes_count"), absent, pa.int64()
-            ),
-            "resource_entity_refs": _or_null(resource.column("entity_refs"), absent, pa.list_(_ENTITY)),
-        }
-    )
+    return {
+        SERVICE_NAME: _service_names(found),
+        **named("resource_attributes", found, absent),
+        "resource_dropped_attributes_count": _or_null(
+            resource.column("dropped_attributes_count"), absent, pa.int64()
+        ),
+        "resource_entity_refs": _or_null(resource.column("entity_refs"), absent, pa.list_(_ENTITY)),
+    }
 
 
-def _scopes(messages: pa.Array) -> pa.StructArray:
+def _scopes(messages: pa.Array) -> Columns:
     scope, absent = _decoded(InstrumentationScope, messages)
-    return _rows(
-        {
-            "scope_name": _or_null(scope.column("name"), absent, pa.string()),
-            "scope_version": _or_null(scope.column("version"), absent, pa.string()),
-            **named("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
-            "scope_dropped_attributes_count": _or_null(scope.column("dropped_attributes_count"), absent, pa.int64()),
-        }
-    )
+    return {
+        "scope_name": _or_null(scope.column("name"), absent, pa.string()),
+        "scope_version": _or_null(scope.column("version"), absent, pa.string()),
+        **named("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
+        "scope_dropped_attributes_count": _or_null(_dropped(scope), absent, pa.int64()),
+    }
+
+
+def _dropped(decoded: pa.RecordBatch) -> pa.Array:
+    return decoded.column("dropped_attributes_count")
 
 
 def _decoded(kind: type[Message], messages: pa.Array) -> tuple[pa.RecordBatch, pa.Array]:
@@ -136,11 +166,7 @@ def _decoded(kind: type[Message], messages: pa.Array) -> tuple[pa.RecordBatch, p
     return decode(kind, messages.fill_null(b"")), messages.is_null()
 
 
-def _rows(columns: Columns) -> pa.StructArray:
-    return pa.StructArray.from_arrays(columns.values(), columns)
-
-
-_RESOURCES, _SCOPES = Known(_resources), Known(_scopes)
+_LEVELS = Known(_rows_of)
 
 
 def named(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:

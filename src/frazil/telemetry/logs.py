@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from frazil.telemetry import attributes
 from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zero, times
-from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, named, records_of
+from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, common_columns, named, records_of
 from frazil.telemetry.messaging import Row, any_value, pairs
 from frazil.telemetry.rows import Arrival, Rows, requests_with, types_of_values
 from frazil.telemetry.values import to_text
@@ -40,15 +39,15 @@ SCHEMA = pa.schema(
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     """The records of decoded requests."""
-    records, of_request, common, _ = records_of(requests, "resource_logs", "scope_logs", "log_records")
+    records, of_request, levels, scopes, _ = records_of(requests, "resource_logs", "scope_logs", "log_records")
     trace_ids, span_ids = ids(records.field("trace_id"), TRACE_ID), ids(records.field("span_id"), SPAN_ID)
     body, body_codes = to_text(records.field("body"))
     columns = {
-        **common,
-        TENANT: arrival.tenants.take(of_request),
+        **common_columns(levels, scopes),
+        TENANT: arrival.tenants_of(of_request),
         "timestamp": times(records.field("time_unix_nano"), arrival.time_ns),
         "observed_timestamp": times(records.field("observed_time_unix_nano"), None),
-        "ingested_timestamp": pa.repeat(pa.scalar(arrival.time_ns, TIME), len(records)),
+        "ingested_timestamp": arrival.times(len(records)),
         "trace_id": trace_ids.column,
         "span_id": span_ids.column,
         "severity_number": records.field("severity_number"),
@@ -61,7 +60,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "dropped_attributes_count": counts(records.field("dropped_attributes_count")),
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
-    untimed = pc.and_(is_zero(records.field("time_unix_nano")), is_zero(records.field("observed_time_unix_nano")))
+    untimed = is_zero(records.field("time_unix_nano")) & is_zero(records.field("observed_time_unix_nano"))
     invalid = trace_ids.invalid + span_ids.invalid
     return Rows(batch, of_request, invalid, requests_with(untimed, of_request))
 

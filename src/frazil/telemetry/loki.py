@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.telemetry import attributes
-from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, Ids, ids, is_zero, times
+from frazil.telemetry.fields import SPAN_ID, TRACE_ID, Ids, ids, is_zero, times
 from frazil.telemetry.levels import SERVICE_NAME, TENANT, Columns, named
+from frazil.telemetry.lists import flat
 from frazil.telemetry.logs import SCHEMA
 from frazil.telemetry.loki_labels import LEVEL_LABELS, Labels, LabelsError, parse
 from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
+from frazil.telemetry.runs import Ints
 
 _SEVERITIES = {
     **dict.fromkeys(("trace", "trc"), 1),
@@ -33,14 +34,12 @@ _SEVERITIES = {
 _SEVERITY_NAMES = pa.array(list(_SEVERITIES))
 _SEVERITY_NUMBERS = pa.array(list(_SEVERITIES.values()), pa.int32())
 
-_Ints = npt.NDArray[np.int64]
-
 
 class _Streams(NamedTuple):
     """Those with labels that can be read."""
 
     streams: pa.StructArray
-    requests: pa.Array
+    requests: Ints
     """Which request each is of."""
     labels: list[Labels]
     codes: pa.Array
@@ -54,21 +53,21 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     found = _streams(requests)
     lists = found.streams.field("entries")
     _check_size(found.streams, lists)
-    entries = lists.flatten()
-    stream_at = pc.list_parent_indices(lists)
-    of_request = found.requests.take(stream_at)
+    entries, stream_at = flat(lists)
+    of_request = found.requests[stream_at]
     nanoseconds = _nanoseconds(entries.field("timestamp"))
     metadata = _metadata(entries.field("structured_metadata"))
-    of_stream = {name: column.take(found.codes.take(stream_at)) for name, column in _of_labels(found.labels).items()}
+    codes = found.codes.take(pa.array(stream_at))
+    of_stream = {name: column.take(codes) for name, column in _of_labels(found.labels).items()}
     level = pc.coalesce(of_stream.pop("level"), _lookup(metadata.maps, LEVEL_LABELS), pa.scalar(""))
     trace_ids = _hex_ids(_lookup(metadata.maps, ("trace_id",)), TRACE_ID)
     span_ids = _hex_ids(_lookup(metadata.maps, ("span_id",)), SPAN_ID)
     columns = {
         **_defaults(len(entries)),
         **of_stream,
-        TENANT: arrival.tenants.take(of_request),
+        TENANT: arrival.tenants_of(of_request),
         "timestamp": times(nanoseconds, arrival.time_ns),
-        "ingested_timestamp": pa.repeat(pa.scalar(arrival.time_ns, TIME), len(entries)),
+        "ingested_timestamp": arrival.times(len(entries)),
         "trace_id": trace_ids.column,
         "span_id": span_ids.column,
         "severity_number": _severity_numbers(level),
@@ -86,7 +85,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
 
 def _streams(requests: pa.RecordBatch) -> _Streams:
     lists = requests.column("streams")
-    streams, of_request = lists.flatten(), pc.list_parent_indices(lists)
+    streams, of_request = flat(lists)
     texts = _texts(streams.field("labels")).dictionary_encode()
     labels: list[Labels] = []
     problems: dict[int, str] = {}
@@ -102,15 +101,14 @@ def _streams(requests: pa.RecordBatch) -> _Streams:
         return _Streams(streams, of_request, labels, codes, {})
     good = pc.greater_equal(codes, 0)
     bad = np.flatnonzero(~np.asarray(good))
-    numbers = of_request.to_numpy()
     counts = streams.field("entries").value_lengths().to_numpy()[bad]
-    requests_at, firsts = np.unique(numbers[bad], return_index=True)
+    requests_at, firsts = np.unique(of_request[bad], return_index=True)
     totals = np.add.reduceat(counts, firsts)
     rejected: dict[int, Rejected] = {}
     for number, first, total in zip(requests_at.tolist(), bad[firsts].tolist(), totals.tolist(), strict=True):
-        place = first - int(np.searchsorted(numbers, number))
+        place = first - int(np.searchsorted(of_request, number))
         rejected[number] = Rejected(total, f"streams[{place}]: {problems[texts.indices[first].as_py()]}")
-    return _Streams(streams.filter(good), of_request.filter(good), labels, codes.filter(good), rejected)
+    return _Streams(streams.filter(good), of_request[np.asarray(good)], labels, codes.filter(good), rejected)
 
 
 def _check_size(streams: pa.StructArray, entries: pa.ListArray) -> None:
@@ -171,7 +169,7 @@ def _lookup(maps: pa.MapArray, names: tuple[str, ...]) -> pa.Array:
     rows = np.searchsorted(maps.offsets.to_numpy(), told, "right") - 1
     order = np.lexsort((ranks.take(pa.array(told)).to_numpy(), rows))
     _, first = np.unique(rows[order], return_index=True)
-    places: _Ints = np.full(len(maps), -1, np.int64)
+    places: Ints = np.full(len(maps), -1, np.int64)
     places[rows[order][first]] = told[order][first]
     return maps.items.take(pa.array(places, mask=places < 0))
 

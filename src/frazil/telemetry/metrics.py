@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE, Metric
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
 from frazil.telemetry import attributes, points
 from frazil.telemetry.fields import TIME
-from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, Columns, named, records_of
+from frazil.telemetry.known import Known
+from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, common_columns, records_of, resource_attributes
+from frazil.telemetry.lists import lengths
 from frazil.telemetry.messaging import Row, pairs
-from frazil.telemetry.points import EXPONENTIAL, GAUGE, HISTOGRAM, KINDS, SUM, TOO_BIG, points_of, to_point
-from frazil.telemetry.prometheus_names import metric_names
+from frazil.telemetry.metric_kinds import TEMPORAL, described_columns
+from frazil.telemetry.points import KINDS, SUM, TOO_BIG, data_of, points_of, to_point
 from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
 from frazil.telemetry.runs import Ints, runs_of
 from frazil.telemetry.series import Owners, series_ids, targets
@@ -42,90 +42,46 @@ SCHEMA = pa.schema(
     ]
 )
 
-_NAMES = pa.array(KINDS)
-_GAUGE, _SUM = KINDS.index(GAUGE), KINDS.index(SUM)
-_TEMPORAL = [KINDS.index(kind) for kind in (SUM, HISTOGRAM, EXPONENTIAL)]
-"""The kinds that say whether a point counts from the start, or from the point before."""
-
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     """The points of decoded requests."""
-    metrics, of_request, common, widths = records_of(requests, "resource_metrics", "scope_metrics", "metrics")
-    found = points_of(metrics, of_request.to_numpy(), arrival.time_ns)
+    metrics, of_request, levels, scopes, widths = records_of(requests, "resource_metrics", "scope_metrics", "metrics")
+    data = data_of(metrics)
+    found = points_of(data, of_request, arrival.time_ns)
     for name in ("name", "description", "unit"):
-        widths = widths + pc.binary_length(metrics.field(name)).to_numpy()
+        widths = widths + lengths(metrics.field(name))
     check_total(int((widths[found.metrics] + ROW_BYTES).sum()))
-    at = pa.array(found.metrics)
-    numbers = of_request.take(at)
+    numbers = of_request[found.metrics]
     # A metric whose bytes have points of several kinds is several.
     runs = runs_of(found.metrics * len(KINDS) + found.kinds)
-    owners, kinds = found.metrics[runs.first], found.kinds[runs.first]
-    summed = _summed(metrics, owners, kinds)
-    names = metric_names(metrics.field("name"), metrics.field("unit"), owners, summed.counters, kinds == _GAUGE)
-    jobs, instances = _targets(requests, common["resource_attributes"], owners)
+    owners = found.metrics[runs.first]
+    described = described_columns(metrics, data, owners, found.kinds[runs.first], runs)
+    resources = [levels[at].resource for at in scopes[owners].tolist()]
+    targets = _TARGETS.repeated(resources, [1] * len(resources))
+    names = described["prometheus_name"].take(pa.array(runs.first))
     columns = {
         **found.columns,
-        **_taken({**common, **_described(metrics)}, found.metrics),
-        **_taken({**summed.columns, "prometheus_name": names}, runs.places),
-        "series_id": series_ids(Owners(names, jobs, instances), runs.places, found.columns["attributes"]),
-        TENANT: arrival.tenants.take(numbers),
-        "ingested_timestamp": pa.repeat(pa.scalar(arrival.time_ns, TIME), len(at)),
+        **common_columns(levels, scopes[found.metrics]),
+        **described,
+        "series_id": series_ids(Owners(names, *targets.flatten()), runs.places, found.columns["attributes"]),
+        TENANT: arrival.tenants_of(numbers),
+        "ingested_timestamp": arrival.times(len(numbers)),
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     return Rows(batch, numbers, 0, requests_with(found.timeless, numbers), _rejected(of_request, found.rejected))
 
 
-def _taken(columns: Columns, places: Ints) -> Columns:
-    at = pa.array(places)
-    return {name: column.take(at) for name, column in columns.items()}
+def _targets(resources: Sequence[bytes | None]) -> pa.StructArray:
+    """`job` and `instance`."""
+    found = targets(resource_attributes(pa.array(resources, pa.binary())).maps)
+    return pa.StructArray.from_arrays(found, ("job", "instance"))
 
 
-def _described(metrics: pa.StructArray) -> Columns:
-    """What metrics say of themselves."""
-    return {
-        "metric_name": metrics.field("name"),
-        "description": metrics.field("description"),
-        "unit": metrics.field("unit"),
-        **named("metadata", attributes.of_lists(metrics.field("metadata"))),
-    }
+_TARGETS = Known(_targets)
 
 
-class _Summed(NamedTuple):
-    """How metrics of these kinds sum up what they measured."""
-
-    columns: Columns
-    counters: npt.NDArray[np.bool_]
-    """True for those that Prometheus calls so."""
-
-
-def _summed(metrics: pa.StructArray, owners: Ints, kinds: Ints) -> _Summed:
-    temporality, monotonic = np.zeros(len(owners), np.int32), np.zeros(len(owners), bool)
-    temporal = np.isin(kinds, _TEMPORAL)
-    for number in np.unique(kinds[temporal]):
-        data, here = metrics.field(KINDS[number]), kinds == number
-        temporality[here] = data.field("aggregation_temporality").to_numpy()[owners[here]]
-        if number == _SUM:
-            monotonic[here] = data.field("is_monotonic").to_numpy(zero_copy_only=False)[owners[here]]
-    columns = {
-        "metric_type": _NAMES.take(pa.array(kinds)),
-        "is_monotonic": pa.array(monotonic, mask=kinds != _SUM),
-        "aggregation_temporality": pa.array(temporality, mask=~temporal),
-    }
-    return _Summed(columns, monotonic & (temporality == AGGREGATION_TEMPORALITY_CUMULATIVE))
-
-
-def _targets(requests: pa.RecordBatch, resources: pa.MapArray, metrics: Ints) -> tuple[pa.Array, pa.Array]:
-    """`job` and `instance` of these metrics; looked for once in each resource."""
-    scopes = requests.column("resource_metrics").flatten().field("scope_metrics")
-    parents = pc.list_parent_indices(scopes).take(pc.list_parent_indices(scopes.flatten().field("metrics")))
-    runs = runs_of(parents.to_numpy())
-    places = pa.array(runs.places[metrics])
-    jobs, instances = targets(resources.take(pa.array(runs.first)))
-    return jobs.take(places), instances.take(places)
-
-
-def _rejected(of_request: pa.Array, metrics: Ints) -> dict[int, Rejected]:
-    numbers, counts = np.unique(of_request.to_numpy()[metrics], return_counts=True)
+def _rejected(of_request: Ints, metrics: Ints) -> dict[int, Rejected]:
+    numbers, counts = np.unique(of_request[metrics], return_counts=True)
     return {int(number): Rejected(int(count), TOO_BIG) for number, count in zip(numbers, counts, strict=True)}
 
 
@@ -139,6 +95,6 @@ def to_message(row: Row) -> Metric:
     data.data_points.append(to_point(row))
     if kind == SUM:
         data.is_monotonic = row["is_monotonic"]
-    if KINDS.index(kind) in _TEMPORAL:
+    if kind in TEMPORAL:
         data.aggregation_temporality = row["aggregation_temporality"]
     return metric

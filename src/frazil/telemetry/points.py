@@ -12,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from google.protobuf.message import Message
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    ExponentialHistogram,
     ExponentialHistogramDataPoint,
+    Histogram,
     HistogramDataPoint,
     NumberDataPoint,
+    Summary,
     SummaryDataPoint,
 )
 
@@ -23,6 +27,8 @@ from frazil.telemetry import attributes, exemplars
 from frazil.telemetry.exemplars import EXEMPLARS
 from frazil.telemetry.fields import TIME, counts, is_zero, times
 from frazil.telemetry.levels import Columns, named
+from frazil.telemetry.lists import flat, joined
+from frazil.telemetry.messages import decode
 from frazil.telemetry.messaging import Row, pairs
 from frazil.telemetry.runs import Ints
 
@@ -34,6 +40,8 @@ GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = KINDS = (
     "summary",
 )
 
+_RARE: dict[str, type[Message]] = {SUMMARY: Summary, EXPONENTIAL: ExponentialHistogram, HISTOGRAM: Histogram}
+"""The kinds that are decoded as bytes at first."""
 _COUNTS = pa.list_(pa.int64())
 _QUANTILES = pa.list_(pa.struct([pa.field("quantile", pa.float64()), pa.field("value", pa.float64())]))
 
@@ -69,13 +77,22 @@ _MOST = np.uint64(2**63 - 1)
 TOO_BIG = f"a count above {_MOST}"
 
 
+class Data(NamedTuple):
+    """What metrics have of one kind."""
+
+    kind: str
+    structs: pa.StructArray
+    metrics: Ints
+    """Which metric each is of; they ascend."""
+
+
 class Points(NamedTuple):
     columns: Columns
     metrics: Ints
     """Which metric each is of."""
     kinds: Ints
     """Which of the `KINDS` each is of."""
-    timeless: pa.Array
+    timeless: npt.NDArray[np.bool_]
     """True for those that have no time of their own."""
     rejected: Ints
     """The metrics of points with counts that no column can have, once for each of these."""
@@ -86,7 +103,7 @@ class Points(NamedTuple):
             name: column if column.null_count == len(column) else column.take(at)
             for name, column in self.columns.items()
         }
-        return Points(columns, self.metrics[places], self.kinds[places], self.timeless.take(at), self.rejected)
+        return Points(columns, self.metrics[places], self.kinds[places], self.timeless[places], self.rejected)
 
 
 class _Piece(NamedTuple):
@@ -98,10 +115,24 @@ class _Piece(NamedTuple):
     rejected: Ints
 
 
-def points_of(metrics: pa.StructArray, requests: Ints, arrival_ns: int) -> Points:
-    """The points of decoded metrics that are of these requests: request by request, and in each kind by kind."""
-    there = [kind for kind in KINDS if metrics.field(kind).null_count < len(metrics)]
-    pieces = [_piece(metrics, kind) for kind in there or [GAUGE]]
+def data_of(metrics: pa.StructArray) -> list[Data]:
+    """Of decoded metrics: one for each kind that is there, and at least one."""
+    found = []
+    for kind, message in _RARE.items():
+        if len((lists := metrics.field(kind)).values):
+            serialized = joined(lists)
+            owners = [number for number, data in enumerate(serialized) if data is not None]
+            decoded = decode(message, [serialized[number] for number in owners])
+            found.append(Data(kind, decoded.to_struct_array(), np.array(owners, np.int64)))
+    for kind in (SUM, GAUGE):
+        if (structs := metrics.field(kind)).null_count < len(metrics) or not (found or kind == SUM):
+            found.append(Data(kind, structs, np.arange(len(metrics))))
+    return found[::-1]
+
+
+def points_of(every: list[Data], requests: Ints, arrival_ns: int) -> Points:
+    """The points of metrics that are of these requests: request by request, and in each kind by kind."""
+    pieces = [_piece(data) for data in every]
     lengths = [len(piece.points) for piece in pieces]
     own = [_COLUMNS[kind](points) for kind, points, *_ in pieces]
     time = _field(pieces, "time_unix_nano")
@@ -122,13 +153,12 @@ def points_of(metrics: pa.StructArray, requests: Ints, arrival_ns: int) -> Point
     return found if (numbers[1:] >= numbers[:-1]).all() else found.take(np.argsort(numbers, kind="stable"))
 
 
-def _piece(metrics: pa.StructArray, kind: str) -> _Piece:
-    lists = metrics.field(kind).field("data_points")
-    points, owners = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
-    beyond = _beyond(points)
-    if not beyond.any():
-        return _Piece(kind, points, owners, owners[:0])
-    return _Piece(kind, points.filter(pa.array(~beyond)), owners[~beyond], owners[beyond])
+def _piece(data: Data) -> _Piece:
+    points, places = flat(data.structs.field("data_points"))
+    owners = data.metrics[places]
+    if data.kind not in _RARE or not (beyond := _beyond(points)).any():
+        return _Piece(data.kind, points, owners, owners[:0])
+    return _Piece(data.kind, points.filter(pa.array(~beyond)), owners[~beyond], owners[beyond])
 
 
 def _field(pieces: list[_Piece], name: str) -> pa.Array:

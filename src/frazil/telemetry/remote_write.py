@@ -17,6 +17,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import DATA_POINT_FLAGS_NO_RECOR
 from frazil.telemetry.exemplars import EXEMPLARS
 from frazil.telemetry.fields import TIME
 from frazil.telemetry.levels import SERVICE_NAME, TENANT, Columns
+from frazil.telemetry.lists import flat
 from frazil.telemetry.metrics import SCHEMA
 from frazil.telemetry.remote_write_exemplars import Exemplars, Moments, exemplars_of, hosts, lists_of
 from frazil.telemetry.remote_write_families import Families
@@ -66,14 +67,13 @@ class _Series:
 
     def __init__(self, requests: pa.RecordBatch, arrival: Arrival, families: Families) -> None:
         lists = requests.column("timeseries")
-        self.decoded: pa.StructArray = lists.flatten()
-        self.requests: Ints = pc.list_parent_indices(lists).to_numpy()
+        self.decoded, self.requests = flat(lists)
         sets = label_sets(self.decoded.field("labels"))
         everyone = np.arange(len(self.decoded))
         nobody = pa.nulls(len(self.decoded), pa.string())
         self.ids = series_ids(Owners(sets.names, nobody, nobody), everyone, sets.attributes, translated=False)
         self.problems = sets.problems
-        owners = arrival.tenants.dictionary_encode()
+        owners = pa.array(arrival.tenants, pa.string()).dictionary_encode()
         whose = owners.indices.to_numpy()[self.requests].astype(np.int64)
         self.kinds = families.describe(sets.names, whose, owners.dictionary.to_pylist())
         self.columns: Columns = {
@@ -108,9 +108,9 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> R
     columns = {
         **_joined([piece.columns for piece in found], [len(piece.series) for piece in found]),
         **{name: _spread(column, of_series) for name, column in series.columns.items()},
-        TENANT: arrival.tenants.take(pa.array(numbers)),
+        TENANT: arrival.tenants_of(numbers),
         "timestamp": pa.array(_nanoseconds(milliseconds, arrival.time_ns)).view(TIME),
-        "ingested_timestamp": pa.repeat(pa.scalar(arrival.time_ns, TIME), len(numbers)),
+        "ingested_timestamp": arrival.times(len(numbers)),
         "exemplars": lists,
     }
     batch = pa.RecordBatch.from_arrays([_column(columns, field, len(numbers)) for field in SCHEMA], schema=SCHEMA)
@@ -118,12 +118,12 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> R
     if (numbers[1:] < numbers[:-1]).any():
         order = np.argsort(numbers, kind="stable")
         batch, numbers = batch.take(pa.array(order)), numbers[order]
-    return Rows(batch, pa.array(numbers), 0, timeless, rejections.all())
+    return Rows(batch, numbers, 0, timeless, rejections.all())
 
 
 def _samples(series: _Series) -> _Piece:
     lists = series.decoded.field("samples")
-    samples, owners = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
+    samples, owners = flat(lists)
     values = samples.field("value")
     stale = values.to_numpy().view(np.uint64) == np.uint64(STALE)
     columns = {

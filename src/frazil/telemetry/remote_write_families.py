@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
 from frazil.telemetry.levels import Columns
+from frazil.telemetry.lists import flat
 from frazil.telemetry.points import GAUGE, SUM
 from frazil.telemetry.runs import Ints
 
@@ -67,15 +67,15 @@ class Families:
         self._lock = threading.Lock()
         self._tenants: OrderedDict[str, _OfTenant] = OrderedDict()
 
-    def learn(self, metadata: pa.ListArray, tenants: pa.Array) -> None:
+    def learn(self, metadata: pa.ListArray, tenants: Sequence[str]) -> None:
         """From decoded lists of `MetricMetadata`, one for each tenant; what is told last counts."""
-        told = metadata.flatten()
+        told, whose = flat(metadata)
         if not len(told):
             return
-        whose = tenants.take(pc.list_parent_indices(metadata)).to_pylist()
         with self._lock:
-            for tenant, each in zip(whose, told.to_pylist(), strict=True):
-                self._of(tenant).tell(each["metric_family_name"], Family(each["type"], each["help"], each["unit"]))
+            for place, each in zip(whose.tolist(), told.to_pylist(), strict=True):
+                family = Family(each["type"], each["help"], each["unit"])
+                self._of(tenants[place]).tell(each["metric_family_name"], family)
 
     def describe(self, names: pa.Array, whose: Ints, tenants: Sequence[str]) -> Columns:
         """The columns that say what samples of these names are; `whose` says which of the tenants' each is."""

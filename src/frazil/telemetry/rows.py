@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import RequestError
+from frazil.telemetry.fields import TIME
+from frazil.telemetry.runs import Ints
 from frazil.telemetry.values import ABSENT, TEXT, Codes
 
 
 class Arrival(NamedTuple):
     """What is known of requests beside what is in them."""
 
-    tenants: pa.Array
+    tenants: Sequence[str]
     """Of each request."""
     time_ns: int
+
+    def tenants_of(self, requests: Ints) -> pa.Array:
+        """The tenant of each row; `requests` says which request it is of."""
+        if len(set(self.tenants)) == 1:
+            return pa.repeat(self.tenants[0], len(requests))
+        return pa.array(self.tenants, pa.string()).take(pa.array(requests))
+
+    def times(self, rows: int) -> pa.Array:
+        return pa.repeat(pa.scalar(self.time_ns, TIME), rows)
 
 
 class Rejected(NamedTuple):
@@ -32,7 +44,7 @@ _NOBODY: Mapping[int, Rejected] = {}
 
 class Rows(NamedTuple):
     batch: pa.RecordBatch
-    requests: pa.Array
+    requests: Ints
     """Which request each row is of; they ascend."""
     invalid_ids: int = 0
     """Ids that are none, which are null in the rows."""
@@ -58,9 +70,9 @@ def check_total(nbytes: int) -> None:
         )
 
 
-def requests_with(chosen: pa.Array, requests: pa.Array) -> frozenset[int]:
+def requests_with(chosen: npt.NDArray[np.bool_], requests: Ints) -> frozenset[int]:
     """The requests of rows for which it is true."""
-    return frozenset(requests.filter(chosen).unique().to_pylist()) if chosen.true_count else frozenset()
+    return frozenset(requests[chosen].tolist()) if chosen.any() else frozenset()
 
 
 def types_of_values(codes: Codes) -> pa.Array:

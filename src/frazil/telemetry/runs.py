@@ -16,6 +16,10 @@ class Runs(NamedTuple):
     places: Ints
     """Which run each row is of."""
 
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.first, append=len(self.places))
+
 
 def runs_of(codes: Ints) -> Runs:
     """Rows are alike if they have the same code."""

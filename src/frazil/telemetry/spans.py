@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from frazil.telemetry import attributes
 from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zero, times
-from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, Columns, named, records_of
+from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, Columns, common_columns, named, records_of
 from frazil.telemetry.messaging import Row, pairs
 from frazil.telemetry.nested import lists_of
 from frazil.telemetry.rows import Arrival, Rows, requests_with
@@ -75,14 +74,14 @@ _BITS = 2**64 - 1
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     """The spans of decoded requests."""
-    spans, of_request, common, _ = records_of(requests, "resource_spans", "scope_spans", "spans")
+    spans, of_request, levels, scopes, _ = records_of(requests, "resource_spans", "scope_spans", "spans")
     trace_ids, span_ids = ids(spans.field("trace_id"), TRACE_ID), ids(spans.field("span_id"), SPAN_ID)
     parents = ids(spans.field("parent_span_id"), SPAN_ID)
     starts, ends = spans.field("start_time_unix_nano"), spans.field("end_time_unix_nano")
     status_message, status_code = spans.field("status").flatten()
     columns = {
-        **common,
-        TENANT: arrival.tenants.take(of_request),
+        **common_columns(levels, scopes),
+        TENANT: arrival.tenants_of(of_request),
         "trace_id": trace_ids.column,
         "span_id": span_ids.column,
         "parent_span_id": parents.column,
@@ -92,20 +91,20 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "timestamp": times(starts, arrival.time_ns),
         "end_timestamp": times(ends, None),
         "duration_nanos": _durations(starts, ends),
-        "ingested_timestamp": pa.repeat(pa.scalar(arrival.time_ns, TIME), len(spans)),
+        "ingested_timestamp": arrival.times(len(spans)),
         "status_code": status_code,
         "status_message": status_message,
         "flags": counts(spans.field("flags")),
         **named("attributes", attributes.of_lists(spans.field("attributes"))),
         "dropped_attributes_count": counts(spans.field("dropped_attributes_count")),
-        "events": lists_of(spans.field("events"), EVENTS, _events),
+        "events": lists_of(spans.field("events"), Span.Event, EVENTS, _events),
         "dropped_events_count": counts(spans.field("dropped_events_count")),
-        "links": lists_of(spans.field("links"), LINKS, _links),
+        "links": lists_of(spans.field("links"), Span.Link, LINKS, _links),
         "dropped_links_count": counts(spans.field("dropped_links_count")),
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     invalid = trace_ids.invalid + span_ids.invalid + parents.invalid
-    untimed = pc.and_(is_zero(starts), is_zero(ends))
+    untimed = is_zero(starts) & is_zero(ends)
     return Rows(batch, of_request, invalid, requests_with(untimed, of_request))
 
 
@@ -138,23 +137,23 @@ def _durations(starts: pa.Array, ends: pa.Array) -> pa.Array:
     return pa.array((end - start).astype(np.int64), mask=~known)
 
 
-def _events(events: pa.StructArray) -> Columns:
+def _events(events: pa.RecordBatch) -> Columns:
     return {
-        "time_unix_nano": events.field("time_unix_nano").view(pa.int64()),
-        "name": events.field("name"),
-        **named("attributes", attributes.of_lists(events.field("attributes"))),
-        "dropped_attributes_count": counts(events.field("dropped_attributes_count")),
+        "time_unix_nano": events.column("time_unix_nano").view(pa.int64()),
+        "name": events.column("name"),
+        **named("attributes", attributes.of_lists(events.column("attributes"))),
+        "dropped_attributes_count": counts(events.column("dropped_attributes_count")),
     }
 
 
-def _links(links: pa.StructArray) -> Columns:
+def _links(links: pa.RecordBatch) -> Columns:
     return {
-        "trace_id": links.field("trace_id"),
-        "span_id": links.field("span_id"),
-        "trace_state": links.field("trace_state"),
-        **named("attributes", attributes.of_lists(links.field("attributes"))),
-        "dropped_attributes_count": counts(links.field("dropped_attributes_count")),
-        "flags": counts(links.field("flags")),
+        "trace_id": links.column("trace_id"),
+        "span_id": links.column("span_id"),
+        "trace_state": links.column("trace_state"),
+        **named("attributes", attributes.of_lists(links.column("attributes"))),
+        "dropped_attributes_count": counts(links.column("dropped_attributes_count")),
+        "flags": counts(links.column("flags")),
     }
 
 

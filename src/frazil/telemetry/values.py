@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from google.protobuf import json_format
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValueList
 
@@ -37,25 +38,16 @@ def to_text(values: pa.StructArray) -> tuple[pa.Array, Codes]:
     codes = np.full(len(values), ord(NOTHING), np.uint8)
     if values.null_count:
         codes[np.asarray(values.is_null())] = ord(ABSENT)
-    texts: list[pa.Array] = []
-    places = np.full(len(values), -1, np.int64)
-    written = 0
+    texts: pa.Array | None = None
     for name, column in zip((field.name for field in values.type), values.flatten(), strict=True):
         if name not in _WRITERS or column.null_count == len(column):
             continue
         letter, write = _WRITERS[name]
-        present = np.asarray(column.is_valid())
-        dense = column.drop_null() if column.null_count else column
-        letters = np.full(len(dense), ord(letter), np.uint8)
-        texts.append(write(dense, letters))
-        codes[present] = letters
-        places[present] = np.arange(written, written + len(dense))
-        written += len(dense)
-    if not texts:
-        return pa.nulls(len(values), pa.string()), codes
-    if len(texts) == 1 and written == len(values):
-        return texts[0], codes
-    return pa.concat_arrays(texts).take(pa.array(places, mask=places < 0)), codes
+        present = column.is_valid()
+        codes[np.asarray(present)] = ord(letter)
+        written = write(column, codes)
+        texts = written if texts is None else pc.if_else(present, written, texts)
+    return pa.nulls(len(values), pa.string()) if texts is None else texts, codes
 
 
 def from_text(text: str | None, letter: str) -> AnyValue:
@@ -79,8 +71,11 @@ def _base64(column: pa.Array, _: Codes) -> pa.Array:
 
 def _json(message: type[ArrayValue] | type[KeyValueList], odd: str) -> Callable[[pa.Array, Codes], pa.Array]:
     def write(column: pa.Array, codes: Codes) -> pa.Array:
-        texts: list[str] = []
+        texts: list[str | None] = []
         for place, data in enumerate(column.to_pylist()):
+            if data is None:
+                texts.append(None)
+                continue
             parsed = message.FromString(data)
             try:
                 texts.append(json.dumps(_plain_of(parsed), ensure_ascii=False, separators=(",", ":")))

@@ -9,7 +9,6 @@ import random
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +22,7 @@ from frazil.telemetry.rows import Arrival
 from tests.doors.telemetry.support import Served, among_bad_ones, logs_request, rows, run, settings
 from tests.telemetry.test_logs import requests as logs_requests
 
-NOW = Arrival(pa.array(["default"]), 1)
+NOW = Arrival(["default"], 1)
 
 
 def accepted(signal: Signal, body: bytes) -> int | None:

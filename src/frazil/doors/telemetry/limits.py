@@ -13,9 +13,9 @@ import pyarrow.types as types
 from frazil.config.section import MIB
 from frazil.config.telemetry import TelemetryConfig
 from frazil.errors import FrazilError
+from frazil.telemetry.lists import borders
 from frazil.telemetry.rows import Rejected, Rows
-
-_Ints = npt.NDArray[np.int64]
+from frazil.telemetry.runs import Ints
 
 _ATTRIBUTES = ("attributes", "resource_attributes")
 """Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of a span's events and
@@ -78,7 +78,7 @@ class Limits:
     def without_excess(self, rows: Rows, tenants: Sequence[str], most_append: int) -> Rows:
         """The rows without those that are over a limit, which are rejected; `tenants` has that of each request, and
         no row may be larger than an append."""
-        batch, numbers = rows.batch, rows.requests.to_numpy()
+        batch, numbers = rows.batch, rows.requests
         by_tenant = {tenant: self._config.limits_of(tenant) for tenant in tenants}
         counts = _most_of_any(batch, _ATTRIBUTES)
         few = counts.max(initial=0) <= min(each.max_attributes for each in by_tenant.values())
@@ -101,8 +101,8 @@ class Limits:
             setting = self._setting(tenants[number], "max_attributes")
             reason = f"more than {limits[number].max_attributes:,} attributes ({setting})"
             rejected[number] = _joined(rejected.get(number), Rejected(count, reason))
-        kept = pa.array(~(too_large | too_many))
-        return rows._replace(batch=batch.filter(kept), requests=rows.requests.filter(kept), rejected=rejected)
+        kept = ~(too_large | too_many)
+        return rows._replace(batch=batch.filter(pa.array(kept)), requests=numbers[kept], rejected=rejected)
 
     def _setting(self, tenant: str, name: str) -> str:
         """Where a limit of a tenant is set."""
@@ -111,7 +111,7 @@ class Limits:
         return f"`telemetry.{section}.{name}`"
 
 
-def _counted(numbers: _Ints, chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+def _counted(numbers: Ints, chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     """The requests of the rows that are chosen, and how many these are."""
     found, counts = np.unique(numbers[chosen], return_counts=True)
     return list(zip(found.tolist(), counts.tolist(), strict=True))
@@ -121,37 +121,31 @@ def _joined(first: Rejected | None, second: Rejected) -> Rejected:
     return Rejected(first.records + second.records, f"{first.reason}; {second.reason}") if first else second
 
 
-def _most_of_any(batch: pa.RecordBatch, names: Sequence[str]) -> _Ints:
+def _most_of_any(batch: pa.RecordBatch, names: Sequence[str]) -> Ints:
     """How many entries each row has in that of its maps which has most."""
-    counts = [np.diff(_borders(batch.column(name))) for name in names]
-    found: _Ints = np.maximum.reduce(counts)
+    counts = [np.diff(borders(batch.column(name))) for name in names]
+    found: Ints = np.maximum.reduce(counts)
     return found
 
 
-def row_bytes(batch: pa.RecordBatch) -> _Ints:
+def row_bytes(batch: pa.RecordBatch) -> Ints:
     """About how many bytes each row has."""
-    total: _Ints = np.zeros(len(batch), np.int64)
+    total: Ints = np.zeros(len(batch), np.int64)
     for column in batch.columns:
         total += _bytes(column)
     return total
 
 
-def _bytes(array: pa.Array) -> _Ints:
+def _bytes(array: pa.Array) -> Ints:
     kind = array.type
     if types.is_string(kind) or types.is_binary(kind):
-        return np.diff(_borders(array))
+        return np.diff(borders(array))
     if types.is_list(kind) or types.is_map(kind):
         items = _bytes(array.values) if types.is_list(kind) else _bytes(array.keys) + _bytes(array.items)
-        sums: _Ints = np.zeros(len(items) + 1, np.int64)
+        sums: Ints = np.zeros(len(items) + 1, np.int64)
         np.cumsum(items, out=sums[1:])
-        found: _Ints = np.diff(sums[_borders(array)])
+        found: Ints = np.diff(sums[borders(array)])
         return found
     if types.is_struct(kind):
         return sum((_bytes(array.field(place)) for place in range(kind.num_fields)), np.zeros(len(array), np.int64))
     return np.full(len(array), (kind.bit_width + 7) // 8, np.int64)
-
-
-def _borders(array: pa.Array) -> _Ints:
-    """Where the values of an array of texts, lists or maps begin, and where the last one ends."""
-    offsets = np.frombuffer(array.buffers()[1], np.int32) if array.buffers()[1] else np.zeros(1, np.int32)
-    return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)

@@ -157,11 +157,11 @@ class Preparer:
             return
         numbers = list(bodies)
         tenants = [requests[number].tenant for number in numbers]
-        arrival = Arrival(pa.array(tenants), self._clock.now_ms() * 10**6)
+        arrival = Arrival(tenants, self._clock.now_ms() * 10**6)
         rows = self._kind.to_rows(decode(self._kind.message, list(bodies.values())), arrival)
         self._metrics.invalid_ids.labels(self._kind.topic).inc(rows.invalid_ids)
         rows = self._limits.without_excess(rows, tenants, self._most_append)
-        borders = np.searchsorted(rows.requests.to_numpy(), np.arange(len(numbers) + 1)).tolist()
+        borders = np.searchsorted(rows.requests, np.arange(len(numbers) + 1)).tolist()
         places = [
             _Place(numbers[at], start, end, tenants[at], bodies[numbers[at]], at in rows.timeless)
             for at, (start, end) in enumerate(pairwise(borders))

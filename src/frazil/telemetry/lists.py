@@ -1,0 +1,51 @@
+"""Lists, maps and texts as the numbers that say where each begins."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.telemetry.runs import Ints
+
+
+def borders(column: pa.Array) -> Ints:
+    """Where each value of a column of lists, maps or texts begins among all, and where the last one ends.
+
+    What stands under null has no length, or none that counts.
+    """
+    if isinstance(column, pa.ListArray | pa.MapArray):
+        return column.offsets.to_numpy().astype(np.int64)
+    buffer = column.buffers()[1]
+    if buffer is None or not len(column):
+        return np.zeros(len(column) + 1, np.int64)
+    return np.frombuffer(buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+
+
+def lengths(texts: pa.Array) -> Ints:
+    """Of texts or bytes; that of null is 0."""
+    ends = borders(texts)
+    found: Ints = ends[1:] - ends[:-1]
+    if texts.null_count:
+        found[np.asarray(texts.is_null())] = 0
+    return found
+
+
+def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
+    """All that is in lists, and in which list each is."""
+    ends = borders(lists)
+    sizes = ends[1:] - ends[:-1]
+    if lists.null_count and sizes[np.asarray(lists.is_null())].any():
+        return lists.flatten(), pc.list_parent_indices(lists).to_numpy()
+    return lists.values.slice(ends[0], ends[-1] - ends[0]), np.repeat(np.arange(len(lists)), sizes)
+
+
+def joined(lists: pa.ListArray) -> list[bytes | None]:
+    """Of lists of bytes: all that each has, one after the other; None where it has none."""
+    pieces, ends = lists.flatten().to_pylist(), borders(lists)
+    ends -= ends[0]
+    if len(pieces) == len(lists) and (ends[1:] - ends[:-1] == 1).all():
+        return pieces
+    return [b"".join(pieces[start:end]) if start < end else None for start, end in pairwise(ends.tolist())]

@@ -1,0 +1,91 @@
+"""What metrics say of themselves: their names, and how they sum up what they measured.
+
+The same metrics come again and again, so their rows are remembered (`known`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
+
+from frazil.telemetry import attributes
+from frazil.telemetry.known import Known
+from frazil.telemetry.levels import Columns, named
+from frazil.telemetry.lists import borders
+from frazil.telemetry.messages import decode
+from frazil.telemetry.points import EXPONENTIAL, GAUGE, HISTOGRAM, KINDS, SUM, Data
+from frazil.telemetry.prometheus_names import metric_name
+from frazil.telemetry.runs import Ints, Runs
+
+TEMPORAL = (SUM, HISTOGRAM, EXPONENTIAL)
+"""The kinds that say whether a point counts from the start, or from the point before."""
+
+
+class _Described(NamedTuple):
+    kind: str
+    name: str
+    description: str
+    unit: str
+    metadata: tuple[bytes, ...]
+    """Serialized pairs."""
+    monotonic: bool
+    temporality: int
+
+    @property
+    def prometheus_name(self) -> str:
+        counter = self.monotonic and self.temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
+        return metric_name(self.name, self.unit, counter, self.kind == GAUGE)
+
+
+def described_columns(metrics: pa.StructArray, data: list[Data], owners: Ints, kinds: Ints, runs: Runs) -> Columns:
+    """For points in runs, each of which has one of the metrics (`owners`) and one of the `KINDS`."""
+    temporality, monotonic = np.zeros(len(owners), np.int32), np.zeros(len(owners), bool)
+    for each in data:
+        if each.kind in TEMPORAL:
+            here = kinds == KINDS.index(each.kind)
+            at = np.searchsorted(each.metrics, owners[here])
+            temporality[here] = each.structs.field("aggregation_temporality").to_numpy()[at]
+            if each.kind == SUM:
+                monotonic[here] = each.structs.field("is_monotonic").to_numpy(zero_copy_only=False)[at]
+    texts = [[column[at] for at in owners.tolist()] for column in _texts(metrics)]
+    names = [KINDS[kind] for kind in kinds.tolist()]
+    chosen = map(_Described, names, *texts, monotonic.tolist(), temporality.tolist())
+    found = _METRICS.repeated(list(chosen), runs.lengths.tolist())
+    return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
+
+
+def _texts(metrics: pa.StructArray) -> list[list[str] | list[tuple[bytes, ...]]]:
+    """Name, description, unit and metadata of each metric."""
+    metadata = metrics.field("metadata")
+    pairs = [()] * len(metrics) if not len(metadata.values) else [tuple(each) for each in metadata.to_pylist()]
+    return [*(metrics.field(name).to_pylist() for name in ("name", "description", "unit")), pairs]
+
+
+def _rows(metrics: Sequence[_Described]) -> pa.StructArray:
+    monotonic = [each.monotonic if each.kind == SUM else None for each in metrics]
+    temporality = [each.temporality if each.kind in TEMPORAL else None for each in metrics]
+    columns = {
+        "metric_name": pa.array([each.name for each in metrics], pa.string()),
+        "metric_type": pa.array([each.kind for each in metrics], pa.string()),
+        "prometheus_name": pa.array([each.prometheus_name for each in metrics], pa.string()),
+        "description": pa.array([each.description for each in metrics], pa.string()),
+        "unit": pa.array([each.unit for each in metrics], pa.string()),
+        **named("metadata", _metadata([each.metadata for each in metrics])),
+        "is_monotonic": pa.array(monotonic, pa.bool_()),
+        "aggregation_temporality": pa.array(temporality, pa.int32()),
+    }
+    return pa.StructArray.from_arrays(columns.values(), columns)
+
+
+def _metadata(serialized: Sequence[tuple[bytes, ...]]) -> attributes.Attributes:
+    lists = pa.array(serialized, pa.list_(pa.binary()))
+    pairs = decode(KeyValue, lists.flatten()).to_struct_array()
+    return attributes.of_lists(pa.ListArray.from_arrays(pa.array(borders(lists), pa.int32()), pairs))
+
+
+_METRICS = Known(_rows)
