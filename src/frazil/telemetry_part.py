@@ -24,7 +24,7 @@ from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
 from frazil.doors.prometheus import remote_write
 from frazil.doors.telemetry.admission import Admission
 from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.http import Doorway, Endpoint
+from frazil.doors.telemetry.http import Doorway, Endpoint, Port
 from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits
@@ -115,10 +115,10 @@ class TelemetryPart:
         return Health.of(self._writers.problems())
 
 
-def _app(endpoints: Mapping[str, Endpoint], alive: str, *also: str) -> Starlette:
+def _app(endpoints: Mapping[str, Endpoint], alive: str, *also: str) -> Port:
     """`alive`, and `also` other paths, is where clients ask whether there is anybody."""
-    routes = [Route(path, endpoint.answer, methods=["POST"]) for path, endpoint in endpoints.items()]
-    return Starlette(routes=[*(Route(path, _alive) for path in (alive, *also)), *routes])
+    routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
+    return Port(endpoints, Starlette(routes=[*(Route(path, _alive) for path in (alive, *also)), *routes]))
 
 
 async def _alive(_: Request) -> Response:

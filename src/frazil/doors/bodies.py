@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive
 
 from frazil.errors import FrazilError
 
@@ -26,31 +25,48 @@ class BodyStalled(FrazilError):
     retryable = True
 
 
-@asynccontextmanager
-async def patience() -> AsyncIterator[Callable[[], None]]:
-    """Wait for a while for what comes next of a body, and, whenever what is given is called, again. Raises
-    `BodyStalled`."""
+class Gone(Exception):
+    """Raised when the client goes before all of its body is here."""
+
+
+async def read_body(receive: Receive, count: Callable[[bytes], None]) -> bytes:
+    """All of a body; `count` is told of each part, and raises if it is too much. Raises `BodyStalled` and `Gone`."""
+    parts: list[bytes] = []
+    more = True
     now = asyncio.get_running_loop().time
     end = now() + BODY_SECONDS
     try:
         async with asyncio.timeout_at(now() + SILENCE_SECONDS) as until:
-            yield lambda: until.reschedule(min(now() + SILENCE_SECONDS, end))
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise Gone
+                more = message.get("more_body", False)
+                if part := message.get("body", b""):
+                    count(part)
+                    parts.append(part)
+                # After a body that is in one part comes nothing but the word that this was all.
+                if more and len(parts) > 1:
+                    until.reschedule(min(now() + SILENCE_SECONDS, end))
     except TimeoutError as error:
         raise BodyStalled(
             f"The body is not complete: nothing came of it for {SILENCE_SECONDS:g} seconds, or it takes more than "
             f"{BODY_SECONDS:g}. Nothing of it is stored."
         ) from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def pass_over(request: Request) -> None:
+async def pass_over(receive: Receive) -> None:
     """Read the rest of a body that was refused, after the answer.
 
     A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
     """
     try:
         async with asyncio.timeout(PASS_OVER_SECONDS):
-            async for _ in request.stream():
-                pass
-    except (ClientDisconnect, TimeoutError, asyncio.CancelledError, RuntimeError):
+            more = True
+            while more:
+                message = await receive()
+                more = message["type"] == "http.request" and message.get("more_body", False)
+    except (TimeoutError, asyncio.CancelledError, RuntimeError):
         # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
         return

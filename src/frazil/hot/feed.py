@@ -145,7 +145,8 @@ class Feed:
 
     def _begin(self, place: Place, writer: PartitionWriter) -> None:
         """Follow a tail from its start, joined with what is held already if that ends there."""
-        if place not in self._written:
+        if place not in self._written and writer.options.looked_up:
+            # Of what nobody is likely to look up, housekeeping takes what is new.
             writer.tail.changed.listen(self._wake.set)
         view = writer.tail.view()
         kept = self._buffer.keep(*place)

@@ -1,10 +1,19 @@
-"""Batches that are too large for one append, in pieces that are not."""
+"""How large batches are, and those that are too large for one append in pieces that are not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pyarrow as pa
+
+_ROUGHLY = 1024 * 1024
+"""Up to here the size of the buffers is good enough for the size of a batch; exact numbers take longer to get."""
+
+
+def size_of(batch: pa.RecordBatch) -> int:
+    """In bytes. Of a small slice it may be what the whole has."""
+    roughly: int = batch.get_total_buffer_size()
+    return roughly if roughly <= _ROUGHLY else int(batch.nbytes)
 
 
 def pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -104,8 +105,8 @@ class Positions:
     def __init__(self, limits: SourcesConfig | None = None) -> None:
         self._limits = limits or SourcesConfig()
         self._sources: dict[str, tuple[str, int]] = {}
-        self._producers: dict[str, _Producer] = {}
-        self._requests: dict[bytes, tuple[int, int, int]] = {}
+        self._producers: OrderedDict[str, _Producer] = OrderedDict()
+        self._requests: OrderedDict[bytes, tuple[int, int, int]] = OrderedDict()
 
     def source(self, name: str) -> Source | None:
         found = self._sources.get(name)
@@ -154,24 +155,27 @@ class Positions:
         self._forget(now_ms)
 
     def _forget(self, now_ms: int) -> None:
-        """Drop what is too old or too much; both maps are ordered by the time they were last touched."""
+        """Drop what is too old or too much; both maps are ordered by the time they were last touched.
+
+        A plain `dict` would look for its first entry behind all that were there before it.
+        """
         too_old = now_ms - int(self._limits.ttl_seconds * 1000)
         while self._producers and (
             len(self._producers) > self._limits.max_producers
             or next(iter(self._producers.values())).seen_ms < too_old
         ):
-            del self._producers[next(iter(self._producers))]
+            self._producers.popitem(last=False)
         oldest = self._oldest_request(now_ms)
         while self._requests and (
             len(self._requests) > self._limits.max_requests or next(iter(self._requests.values()))[2] < oldest
         ):
-            del self._requests[next(iter(self._requests))]
+            self._requests.popitem(last=False)
 
     def copy(self) -> Positions:
         other = Positions(self._limits)
         other._sources = dict(self._sources)
-        other._producers = {k: _Producer(v.seen_ms, list(v.appends)) for k, v in self._producers.items()}
-        other._requests = dict(self._requests)
+        other._producers.update((k, _Producer(v.seen_ms, list(v.appends))) for k, v in self._producers.items())
+        other._requests = self._requests.copy()
         return other
 
     def to_json(self) -> dict[str, Any]:
@@ -188,10 +192,8 @@ class Positions:
     def from_json(cls, data: dict[str, Any], limits: SourcesConfig | None = None) -> Positions:
         positions = cls(limits)
         positions._sources = {name: (value[0], value[1]) for name, value in data["sources"].items()}
-        positions._producers = {
-            name: _Producer(seen, [(a[0], a[1], a[2]) for a in appends])
-            for name, (seen, appends) in data["producers"].items()
-        }
+        for name, (seen, appends) in data["producers"].items():
+            positions._producers[name] = _Producer(seen, [(a[0], a[1], a[2]) for a in appends])
         packed = base64.b64decode(data["requests"])
         at = 0
         while at < len(packed):

@@ -33,6 +33,7 @@ from frazil.log.commit import Committer
 from frazil.log.group import Ack, Group, GroupQueue, Part
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
+from frazil.log.pieces import size_of
 from frazil.log.positions import Origin, Positions
 from frazil.log.schema import Fit
 from frazil.log.sealing import Draft, Fenced, Sealing
@@ -51,10 +52,8 @@ MAX_GROUP_BYTES = 8 * 1024 * 1024
 """Larger groups would make those who wait for them wait longer, without saving anything."""
 SYNC_AHEAD = 8 * 1024 * 1024
 """Unsynced bytes at which a sync is started, so that the end of a file does not have to wait for all of it."""
-SMALL = 64 * 1024
+SMALL = 512 * 1024
 """Up to here an append may be written by the event loop itself."""
-ROUGHLY = 1024 * 1024
-"""Up to here the size of the buffers is good enough for the size of a batch; exact numbers take longer to get."""
 
 
 def done_future() -> Future[None]:
@@ -200,9 +199,7 @@ class PartitionWriter:
 
     def _measure(self, batch: pa.RecordBatch) -> int:
         """The size of a batch, if it may be stored."""
-        nbytes: int = batch.get_total_buffer_size()
-        if nbytes > ROUGHLY:
-            nbytes = batch.nbytes
+        nbytes = size_of(batch)
         if nbytes > self.options.max_append_bytes:
             raise RecordTooLarge(
                 f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "

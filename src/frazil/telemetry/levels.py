@@ -88,7 +88,7 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     of_scope, resource_at = flat(of_resource.field(scopes))
     found, scope_at = flat(of_scope.field(records))
     above, own = _messages(of_resource, "resource"), _messages(of_scope, "scope")
-    levels = [Level(*above[at], *each) for at, each in zip(resource_at.tolist(), own, strict=True)]
+    levels = [Level._make(above[at] + each) for at, each in zip(resource_at.tolist(), own, strict=True)]
     widths = np.array([level.width for level in levels], np.int64)
     check_total(int((widths + ROW_BYTES).dot(np.bincount(scope_at, minlength=len(widths)))))
     return Records(found, request_at[resource_at][scope_at], levels, scope_at, widths[scope_at])

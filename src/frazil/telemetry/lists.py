@@ -17,7 +17,8 @@ def borders(column: pa.Array) -> Ints:
     What stands under null has no length, or none that counts.
     """
     if isinstance(column, pa.ListArray | pa.MapArray):
-        return column.offsets.to_numpy().astype(np.int64)
+        places: Ints = column.offsets.to_numpy().astype(np.int64)
+        return places
     buffer = column.buffers()[1]
     if buffer is None or not len(column):
         return np.zeros(len(column) + 1, np.int64)
@@ -44,8 +45,11 @@ def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
 
 def joined(lists: pa.ListArray) -> list[bytes | None]:
     """Of lists of bytes: all that each has, one after the other; None where it has none."""
-    pieces, ends = lists.flatten().to_pylist(), borders(lists)
+    pieces: list[bytes | None] = lists.flatten().to_pylist()
+    ends = borders(lists)
     ends -= ends[0]
     if len(pieces) == len(lists) and (ends[1:] - ends[:-1] == 1).all():
         return pieces
-    return [b"".join(pieces[start:end]) if start < end else None for start, end in pairwise(ends.tolist())]
+    return [
+        b"".join(filter(None, pieces[start:end])) if start < end else None for start, end in pairwise(ends.tolist())
+    ]

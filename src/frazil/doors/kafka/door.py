@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import random
 import threading
@@ -28,9 +27,6 @@ SEALING = 0.6
 """Part of the time of a clean stop that is left to sealing; the rest is for leaving the group, and for others."""
 STEADY_SECONDS = 60.0
 """A session that lasted this long was well: its end is the first failure, not one more."""
-GC_THRESHOLD = 100_000
-"""Each message is a container to Python's collector, which by default would look at every one of them, several times:
-measured, a fifth of the time that consuming takes. Messages are gone long before so many have come."""
 
 
 class KafkaDoor:
@@ -58,8 +54,6 @@ class KafkaDoor:
         return self._session.feeds
 
     def start(self) -> None:
-        youngest, *older = gc.get_threshold()
-        gc.set_threshold(max(youngest, GC_THRESHOLD), *older)
         self._thread.start()
 
     def stop(self) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from starlette.responses import PlainTextResponse, Response
-
 from frazil.doors.telemetry.bodies import UnknownEncoding
-from frazil.doors.telemetry.http import JSON, PROTOBUF, Form, content_encoding, media_type
+from frazil.doors.telemetry.http import JSON, PROTOBUF, Answer, Form, content_encoding, media_type, text
 from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.refusals import Refusal
 
@@ -29,15 +27,11 @@ class LokiDialect:
             raise UnknownEncoding(f"Protobuf is compressed with {SNAPPY} here, not with {encoding[:40]!r}.")
         return Form(encoding=SNAPPY)
 
-    def accepted(self, accepted: Accepted, form: Form) -> Response:
+    def accepted(self, accepted: Accepted, form: Form) -> Answer:
         """What is left out would be left out again, so the client is told not to try. The rest is stored."""
         if not accepted.reason:
-            return Response(status_code=204)
-        return _text(f"{accepted.rejected:,} of the entries are not stored: {accepted.reason}", 400)
+            return Answer(204)
+        return text(f"{accepted.rejected:,} of the entries are not stored: {accepted.reason}", 400)
 
-    def refused(self, refusal: Refusal, form: Form) -> Response:
-        return _text(refusal.reason, refusal.http, refusal.headers)
-
-
-def _text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    return PlainTextResponse(f"{reason}\n", status, headers)
+    def refused(self, refusal: Refusal, form: Form) -> Answer:
+        return text(refusal.reason, refusal.http, refusal.headers)

@@ -87,16 +87,17 @@ class OtlpGrpc:
         async def export(body: bytes, context: Context) -> bytes:
             started = time.monotonic()
             code = grpc.StatusCode.CANCELLED
+            ticket = self._admission.ticket()
             try:
-                with self._admission() as ticket:
-                    ticket.add(len(body))
-                    tenant = tenant_name(_metadata(context))
-                    accepted = await intake.take(Request(tenant, body))
+                ticket.add(len(body))
+                tenant = tenant_name(_metadata(context))
+                accepted = await intake.take(Request(tenant, body))
                 code = grpc.StatusCode.OK
                 return encoded(response(signal, accepted), as_json=False)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
                 code = await self._refuse(error, context)
             finally:
+                ticket.give_back()
                 self._metrics.requests.labels(topic, PROTOCOL, code.name).inc()
                 seconds.observe(time.monotonic() - started)
             return b""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from email.message import Message as Headers
 from functools import partial
 
-from starlette.responses import PlainTextResponse, Response
-
 from frazil.doors.telemetry.bodies import UnknownEncoding
-from frazil.doors.telemetry.http import PROTOBUF, Form, content_encoding, media_type
+from frazil.doors.telemetry.http import PROTOBUF, Answer, Form, content_encoding, media_type, text
 from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.refusals import Refusal
@@ -44,16 +42,16 @@ class RemoteWriteDialect:
         # Nothing else was there at first, and some do not say it.
         return Form(encoding=content_encoding(headers) or "snappy")
 
-    def accepted(self, accepted: Accepted, form: Form) -> Response:
+    def accepted(self, accepted: Accepted, form: Form) -> Answer:
         if accepted.rejected:
             # The others are stored. Senders do not try again, and log what they are told.
-            return PlainTextResponse(f"{accepted.rejected} records can never be stored: {accepted.reason}\n", 400)
-        return Response(status_code=204)
+            return text(f"{accepted.rejected} records can never be stored: {accepted.reason}", 400)
+        return Answer(204)
 
-    def refused(self, refusal: Refusal, form: Form) -> Response:
+    def refused(self, refusal: Refusal, form: Form) -> Answer:
         # Prometheus drops what was answered 429, unless it is told otherwise.
         code = 503 if refusal.busy else refusal.http
-        return PlainTextResponse(f"{refusal.reason}\n", code, refusal.headers)
+        return text(refusal.reason, code, refusal.headers)
 
 
 def _message(headers: Mapping[str, str]) -> str:

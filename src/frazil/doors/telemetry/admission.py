@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from prometheus_client import Gauge
 
 from frazil.doors.telemetry.limits import TooMuch
@@ -15,17 +12,12 @@ class Admission:
 
     def __init__(self, most_bytes: int, gauge: Gauge) -> None:
         self._most = most_bytes
-        self._gauge = gauge
         self._used = 0
+        gauge.set_function(lambda: self._used)
 
-    @contextmanager
-    def __call__(self) -> Iterator[Ticket]:
+    def ticket(self) -> Ticket:
         """For one request, from its first byte to its answer."""
-        ticket = Ticket(self)
-        try:
-            yield ticket
-        finally:
-            self.change(-ticket.nbytes)
+        return Ticket(self)
 
     def check(self, nbytes: int, own: int) -> None:
         """For so many bytes more of a request that has `own` here already."""
@@ -37,10 +29,11 @@ class Admission:
 
     def change(self, nbytes: int) -> None:
         self._used += nbytes
-        self._gauge.set(self._used)
 
 
 class Ticket:
+    """To be given back."""
+
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self.nbytes = 0
@@ -54,3 +47,7 @@ class Ticket:
         self._admission.check(nbytes, self.nbytes)
         self.nbytes += nbytes
         self._admission.change(nbytes)
+
+    def give_back(self) -> None:
+        self._admission.change(-self.nbytes)
+        self.nbytes = 0

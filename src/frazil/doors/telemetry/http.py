@@ -1,19 +1,21 @@
-"""Requests over HTTP: read, taken in, and answered in the words of their protocol."""
+"""Requests over HTTP: read, taken in, and answered in the words of their protocol.
+
+Endpoints are applications of ASGI, without a framework: for a small request it would take longer than all the rest.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter
-from starlette.background import BackgroundTask
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.doors.bodies import CLOSED, BodyStalled, pass_over, patience
+from frazil.doors.bodies import CLOSED, BodyStalled, Gone, pass_over, read_body
 from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.admission import Admission, Ticket
 from frazil.doors.telemetry.bodies import BodyTooLarge
@@ -21,11 +23,12 @@ from frazil.doors.telemetry.intake import Accepted, Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.refusals import Refusal, refusal
 from frazil.errors import FrazilError
-from frazil.ops.tenants import tenant_name
+from frazil.ops.tenants import HEADER, tenant_name
 
 logger = logging.getLogger(__name__)
 
-PROTOBUF, JSON = "application/x-protobuf", "application/json"
+_TENANT = HEADER.encode()
+PROTOBUF, JSON, TEXT = "application/x-protobuf", "application/json", "text/plain; charset=utf-8"
 
 
 class Form(NamedTuple):
@@ -33,6 +36,22 @@ class Form(NamedTuple):
 
     json: bool = False
     encoding: str = ""
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes = b""
+    media_type: str = ""
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    def start(self) -> dict[str, object]:
+        """The message with which it begins, as ASGI has it."""
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()]
+        if self.media_type:
+            headers.append((b"content-type", self.media_type.encode("latin-1")))
+        if self.status != 204:
+            headers.append((b"content-length", b"%d" % len(self.body)))
+        return {"type": "http.response.start", "status": self.status, "headers": headers}
 
 
 class Dialect(Protocol):
@@ -44,9 +63,9 @@ class Dialect(Protocol):
     def form(self, headers: Mapping[str, str]) -> Form:
         """Of the body with these headers. Raises `RequestError`."""
 
-    def accepted(self, accepted: Accepted, form: Form) -> Response: ...
+    def accepted(self, accepted: Accepted, form: Form) -> Answer: ...
 
-    def refused(self, refusal: Refusal, form: Form) -> Response: ...
+    def refused(self, refusal: Refusal, form: Form) -> Answer: ...
 
 
 class Doorway(NamedTuple):
@@ -59,7 +78,7 @@ class Doorway(NamedTuple):
 
 
 class Endpoint:
-    """A handler of requests: `POST` to one path."""
+    """An application that takes requests: `POST` to one path."""
 
     def __init__(self, intake: Intake, dialect: Dialect, doorway: Doorway) -> None:
         self._intake = intake
@@ -67,61 +86,101 @@ class Endpoint:
         self._doorway = doorway
         self._seconds = doorway.metrics.seconds.labels(intake.kind.topic, dialect.name)
         self._answered = cache(self._counter)
+        self._all_stored = cache(self._accepted_whole)
+        self._form = lru_cache(maxsize=64)(self._form_of)
 
-    async def answer(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.monotonic()
-        with self._doorway.admission() as ticket:
-            found = await self._answer(request, ticket)
-        self._answered(found.status_code).inc()
+        ticket = self._doorway.admission.ticket()
+        try:
+            answer, unread = await self._answer(scope, receive, ticket)
+        finally:
+            ticket.give_back()
+        self._answered(answer.status).inc()
         self._seconds.observe(time.monotonic() - started)
-        return found
+        if answer.status != CLOSED:
+            await send(answer.start())
+            await send({"type": "http.response.body", "body": answer.body})
+        if unread:
+            await pass_over(receive)
 
     def _counter(self, status: int) -> Counter:
         return self._doorway.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
 
-    async def _answer(self, request: Request, ticket: Ticket) -> Response:
+    def _accepted_whole(self, form: Form) -> Answer:
+        return self._dialect.accepted(Accepted(), form)
+
+    async def _answer(self, scope: Scope, receive: Receive, ticket: Ticket) -> tuple[Answer, bool]:
+        """And whether some of the body was not read."""
         form = Form()
         body: bytes | None = None
         try:
-            form = self._dialect.form(request.headers)
-            tenant = tenant_name(request.headers)
-            body = await self._read(request, ticket)
+            headers = dict(reversed(scope["headers"]))
+            form = self._form(headers.get(b"content-type"), headers.get(b"content-encoding", b""))
+            tenant = _tenant(headers.get(_TENANT))
+            body = await self._read(headers.get(b"content-length", b""), receive, ticket)
             accepted = await self._intake.take(preparing.Request(tenant, body, form.encoding, form.json))
-        except ClientDisconnect:
-            return Response(status_code=CLOSED)
+        except Gone:
+            return Answer(CLOSED), False
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             refused = self._refused(error, form)
             if isinstance(error, BodyStalled):
-                refused.headers["connection"] = "close"
-            elif body is None:
-                refused.background = BackgroundTask(pass_over, request)
-            return refused
-        return self._dialect.accepted(accepted, form)
+                return refused._replace(headers={**refused.headers, "connection": "close"}), False
+            return refused, body is None
+        if accepted.rejected or accepted.reason:
+            return self._dialect.accepted(accepted, form), False
+        return self._all_stored(form), False
 
-    async def _read(self, request: Request, ticket: Ticket) -> bytes:
+    def _form_of(self, kind: bytes | None, encoding: bytes) -> Form:
+        told = {} if kind is None else {"content-type": kind.decode("latin-1")}
+        return self._dialect.form({**told, "content-encoding": encoding.decode("latin-1")})
+
+    async def _read(self, told: bytes, receive: Receive, ticket: Ticket) -> bytes:
+        """`told` is how long it is said to be."""
         most = self._doorway.most
-        told = request.headers.get("content-length", "")
-        expected = int(told) if told.isascii() and told.isdecimal() else 0
+        expected = int(told) if told.isdigit() else 0
         if expected > most:
             raise BodyTooLarge(most)
         ticket.expect(expected)
-        parts: list[bytes] = []
-        async with patience() as patient:
-            async for part in request.stream():
-                if ticket.nbytes + len(part) > most:
-                    raise BodyTooLarge(most)
-                ticket.add(len(part))
-                parts.append(part)
-                patient()
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _refused(self, error: Exception, form: Form) -> Response:
+        def count(part: bytes) -> None:
+            if ticket.nbytes + len(part) > most:
+                raise BodyTooLarge(most)
+            ticket.add(len(part))
+
+        return await read_body(receive, count)
+
+    def _refused(self, error: Exception, form: Form) -> Answer:
         if not isinstance(error, FrazilError):
             logger.error("a request failed", exc_info=error)
         found = refusal(error)
         if found.http == 503:
             self._doorway.metrics.errors.count(error)
         return self._dialect.refused(found, form)
+
+
+@lru_cache(maxsize=1024)
+def _tenant(told: bytes | None) -> str:
+    return tenant_name({} if told is None else {HEADER: told.decode("latin-1")})
+
+
+class Port:
+    """An application with an endpoint on each of these paths, and another for all else."""
+
+    def __init__(self, endpoints: Mapping[str, Endpoint], others: ASGIApp) -> None:
+        self._endpoints = endpoints
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._endpoints.get(scope["path"])
+        if endpoint is None or scope["method"] != "POST":
+            await self._others(scope, receive, send)
+        else:
+            await endpoint(scope, receive, send)
+
+
+def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
+    return Answer(status, f"{reason}\n".encode(), TEXT, headers or {})
 
 
 def media_type(headers: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,6 +33,14 @@ logger = logging.getLogger(__name__)
 WORKERS = max(1, (os.cpu_count() or 1) // 2)
 """Groups that are made rows at once. The other processors write and seal; and the fewer there are, the larger are the
 groups, and the less each request costs."""
+SMALL_BYTES = 256 * 1024
+"""Up to here a group of plain requests is made rows by the event loop itself: to hand it to a thread and back takes
+longer, and the thread would have to wait for the loop whenever it runs Python."""
+ENOUGH = 64
+"""Requests in a group that are worth no waiting for more."""
+LINGER_SECONDS, LINGERS = 0.001, 5
+"""How long a group that is smaller than the one before waits for more, and how often if more do come: those who were
+answered together are likely to be back together."""
 
 
 class Accepted(NamedTuple):
@@ -77,15 +86,21 @@ class Intake:
         self._metrics = metrics
         self._backlog = backlog
         self._waiting: deque[_Waiting] = deque()
+        self._came: asyncio.Event | None = None
+        """While a worker waits until there are as many as in the group before."""
+        self._wanted = 1
         self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, request: Request) -> Accepted:
         """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
         `FrazilError` when it is to come again."""
-        await self._writers.of(self.kind)
+        if not self._writers.has(self.kind):
+            await self._writers.of(self.kind)
         waiting = _Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
+        if self._came is not None and len(self._waiting) >= self._wanted:
+            self._came.set()
         if self._workers < WORKERS:
             self._workers += 1
             self._run(self._work())
@@ -105,7 +120,10 @@ class Intake:
         try:
             while self._waiting:
                 await self._backlog.room()
+                if len(self._waiting) < self._wanted and self._came is None:
+                    await self._linger()
                 group = list(self._next_group())
+                self._wanted = min(len(group), ENOUGH)
                 try:
                     await self._prepare(group)
                 except BaseException as error:
@@ -118,6 +136,19 @@ class Intake:
             # No `await` since the queue was seen empty: who comes now starts a worker.
             self._workers -= 1
 
+    async def _linger(self) -> None:
+        self._came = asyncio.Event()
+        try:
+            for _ in range(LINGERS):
+                before = len(self._waiting)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LINGER_SECONDS):
+                        await self._came.wait()
+                if not before < len(self._waiting) < self._wanted:
+                    return
+        finally:
+            self._came = None
+
     def _next_group(self) -> Iterator[_Waiting]:
         size = 0
         while self._waiting and size < GROUP_BYTES:
@@ -127,7 +158,11 @@ class Intake:
                 yield waiting
 
     async def _prepare(self, group: list[_Waiting]) -> None:
-        done = await asyncio.to_thread(self._preparer.prepare, [each.request for each in group])
+        requests = [each.request for each in group]
+        if _is_small(requests):
+            done = self._preparer.prepare(requests)
+        else:
+            done = await asyncio.to_thread(self._preparer.prepare, requests)
         self._waiting.extendleft(reversed(group[done.taken :]))
         for number, problem in done.problems.items():
             group[number].fail(problem)
@@ -177,6 +212,11 @@ class Intake:
         return outcomes
 
 
+def _is_small(requests: list[Request]) -> bool:
+    size = sum(len(request.body) for request in requests)
+    return size <= SMALL_BYTES and not any(request.encoding or request.json for request in requests)
+
+
 async def _store_by_pieces(
     writer: PartitionWriter, rows: pa.RecordBatch, request: Named, first: int
 ) -> Ack | FrazilError:
@@ -195,7 +235,9 @@ async def _store_by_pieces(
 async def _append(writer: PartitionWriter, batch: pa.RecordBatch, parts: list[Part]) -> list[Ack | FrazilError]:
     """Where the store acknowledges, and does not, nobody waits for ever."""
     options = writer.options
-    patience = options.append_timeout + options.seal_seconds if options.ack == "object" else None
+    if options.ack != "object":
+        return await writer.append_parts(batch, parts)
+    patience = options.append_timeout + options.seal_seconds
     try:
         async with asyncio.timeout(patience):
             return await writer.append_parts(batch, parts)

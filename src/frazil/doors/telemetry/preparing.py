@@ -25,6 +25,7 @@ from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.errors import FrazilError, RequestError
 from frazil.log.group import Part
+from frazil.log.pieces import size_of
 from frazil.log.positions import Origin
 from frazil.log.world import Clock
 from frazil.telemetry.messages import check, decode
@@ -175,7 +176,7 @@ class Preparer:
         if not places:
             return []
         batch = rows.slice(places[0].start, places[-1].end - places[0].start)
-        nbytes = batch.nbytes
+        nbytes = size_of(batch)
         if len(places) > 1 and nbytes > min(RUN_BYTES, self._most_append):
             half = len(places) // 2
             return self._runs(rows, places[:half]) + self._runs(rows, places[half:])

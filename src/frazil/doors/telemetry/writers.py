@@ -22,6 +22,10 @@ class Writers:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._problems: dict[str, FrazilError] = {}
 
+    def has(self, kind: RequestKind) -> bool:
+        """Whether its writer is open."""
+        return kind.topic in self._writers
+
     async def of(self, kind: RequestKind) -> PartitionWriter:
         """Raises what is in the way; whoever asks again may have more luck."""
         if writer := self._writers.get(kind.topic):

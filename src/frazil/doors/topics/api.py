@@ -131,7 +131,7 @@ class TopicsApi:
             if isinstance(error, BodyStalled):
                 refused.headers["connection"] = "close"
             else:
-                refused.background = BackgroundTask(pass_over, request)
+                refused.background = BackgroundTask(pass_over, request.receive)
             return refused
 
     async def _produce(self, request: Request, kind: str, many: bool) -> Response:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from starlette.requests import Request
 
-from frazil.doors.bodies import patience
+from frazil.doors.bodies import read_body
 from frazil.errors import BufferFull, InvalidMessage, RequestError
 from frazil.topics.messages import MESSAGE, arriving
 
@@ -62,15 +62,12 @@ class Body:
             raise Encoded(f"The body is encoded with {encoding[:40]!r}. Send it as it is.")
         told = self._request.headers.get("content-length", "")
         self._check(int(told) if told.isascii() and told.isdecimal() else 0)
-        parts: list[bytes] = []
-        async with patience() as patient:
-            async for part in self._request.stream():
-                self._check(self.nbytes + len(part))
-                self._room.take(len(part), self.nbytes)
-                self.nbytes += len(part)
-                parts.append(part)
-                patient()
-        return b"".join(parts)
+        return await read_body(self._request.receive, self._count)
+
+    def _count(self, part: bytes) -> None:
+        self._check(self.nbytes + len(part))
+        self._room.take(len(part), self.nbytes)
+        self.nbytes += len(part)
 
     def _check(self, nbytes: int) -> None:
         most = self._room.largest_body

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from frazil.doors.bodies import CLOSED
+from frazil.doors.bodies import CLOSED, Gone
 from frazil.doors.topics.refusals import refusal
 from frazil.doors.topics.subscribers import subscriptions_of
 from frazil.errors import FrazilError
@@ -28,7 +28,7 @@ def endpoint(method: str, path: str, work: Handler, summary: str) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             return await work(request)
-        except ClientDisconnect:
+        except (ClientDisconnect, Gone):
             return Response(status_code=CLOSED)
         except FrazilError as error:
             return refusal(error)
