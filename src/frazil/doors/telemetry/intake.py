@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 WORKERS = max(1, (os.cpu_count() or 1) // 2)
 """Groups that are made rows at once. The other processors write and seal; and the fewer there are, the larger are the
 groups, and the less each request costs."""
-SMALL_BYTES = 256 * 1024
-"""Up to here a group of plain requests is made rows by the event loop itself: to hand it to a thread and back takes
-longer, and the thread would have to wait for the loop whenever it runs Python."""
+SMALL_BYTES, SMALL_GROUP_BYTES = 16 * 1024, 256 * 1024
+"""Up to here plain requests are made rows by the event loop itself: to hand them to a thread and back takes longer,
+and the thread would have to wait for the loop whenever it runs Python."""
 ENOUGH = 64
 """Requests in a group that are worth no waiting for more."""
 LINGER_SECONDS, LINGERS = 0.001, 5
@@ -123,7 +123,7 @@ class Intake:
                 if len(self._waiting) < self._wanted and self._came is None:
                     await self._linger()
                 group = list(self._next_group())
-                self._wanted = min(len(group), ENOUGH)
+                self._wanted = min(len(group), ENOUGH) if _is_small(group) else 1
                 try:
                     await self._prepare(group)
                 except BaseException as error:
@@ -159,7 +159,7 @@ class Intake:
 
     async def _prepare(self, group: list[_Waiting]) -> None:
         requests = [each.request for each in group]
-        if _is_small(requests):
+        if _is_small(group):
             done = self._preparer.prepare(requests)
         else:
             done = await asyncio.to_thread(self._preparer.prepare, requests)
@@ -212,9 +212,10 @@ class Intake:
         return outcomes
 
 
-def _is_small(requests: list[Request]) -> bool:
-    size = sum(len(request.body) for request in requests)
-    return size <= SMALL_BYTES and not any(request.encoding or request.json for request in requests)
+def _is_small(group: list[_Waiting]) -> bool:
+    sizes = [len(each.request.body) for each in group]
+    plain = not any(each.request.encoding or each.request.json for each in group)
+    return plain and max(sizes, default=0) <= SMALL_BYTES and sum(sizes) <= SMALL_GROUP_BYTES
 
 
 async def _store_by_pieces(
