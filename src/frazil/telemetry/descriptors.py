@@ -19,28 +19,33 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from ptars import PtarsConfig
 from ptars._lib import ProtoRegistry
 
+Name = tuple[str, str]
+"""Of a message, and of a field of it."""
+
 _SIGNALS = ("Logs", "Spans", "Metrics")
 _VALUES = {("AnyValue", "array_value"), ("AnyValue", "kvlist_value")}
-_LISTS = {
-    *((f"Resource{signal}", "resource") for signal in _SIGNALS),
-    *((f"Scope{signal}", "scope") for signal in _SIGNALS),
-    ("Metric", "metadata"),
-    *(("Metric", kind) for kind in ("histogram", "exponential_histogram", "summary")),
-    *((f"{kind}DataPoint", "exemplars") for kind in ("Number", "Histogram", "ExponentialHistogram")),
-    ("Span", "events"),
-    ("Span", "links"),
-    ("TimeSeries", "histograms"),
-}
+_LISTS = frozenset(
+    {
+        *((f"Resource{signal}", "resource") for signal in _SIGNALS),
+        *((f"Scope{signal}", "scope") for signal in _SIGNALS),
+        ("Metric", "metadata"),
+        *(("Metric", kind) for kind in ("histogram", "exponential_histogram", "summary")),
+        *((f"{kind}DataPoint", "exemplars") for kind in ("Number", "Histogram", "ExponentialHistogram")),
+        ("Span", "events"),
+        ("Span", "links"),
+        ("TimeSeries", "histograms"),
+    }
+)
 _CONFIG = PtarsConfig(list_value_nullable=True)
 
 
 @cache
-def handler_of(message: Descriptor) -> Any:
+def handler_of(message: Descriptor, lists: frozenset[Name] = _LISTS) -> Any:
     """What decodes serialized messages of this type into columns."""
-    return ProtoRegistry(_files(message.file)).create_for_message(message.full_name, _CONFIG)
+    return ProtoRegistry(_files(message.file, lists)).create_for_message(message.full_name, _CONFIG)
 
 
-def _files(main: FileDescriptor) -> list[bytes]:
+def _files(main: FileDescriptor, lists: frozenset[Name]) -> list[bytes]:
     """The file and those that it imports, each after what it imports."""
     found: dict[str, bytes] = {}
 
@@ -48,21 +53,21 @@ def _files(main: FileDescriptor) -> list[bytes]:
         if file.name not in found:
             for imported in file.dependencies:
                 add(imported)
-            found[file.name] = _with_bytes(file)
+            found[file.name] = _with_bytes(file, lists)
 
     add(main)
     return list(found.values())
 
 
-def _with_bytes(file: FileDescriptor) -> bytes:
+def _with_bytes(file: FileDescriptor, lists: frozenset[Name]) -> bytes:
     copy = FileDescriptorProto()
     file.CopyToProto(copy)
     for message in copy.message_type:
         for field in message.field:
-            if (message.name, field.name) in _VALUES | _LISTS:
+            if (message.name, field.name) in _VALUES | lists:
                 field.type = FieldDescriptorProto.TYPE_BYTES
                 field.ClearField("type_name")
-            if (message.name, field.name) in _LISTS:
+            if (message.name, field.name) in lists:
                 field.label = FieldDescriptorProto.LABEL_REPEATED
                 field.ClearField("oneof_index")
     serialized: bytes = copy.SerializeToString()

@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 import zstandard
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
+from frazil.telemetry import logs
 from tests.doors.telemetry.support import JSON, Served, logs_request, rows, run, settings
 
 
@@ -220,6 +222,41 @@ def test_many_small_requests_at_once_and_a_bad_one_among_them(tmp_path: Path) ->
         assert sorted(found["body"].to_pylist()) == sorted(f"record {n}" for n in range(100) if n not in (17, 60))
 
     run(config, scenario)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_of_a_body_that_is_cut_off_nothing_is_stored(tmp_path: Path, chunked: bool) -> None:
+    """Its beginning may be a message, with some of the records."""
+    first, second = (logs_request(each).SerializeToString() for each in ("first", "second"))
+    length = "transfer-encoding: chunked" if chunked else f"content-length: {len(first + second)}"
+    head = f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n{length}\r\n\r\n"
+    part = b"%x\r\n%s\r\n" % (len(first), first) if chunked else first
+
+    async def scenario(served: Served) -> None:
+        assert logs.REQUEST.FromString(first)
+        url = httpx.URL(served.url("otlp"))
+        for _ in range(5):
+            _, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(head.encode() + part)
+            await writer.drain()
+            writer.close()
+        assert (await served.post("/v1/logs", first + second)).status_code == 200
+        assert served.stored() == 2
+
+    run(settings(tmp_path), scenario)
+
+
+def test_few_after_many(tmp_path: Path) -> None:
+    """Those who come alone wait for nobody who does not come."""
+
+    async def scenario(served: Served) -> None:
+        bodies = [logs_request(f"record {number}").SerializeToString() for number in range(120)]
+        for together in (60, 1, 30, 2, 1, 26):
+            answers = await asyncio.gather(*(served.post("/v1/logs", bodies.pop()) for _ in range(together)))
+            assert {answer.status_code for answer in answers} == {200}
+        assert served.stored() == 120
+
+    run(settings(tmp_path), scenario)
 
 
 def test_other_methods_and_paths(tmp_path: Path) -> None:
