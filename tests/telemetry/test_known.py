@@ -88,7 +88,18 @@ def test_rows_that_are_too_large_are_not_remembered(monkeypatch: pytest.MonkeyPa
     for _ in range(3):
         assert ask(remembered, asked).equals(expected(asked))
     assert len(converter.converted) == 3
-    assert not remembered._copies
+    assert remembered._copies_bytes == 0
+
+
+def test_copies_of_large_rows_are_few_and_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "LARGEST", 30_000)
+    remembered = Known(Converter())
+    asked = [("long" * 10, known.LONGEST)]
+    assert ask(remembered, asked).equals(expected(asked))
+    copies = remembered._copies["long" * 10]
+    assert known.LONG < len(copies.rows) < known.LONGEST
+    assert ask(remembered, asked).equals(expected(asked))
+    assert remembered._copies["long" * 10] is copies
 
 
 def test_many_threads() -> None:

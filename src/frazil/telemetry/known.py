@@ -17,9 +17,9 @@ from frazil.config.section import MIB
 
 MOST, MOST_BYTES = 4096, 16 * MIB
 """Rows that are remembered, and what they may take."""
-LONGEST, LARGEST = 1024, MIB // 4
+LONGEST, LARGEST = 1024, MIB
 """Copies of one row, and what they may take."""
-MOST_COPIES_BYTES = 32 * MIB
+MOST_COPIES_BYTES = 64 * MIB
 """What all copies may take."""
 LONG = 64
 """From so many records in a row on, on the average, copies are quicker."""
@@ -31,6 +31,17 @@ class _Rows(NamedTuple, Generic[Key]):
     rows: pa.StructArray
     places: dict[Key, int]
 
+    def picked(self, keys: Sequence[Key], counts: Sequence[int]) -> pa.StructArray:
+        """The row of each, so many times."""
+        places = np.array([self.places[key] for key in keys], np.int64)
+        return self.rows.take(pa.array(np.repeat(places, counts)))
+
+
+class _Copies(NamedTuple):
+    rows: pa.StructArray
+    most: int
+    """There may be."""
+
 
 class Known(Generic[Key]):
     """Thread-safe."""
@@ -40,23 +51,24 @@ class Known(Generic[Key]):
         self._convert = convert
         self._lock = threading.Lock()
         self._known: _Rows[Key] | None = None
-        self._copies: dict[Key, pa.StructArray] = {}
+        self._copies: dict[Key, _Copies] = {}
         self._copies_bytes = 0
 
     def repeated(self, keys: Sequence[Key], counts: Sequence[int]) -> pa.StructArray:
         """The row of each, so many times."""
         known = self._with(keys)
         if not keys or sum(counts) < len(keys) * LONG:
-            places = np.array([known.places[key] for key in keys], np.int64)
-            return known.rows.take(pa.array(np.repeat(places, counts)))
+            return known.picked(keys, counts)
         parts: list[pa.StructArray] = []
         for key, count in zip(keys, counts, strict=True):
             copies = self._copies.get(key)
-            if copies is None or len(copies) < count:
+            if copies is None or len(copies.rows) < min(count, copies.most):
                 copies = self._copied(known, key, count)
-            full, rest = divmod(count, len(copies))
-            parts += [copies] * full
-            parts.append(copies.slice(0, rest))
+            if copies.most < LONG:
+                return known.picked(keys, counts)
+            full, rest = divmod(count, len(copies.rows))
+            parts += [copies.rows] * full
+            parts.append(copies.rows.slice(0, rest))
         # Also of one alone: what is cut off would count as part of it.
         return pa.concat_arrays(parts)
 
@@ -75,18 +87,17 @@ class Known(Generic[Key]):
                 break
         return learnt
 
-    def _copied(self, known: _Rows[Key], key: Key, count: int) -> pa.StructArray:
+    def _copied(self, known: _Rows[Key], key: Key, count: int) -> _Copies:
         """As many copies as are wanted, or as many as there may be."""
-        row = known.rows.take(pa.array([known.places[key]]))
-        wanted = max(1, min(LONGEST, LARGEST // max(1, row.nbytes), 1 << (count - 1).bit_length()))
-        copies = row.take(pa.array(np.zeros(wanted, np.int64)))
-        size = copies.nbytes
+        row = known.picked([key], [1])
+        most = min(LONGEST, LARGEST // max(1, row.nbytes))
+        wanted = min(most, 1 << (count - 1).bit_length())
+        copies = _Copies(row.take(pa.array(np.zeros(wanted, np.int64))), most)
         with self._lock:
-            if self._copies_bytes + size > MOST_COPIES_BYTES:
+            if self._copies_bytes + copies.rows.nbytes > MOST_COPIES_BYTES:
                 self._copies, self._copies_bytes = {}, 0
-            if size <= LARGEST:
-                self._copies[key] = copies
-                self._copies_bytes += size
+            self._copies[key] = copies
+            self._copies_bytes += copies.rows.nbytes
         return copies
 
 
