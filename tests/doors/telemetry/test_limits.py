@@ -10,15 +10,18 @@ from typing import Any
 import grpc
 import grpc.aio
 import httpx
+import pyarrow as pa
 import pytest
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from hypothesis import given
+from hypothesis import strategies as st
 
 from frazil.config.load import load_config
 from frazil.config.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
-from frazil.doors.telemetry.limits import Limits, RateExceeded
+from frazil.doors.telemetry.limits import Limits, RateExceeded, most_row_bytes, row_bytes
 from frazil.doors.telemetry.metrics import MOST_TENANTS, OTHERS, TelemetryMetrics
 from frazil.errors import ConfigError
 from frazil.ops.metrics import create_registry
@@ -26,6 +29,9 @@ from tests.doors.loki.support import push, push_body
 from tests.doors.prometheus.support import samples, write
 from tests.doors.telemetry.support import TIME, Served, logs_request, rows, run, settings
 from tests.log.support import ManualClock
+from tests.telemetry import test_logs, test_spans
+from tests.telemetry.metric_strategies import requests as metrics_requests
+from tests.telemetry.support import rows_of
 
 TELEMETRY: dict[str, Any] = {
     "limits": {"max_record_kb": 8, "max_attributes": 6},
@@ -257,3 +263,22 @@ def test_tenants_that_somebody_makes_up_are_not_counted_one_by_one() -> None:
         return registry.get_sample_value("frazil_telemetry_rejected_total", {"topic": "logs", "tenant": tenant})
 
     assert (count("tenant-0"), count(f"tenant-{MOST_TENANTS}"), count(OTHERS)) == (3, None, 5)
+
+
+@given(request=test_logs.requests, first=st.integers(0, 3))
+def test_no_log_record_is_larger_than_the_most(request: Message, first: int) -> None:
+    check_most(rows_of(LOGS, request).batch.slice(first))
+
+
+@given(request=test_spans.requests, first=st.integers(0, 3))
+def test_no_span_is_larger_than_the_most(request: Message, first: int) -> None:
+    check_most(rows_of(SPANS, request).batch.slice(first))
+
+
+@given(request=metrics_requests, first=st.integers(0, 3))
+def test_no_point_is_larger_than_the_most(request: Message, first: int) -> None:
+    check_most(rows_of(METRICS, request).batch.slice(first))
+
+
+def check_most(batch: pa.RecordBatch) -> None:
+    assert row_bytes(batch).max(initial=0) <= most_row_bytes(batch)
