@@ -106,7 +106,8 @@ class Positions:
         self._limits = limits or SourcesConfig()
         self._sources: dict[str, tuple[str, int]] = {}
         self._producers: OrderedDict[str, _Producer] = OrderedDict()
-        self._requests: OrderedDict[bytes, tuple[int, int, int]] = OrderedDict()
+        self._requests: OrderedDict[bytes, bytes] = OrderedDict()
+        """By their hashes, each as it is stored: all of them are, again and again."""
 
     def source(self, name: str) -> Source | None:
         found = self._sources.get(name)
@@ -131,7 +132,7 @@ class Positions:
                     f"newest {REMEMBERED_SEQUENCES} are remembered (from {producer.appends[0][0]} on)."
                 )
         if origin.request and (request := self._requests.get(origin.request)):
-            offset, rows, seen_ms = request
+            offset, rows, seen_ms = _REQUEST.unpack_from(request, 1 + len(origin.request))
             return Place(offset, rows) if seen_ms >= self._oldest_request(now_ms) else None
         return None
 
@@ -151,7 +152,7 @@ class Positions:
                 self._producers[origin.sequence.producer] = producer
             if origin.request:
                 self._requests.pop(origin.request, None)
-                self._requests[origin.request] = (offset, rows, now_ms)
+                self._requests[origin.request] = _packed(origin.request, offset, rows, now_ms)
         self._forget(now_ms)
 
     def _forget(self, now_ms: int) -> None:
@@ -167,7 +168,7 @@ class Positions:
             self._producers.popitem(last=False)
         oldest = self._oldest_request(now_ms)
         while self._requests and (
-            len(self._requests) > self._limits.max_requests or next(iter(self._requests.values()))[2] < oldest
+            len(self._requests) > self._limits.max_requests or _seen_ms(next(iter(self._requests.values()))) < oldest
         ):
             self._requests.popitem(last=False)
 
@@ -179,13 +180,10 @@ class Positions:
         return other
 
     def to_json(self) -> dict[str, Any]:
-        packed = b"".join(
-            bytes([len(digest)]) + digest + _REQUEST.pack(*value) for digest, value in self._requests.items()
-        )
         return {
             "sources": self._sources,
             "producers": {name: [p.seen_ms, p.appends] for name, p in self._producers.items()},
-            "requests": base64.b64encode(packed).decode(),
+            "requests": base64.b64encode(b"".join(self._requests.values())).decode(),
         }
 
     @classmethod
@@ -197,9 +195,8 @@ class Positions:
         packed = base64.b64decode(data["requests"])
         at = 0
         while at < len(packed):
-            length = packed[at]
-            start = at + 1 + length
-            positions._requests[packed[at + 1 : start]] = _REQUEST.unpack_from(packed, start)
+            start = at + 1 + packed[at]
+            positions._requests[packed[at + 1 : start]] = packed[at : start + _REQUEST.size]
             at = start + _REQUEST.size
         return positions
 
@@ -211,6 +208,14 @@ class Positions:
     def __repr__(self) -> str:
         few = dict(islice(self._producers.items(), 3))
         return f"Positions(sources={self._sources}, producers={few}…, requests={len(self._requests)})"
+
+
+def _packed(digest: bytes, offset: int, rows: int, seen_ms: int) -> bytes:
+    return bytes([len(digest)]) + digest + _REQUEST.pack(offset, rows, seen_ms)
+
+
+def _seen_ms(packed: bytes) -> int:
+    return int.from_bytes(packed[-8:], "little", signed=True)
 
 
 def encode_origins(appends: list[Stored]) -> bytes:

@@ -31,6 +31,8 @@ class Draft(NamedTuple):
     segment: Segment
     data: pa.Buffer
     entries: list[Entry]
+    positions: Positions
+    """As of its end."""
 
 
 class Fenced(Exception):
@@ -64,6 +66,7 @@ class Sealing:
     def prepare(self, entries: list[Entry], writer: str, epochs: Epochs) -> Draft:
         version = max(entry.schema_version for entry in entries)
         schema = self._schemas.get(version)
+        positions = self._advanced(entries)
         segment = Segment(
             topic=self._topic,
             partition=self._partition,
@@ -75,11 +78,11 @@ class Sealing:
             schema_version=version,
             created_ms=self._world.clock.now_ms(),
             oldest_ms=entries[0].time_ms,
-            positions=self._advanced(entries).to_json(),
+            positions=positions.to_json(),
         )
         batches = [conform(entry.batch(), schema) for entry in entries]
         data = segments.encode(segment, batches, schema, self._options.compression_level, self._options.encoding)
-        return Draft(segment, data, entries)
+        return Draft(segment, data, entries, positions)
 
     def _advanced(self, entries: list[Entry]) -> Positions:
         positions = self._positions.copy()
@@ -100,9 +103,11 @@ class Sealing:
             raise Fenced(
                 f"offset {segment.first} was trimmed while this writer slept; the log goes on from {self._index.low}"
             )
-        # A crash may have left a segment of ours with another end than this draft's: that end counts.
-        sealed = [entry for entry in tail.view().entries if entry.end <= segment.end]
-        self._positions = self._advanced(sealed)
+        if segment.end == draft.segment.end:
+            self._positions = draft.positions
+        else:
+            # A crash may have left a segment of ours with another end than this draft's: that end counts.
+            self._positions = self._advanced([entry for entry in tail.view().entries if entry.end <= segment.end])
         self.draft = None
         return segment
 
