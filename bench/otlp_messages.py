@@ -22,6 +22,8 @@ STEP_NS = 21_600
 """Between records: a million of them are six hours."""
 POINT_STEP_NS = 15 * 10**9
 """Between points of a series."""
+PER_TRACE = 8
+"""Records, or spans, of one trace. Each log record is of a span of its own."""
 HOSTS = 50
 ROUTES = [
     f"/api/v1/{word}" for word in ("orders", "carts", "users", "items", "payments", "search", "health", "login")
@@ -60,7 +62,10 @@ def logs() -> Make:
         level.resource.attributes.extend(_resource(rng))
         scope = level.scope_logs.add()
         scope.scope.name = "app.http"
-        for _ in range(records):
+        trace = b""
+        for place in range(records):
+            if place % PER_TRACE == 0:
+                trace = rng.randbytes(16)
             number, text = rng.choice(SEVERITIES)
             now = clock.next()
             scope.log_records.add(
@@ -75,7 +80,7 @@ def logs() -> Make:
                     _whole("http.status_code", rng.choice([200, 200, 200, 404, 500])),
                     _text("user.id", f"user-{rng.randrange(10_000)}"),
                 ],
-                trace_id=rng.randbytes(16),
+                trace_id=trace,
                 span_id=rng.randbytes(8),
             )
         return request
@@ -94,7 +99,7 @@ def spans() -> Make:
         scope.scope.name = "app.http"
         trace, parent = b"", b""
         for number in range(records):
-            if number % 8 == 0:
+            if number % PER_TRACE == 0:
                 trace, parent = rng.randbytes(16), b""
             now, span = clock.next(), rng.randbytes(8)
             scope.spans.add(
