@@ -33,6 +33,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from frazil.doors.otlp.signals import METRICS
+from frazil.errors import RequestError
 from frazil.lake.mapping import Mapper
 from frazil.lake.schema import target_schema
 from frazil.telemetry import metrics
@@ -260,6 +261,18 @@ def test_points_of_one_series_have_one_id() -> None:
     found = rows_of(METRICS, first, second).batch["series_id"].to_pylist()
     assert found[0] == found[2]
     assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("part", ["name", "description", "unit", "metadata"])
+def test_what_points_share_is_not_repeated_without_end(part: str) -> None:
+    long = "x" * 1_000_000
+    metric = Metric(name="m", gauge=Gauge(data_points=[NumberDataPoint(as_int=1)] * 2000))
+    if part == "metadata":
+        metric.metadata.append(KeyValue(key="k", value=AnyValue(string_value=long)))
+    else:
+        setattr(metric, part, long)
+    with pytest.raises(RequestError, match="Send smaller batches, or shorter attributes"):
+        rows_of(METRICS, request_of(metric))
 
 
 def _nested(field: int, body: bytes) -> bytes:

@@ -19,7 +19,7 @@ MOST, MOST_BYTES = 4096, 16 * MIB
 """Rows that are remembered, and what they may take."""
 LONGEST, LARGEST = 1024, MIB
 """Copies of one row, and what they may take."""
-MOST_COPIES_BYTES = 64 * MIB
+MOST_COPIES_BYTES = 32 * MIB
 """What all copies may take."""
 LONG = 64
 """From so many records in a row on, on the average, copies are quicker."""

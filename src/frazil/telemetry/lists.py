@@ -34,6 +34,13 @@ def lengths(texts: pa.Array) -> Ints:
     return found
 
 
+def total_lengths(lists: pa.ListArray) -> Ints:
+    """Of lists of texts or bytes: what all that is in each has together."""
+    items, places = flat(lists)
+    found: Ints = np.bincount(places, lengths(items), len(lists)).astype(np.int64)
+    return found
+
+
 def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
     """All that is in lists, and in which list each is."""
     ends = borders(lists)

@@ -13,7 +13,7 @@ from frazil.telemetry import attributes, points
 from frazil.telemetry.fields import TIME
 from frazil.telemetry.known import Known
 from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, common_columns, records_of, resource_attributes
-from frazil.telemetry.lists import lengths
+from frazil.telemetry.lists import lengths, total_lengths
 from frazil.telemetry.messaging import Row, pairs
 from frazil.telemetry.metric_kinds import TEMPORAL, described_columns
 from frazil.telemetry.points import KINDS, SUM, TOO_BIG, data_of, points_of, to_point
@@ -50,6 +50,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     found = points_of(data, of_request, arrival.time_ns)
     for name in ("name", "description", "unit"):
         widths = widths + lengths(metrics.field(name))
+    widths = widths + total_lengths(metrics.field("metadata"))
     check_total(int((widths[found.metrics] + ROW_BYTES).sum()))
     numbers = of_request[found.metrics]
     # A metric whose bytes have points of several kinds is several.

@@ -173,7 +173,7 @@ class Port:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = self._endpoints.get(scope["path"])
-        if endpoint is None or scope["method"] != "POST":
+        if endpoint is None or scope.get("method") != "POST":
             await self._others(scope, receive, send)
         else:
             await endpoint(scope, receive, send)
