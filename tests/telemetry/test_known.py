@@ -45,7 +45,7 @@ def expected(asked: Asked) -> pa.StructArray:
     )
 )
 def test_whatever_is_asked(questions: list[Asked]) -> None:
-    remembered = Known(Converter())
+    remembered = Known(Converter(), len)
     for asked in questions:
         assert ask(remembered, asked).equals(expected(asked))
 
@@ -53,14 +53,14 @@ def test_whatever_is_asked(questions: list[Asked]) -> None:
 @pytest.mark.parametrize("count", [1, known.LONG, known.LONGEST, known.LONGEST + 1, 3 * known.LONGEST + 7])
 def test_copies_are_of_use_for_more_and_for_fewer(count: int) -> None:
     converter = Converter()
-    remembered = Known(converter)
+    remembered = Known(converter, len)
     for times in (count, count, count + 1, max(1, count - 1), 1):
         assert ask(remembered, [("a", times)]).equals(expected([("a", times)]))
     assert converter.converted == ["a"]
 
 
 def test_what_is_cut_off_is_no_part_of_the_answer() -> None:
-    remembered = Known(Converter())
+    remembered = Known(Converter(), len)
     ask(remembered, [("key", known.LONGEST)])
     assert ask(remembered, [("key", known.LONG)]).get_total_buffer_size() < 10_000
 
@@ -69,7 +69,7 @@ def test_it_forgets_when_there_is_too_much(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(known, "MOST", 3)
     monkeypatch.setattr(known, "MOST_COPIES_BYTES", 40_000)
     converter = Converter()
-    remembered = Known(converter)
+    remembered = Known(converter, len)
     for number in range(10):
         asked = [(f"{number}", 200), (f"{number + 1}", 300)]
         assert ask(remembered, asked).equals(expected(asked))
@@ -83,7 +83,7 @@ def test_rows_that_are_too_large_are_not_remembered(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(known, "MOST_BYTES", 100)
     monkeypatch.setattr(known, "LARGEST", 100)
     converter = Converter()
-    remembered = Known(converter)
+    remembered = Known(converter, len)
     asked = [("long" * 100, 2 * known.LONG)]
     for _ in range(3):
         assert ask(remembered, asked).equals(expected(asked))
@@ -93,7 +93,7 @@ def test_rows_that_are_too_large_are_not_remembered(monkeypatch: pytest.MonkeyPa
 
 def test_copies_of_large_rows_are_few_and_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "LARGEST", 30_000)
-    remembered = Known(Converter())
+    remembered = Known(Converter(), len)
     asked = [("long" * 10, known.LONGEST)]
     assert ask(remembered, asked).equals(expected(asked))
     copies = remembered._copies["long" * 10]
@@ -102,8 +102,19 @@ def test_copies_of_large_rows_are_few_and_made_once(monkeypatch: pytest.MonkeyPa
     assert remembered._copies["long" * 10] is copies
 
 
+def test_nothing_long_is_kept() -> None:
+    converter = Converter()
+    remembered = Known(converter, len)
+    long = "long" * known.LONGEST_KEY
+    for asked in ([(long, 1)], [("a", 2), (long, 100), ("a", 1)], [(long, 100)]):
+        assert ask(remembered, asked).equals(expected(asked))
+    assert converter.converted == [long, "a", long, long]
+    assert remembered._known is None
+    assert not remembered._copies
+
+
 def test_many_threads() -> None:
-    remembered = Known(Converter())
+    remembered = Known(Converter(), len)
 
     def work(thread: int) -> None:
         for number in range(200):

@@ -34,9 +34,10 @@ async def read_body(receive: Receive, count: Callable[[bytes], None]) -> bytes:
     parts: list[bytes] = []
     more = True
     now = asyncio.get_running_loop().time
-    end = now() + BODY_SECONDS
+    heard = now()
+    end = heard + BODY_SECONDS
     try:
-        async with asyncio.timeout_at(now() + SILENCE_SECONDS) as until:
+        async with asyncio.timeout_at(min(heard + SILENCE_SECONDS, end)) as until:
             while more:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -45,9 +46,10 @@ async def read_body(receive: Receive, count: Callable[[bytes], None]) -> bytes:
                 if part := message.get("body", b""):
                     count(part)
                     parts.append(part)
-                # After a body that is in one part comes nothing but the word that this was all.
-                if more and len(parts) > 1:
-                    until.reschedule(min(now() + SILENCE_SECONDS, end))
+                # Mostly it is all here in no time, and there is nothing to put off.
+                if more and now() - heard > SILENCE_SECONDS / 10:
+                    heard = now()
+                    until.reschedule(min(heard + SILENCE_SECONDS, end))
     except TimeoutError as error:
         raise BodyStalled(
             f"The body is not complete: nothing came of it for {SILENCE_SECONDS:g} seconds, or it takes more than "

@@ -17,6 +17,8 @@ from frazil.config.section import MIB
 
 MOST, MOST_BYTES = 4096, 16 * MIB
 """Rows that are remembered, and what they may take."""
+LONGEST_KEY = 4096
+"""Bytes of what is worth remembering."""
 LONGEST, LARGEST = 1024, MIB
 """Copies of one row, and what they may take."""
 MOST_COPIES_BYTES = 32 * MIB
@@ -46,9 +48,10 @@ class _Copies(NamedTuple):
 class Known(Generic[Key]):
     """Thread-safe."""
 
-    def __init__(self, convert: Callable[[Sequence[Key]], pa.StructArray]) -> None:
-        """`convert` makes a row of each."""
+    def __init__(self, convert: Callable[[Sequence[Key]], pa.StructArray], size: Callable[[Key], int]) -> None:
+        """`convert` makes a row of each, and `size` says how many bytes each has."""
         self._convert = convert
+        self._size = size
         self._lock = threading.Lock()
         self._known: _Rows[Key] | None = None
         self._copies: dict[Key, _Copies] = {}
@@ -56,6 +59,8 @@ class Known(Generic[Key]):
 
     def repeated(self, keys: Sequence[Key], counts: Sequence[int]) -> pa.StructArray:
         """The row of each, so many times."""
+        if any(self._size(key) > LONGEST_KEY for key in keys):
+            return self._converted(keys).picked(keys, counts)
         known = self._with(keys)
         if not keys or sum(counts) < len(keys) * LONG:
             return known.picked(keys, counts)
@@ -72,13 +77,17 @@ class Known(Generic[Key]):
         # Also of one alone: what is cut off would count as part of it.
         return pa.concat_arrays(parts)
 
+    def _converted(self, keys: Sequence[Key]) -> _Rows[Key]:
+        distinct = list(dict.fromkeys(keys))
+        return _Rows(self._convert(distinct), {key: place for place, key in enumerate(distinct)})
+
     def _with(self, keys: Sequence[Key]) -> _Rows[Key]:
         """Rows with those of these keys."""
         known = self._known
         missing = [key for key in dict.fromkeys(keys) if known is None or key not in known.places]
         if known is not None and not missing:
             return known
-        converted = _Rows(self._convert(missing), {key: place for place, key in enumerate(missing)})
+        converted = self._converted(missing)
         learnt = converted if known is None else _joined(known, converted)
         # What other threads learn meanwhile is forgotten, and learnt again.
         for remembered in (learnt, converted):
@@ -93,6 +102,8 @@ class Known(Generic[Key]):
         most = min(LONGEST, LARGEST // max(1, row.nbytes))
         wanted = min(most, 1 << (count - 1).bit_length())
         copies = _Copies(row.take(pa.array(np.zeros(wanted, np.int64))), most)
+        if most < LONG:
+            return copies
         with self._lock:
             if self._copies_bytes + copies.rows.nbytes > MOST_COPIES_BYTES:
                 self._copies, self._copies_bytes = {}, 0

@@ -166,7 +166,7 @@ def _decoded(kind: type[Message], messages: pa.Array) -> tuple[pa.RecordBatch, p
     return decode(kind, messages.fill_null(b"")), messages.is_null()
 
 
-_LEVELS = Known(_rows_of)
+_LEVELS = Known(_rows_of, lambda level: level.width)
 
 
 def named(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:

@@ -37,6 +37,11 @@ class _Described(NamedTuple):
     temporality: int
 
     @property
+    def width(self) -> int:
+        """About how many bytes it has."""
+        return sum(map(len, (self.name, self.description, self.unit, *self.metadata)))
+
+    @property
     def prometheus_name(self) -> str:
         counter = self.monotonic and self.temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
         return metric_name(self.name, self.unit, counter, self.kind == GAUGE)
@@ -88,4 +93,4 @@ def _metadata(serialized: Sequence[tuple[bytes, ...]]) -> attributes.Attributes:
     return attributes.of_lists(pa.ListArray.from_arrays(pa.array(borders(lists), pa.int32()), pairs))
 
 
-_METRICS = Known(_rows)
+_METRICS = Known(_rows, lambda metric: metric.width)

@@ -78,7 +78,7 @@ def _targets(resources: Sequence[bytes | None]) -> pa.StructArray:
     return pa.StructArray.from_arrays(found, ("job", "instance"))
 
 
-_TARGETS = Known(_targets)
+_TARGETS = Known(_targets, lambda resource: len(resource or b""))
 
 
 def _rejected(of_request: Ints, metrics: Ints) -> dict[int, Rejected]:

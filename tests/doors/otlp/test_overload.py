@@ -20,8 +20,9 @@ from google.rpc.status_pb2 import Status
 
 from frazil.doors import bodies
 from frazil.doors.loki.push import PUSH
+from frazil.doors.otlp.signals import LOGS
 from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.intake import Accepted, Intake
+from frazil.doors.telemetry.intake import Accepted, Intake, _Waiting
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.writers import Writers
@@ -155,6 +156,48 @@ def test_a_body_that_is_never_complete_gives_its_room_back(
         assert served.stored() == 1
 
     run(settings(tmp_path, telemetry={"max_in_flight_mb": 1}), scenario)
+
+
+def test_a_body_that_comes_slowly_but_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence counts from what was heard last."""
+    monkeypatch.setattr(bodies, "SILENCE_SECONDS", 2.0)
+
+    async def scenario(served: Served) -> None:
+        body = logs_request("slow").SerializeToString()
+        answer, sending = await begin(served, len(body))
+        for part in (body[:10], body[10:20], body[20:]):
+            await asyncio.sleep(1.2)
+            sending.write(part)
+        assert (await answer.readline()).startswith(b"HTTP/1.1 200 ")
+        sending.close()
+
+    run(settings(tmp_path), scenario)
+
+
+def test_what_could_become_large_is_left_to_a_thread(tmp_path: Path) -> None:
+    """However small it is: the event loop has others to see to."""
+    plain = logs_request(*(f"record {number}" for number in range(10))).SerializeToString()
+    empty_records = b"\x0a\x82\x1f\x12\xff\x1e" + b"\x12\x00" * 1983 + b"\x1a"
+
+    async def scenario(served: Served) -> None:
+        writers, metrics = Writers(served.log), TelemetryMetrics(create_registry())
+        intake = Intake(LOGS.requests, preparer(), writers, metrics, Backlog(1))
+
+        def is_small(*given: Request) -> bool:
+            future = asyncio.get_running_loop().create_future()
+            return intake._is_small([_Waiting(request, future) for request in given])
+
+        assert is_small(Request("one", plain))
+        assert is_small(*[Request("one", plain)] * 64)
+        assert not is_small(Request("one", empty_records))
+        assert not is_small(Request("one", plain), Request("one", empty_records))
+        assert not is_small(Request("one", plain, encoding="gzip"))
+        assert not is_small(Request("one", plain, json=True))
+        assert not is_small(Request("one", bytes(20_000)))
+        assert not is_small(*[Request("one", plain)] * 129)
+        assert not is_small(*[Request("one", plain * 50)] * 30)
+
+    run(settings(tmp_path), scenario)
 
 
 def test_who_goes_while_waiting_leaves_nothing_behind(tmp_path: Path) -> None:

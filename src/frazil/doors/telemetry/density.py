@@ -67,13 +67,17 @@ def check_density(kind: type[Message], body: bytes) -> None:
     if len(body) <= LOOKED_AT:
         return
     most = Counts(len(body) // MESSAGE_BYTES, len(body) // FIELD_BYTES)
-    # Mostly there are not even enough bytes that could begin a message.
-    if len(body) - len(body.translate(None, _first_bytes(kind.DESCRIPTOR))) <= most.messages:
+    if most_messages(kind, body) <= most.messages:
         return
     found = count(kind, body, most)
     for what, number, limit in zip(Counts._fields, found, most, strict=True):
         if number > limit:
             raise _too_dense(body, f"{what} in its {kind.DESCRIPTOR.name}", limit)
+
+
+def most_messages(kind: type[Message], body: bytes) -> int:
+    """So many bytes could begin a message within. There are mostly far fewer of them, but this is found quickly."""
+    return len(body) - len(body.translate(None, _first_bytes(kind.DESCRIPTOR)))
 
 
 def check_json_density(body: bytes) -> None:

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from frazil.config.section import MIB
 from frazil.doors.telemetry.backlog import Backlog
+from frazil.doors.telemetry.density import most_messages
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Preparer, Request, Run
@@ -33,9 +35,12 @@ logger = logging.getLogger(__name__)
 WORKERS = max(1, (os.cpu_count() or 1) // 2)
 """Groups that are made rows at once. The other processors write and seal; and the fewer there are, the larger are the
 groups, and the less each request costs."""
-SMALL_BYTES, SMALL_GROUP_BYTES = 16 * 1024, 256 * 1024
-"""Up to here plain requests are made rows by the event loop itself: to hand them to a thread and back takes longer,
+SMALL_BYTES, SMALL_GROUP_BYTES, SMALL_GROUP = 16 * 1024, 256 * 1024, 128
+"""Of a request, of a group of them, and how many these are. Up to here plain requests are made rows by the event loop itself: to hand them to a thread and back takes longer,
 and the thread would have to wait for the loop whenever it runs Python."""
+SMALL_WORK, SMALL_GROUP_WORK = 2 * MIB, 96 * MIB
+"""The same for what they may become, in bytes, if each message in a request is a record, and has all the rest of the
+request as what records share. Ten log records of 360 bytes could be 1 MiB."""
 ENOUGH = 64
 """Requests in a group that are worth no waiting for more."""
 LINGER_SECONDS, LINGERS = 0.001, 5
@@ -101,7 +106,7 @@ class Intake:
         self._waiting.append(waiting)
         if self._came is not None and len(self._waiting) >= self._wanted:
             self._came.set()
-        if self._workers < WORKERS:
+        if self._workers < WORKERS and self._came is None:
             self._workers += 1
             self._run(self._work())
         try:
@@ -123,9 +128,10 @@ class Intake:
                 if len(self._waiting) < self._wanted and self._came is None:
                     await self._linger()
                 group = list(self._next_group())
-                self._wanted = min(len(group), ENOUGH) if _is_small(group) else 1
+                small = self._is_small(group)
+                self._wanted = max(1, min(len(group), ENOUGH)) if small else 1
                 try:
-                    await self._prepare(group)
+                    await self._prepare(group, small)
                 except BaseException as error:
                     logger.exception("requests could not be decoded")
                     for each in group:
@@ -135,6 +141,21 @@ class Intake:
         finally:
             # No `await` since the queue was seen empty: who comes now starts a worker.
             self._workers -= 1
+
+    def _is_small(self, group: list[_Waiting]) -> bool:
+        if len(group) > SMALL_GROUP:
+            return False
+        nbytes = work = 0
+        for each in group:
+            body = each.request.body
+            if len(body) > SMALL_BYTES or each.request.encoding or each.request.json:
+                return False
+            own = len(body) * most_messages(self.kind.message, body)
+            if own > SMALL_WORK:
+                return False
+            nbytes += len(body)
+            work += own
+        return nbytes <= SMALL_GROUP_BYTES and work <= SMALL_GROUP_WORK
 
     async def _linger(self) -> None:
         self._came = asyncio.Event()
@@ -157,9 +178,9 @@ class Intake:
                 size += len(waiting.request.body)
                 yield waiting
 
-    async def _prepare(self, group: list[_Waiting]) -> None:
+    async def _prepare(self, group: list[_Waiting], small: bool) -> None:
         requests = [each.request for each in group]
-        if _is_small(group):
+        if small:
             done = self._preparer.prepare(requests)
         else:
             done = await asyncio.to_thread(self._preparer.prepare, requests)
@@ -210,12 +231,6 @@ class Intake:
                 outcomes[place] = await _store_by_pieces(writer, rows, request, outcome.rows)
             first += request.rows
         return outcomes
-
-
-def _is_small(group: list[_Waiting]) -> bool:
-    sizes = [len(each.request.body) for each in group]
-    plain = not any(each.request.encoding or each.request.json for each in group)
-    return plain and max(sizes, default=0) <= SMALL_BYTES and sum(sizes) <= SMALL_GROUP_BYTES
 
 
 async def _store_by_pieces(
