@@ -37,8 +37,8 @@ WORKERS = max(1, (os.cpu_count() or 1) // 2)
 groups, and the less each request costs."""
 SMALL_BYTES, SMALL_GROUP_BYTES, SMALL_GROUP = 16 * 1024, 256 * 1024, 128
 """Of a request, of a group of them, and how many these are. Up to here plain requests are made rows by the event loop
-itself: to hand them to a thread and back takes longer, and the thread would have to wait for the loop whenever it runs
-Python."""
+itself: to hand them to a thread and back takes longer, and the thread would have to wait for the loop whenever it
+runs Python."""
 SMALL_WORK, SMALL_GROUP_WORK = 2 * MIB, 96 * MIB
 """The same for what they may become, in bytes, if each message in a request is a record, and has all the rest of the
 request as what records share. Ten log records of 360 bytes could be 1 MiB."""
