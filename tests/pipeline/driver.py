@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -52,6 +53,8 @@ def _answer(value: object) -> None:
 
 def main() -> None:
     setup_logging(LoggingConfig(format="json"))
+    # Whoever runs tests in the background has it ignored, and so have all that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     spark = start_session(Config.model_validate_json(sys.argv[1]), extra=json.loads(sys.argv[2]))
     _answer({"jvm": spark_jvm().pid, "java": spark._jvm.System.getProperty("java.version")})  # type: ignore[union-attr]
     for line in sys.stdin:

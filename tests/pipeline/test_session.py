@@ -74,8 +74,11 @@ class Driver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Closing its standard input ends it.
-        self._process.communicate()
+        # Closing its standard input ends it, if it is not in the middle of something.
+        try:
+            self._process.communicate(timeout=_GONE_SECONDS)
+        finally:
+            self._process.kill()
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
