@@ -1,7 +1,7 @@
 """Requests of OTLP decoded, many at a time.
 
-Each is first read by the Protobuf runtime, which is quick, and refuses what the decoder into columns would trip over:
-bytes that are no message, text that is no UTF-8, nesting without end. So one bad request never spoils others.
+The decoder into columns refuses what is no message, and text that is no UTF-8, but with it all that it was given.
+Which of them it was, the Protobuf runtime can tell.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def check(kind: type[Message], body: bytes) -> None:
 
 
 def decode(kind: type[Message], bodies: Sequence[bytes] | pa.Array) -> pa.RecordBatch:
-    """One row for each body, all of which were checked."""
+    """One row for each body. Raises `ValueError` if one of them is no message of this kind."""
     return handler_of(kind.DESCRIPTOR).array_to_record_batch(pa.array(bodies, pa.binary()))

@@ -36,3 +36,16 @@ def test_a_request_that_cannot_be_rows_is_refused_without_a_stack_trace(caplog: 
     assert str(done.problems[1]).startswith("The records would be")
     assert caplog.records
     assert not [record for record in caplog.records if record.exc_info or record.levelno > logging.INFO]
+
+
+def test_one_that_is_no_message_does_not_part_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    good, other = (message(({"a": text}, [(1, text, {})])) for text in ("good", "other"))
+    with caplog.at_level(logging.INFO):
+        done = preparer().prepare([Request("a", good), Request("a", b"\xff" * 9), Request("b", other)])
+    (run,) = done.runs
+    assert [request.number for request in run.requests] == [0, 2]
+    assert run.batch["body"].to_pylist() == ["good", "other"]
+    assert {number: str(problem) for number, problem in done.problems.items()} == {
+        1: "The body is no PushRequest: Error parsing message."
+    }
+    assert not caplog.records

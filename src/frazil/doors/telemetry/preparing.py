@@ -126,12 +126,8 @@ class Preparer:
                 done.problems[number] = _problem(error)
         try:
             self._convert(requests, bodies, done)
-        except RequestError as error:
-            logger.info("requests are decoded one by one: %s", error)
-            self._convert_each(requests, bodies, done)
-        except Exception:
-            logger.exception("requests could not be decoded together")
-            self._convert_each(requests, bodies, done)
+        except Exception as error:  # noqa: BLE001 - it is found out whose it is
+            self._convert_sound(requests, bodies, done, error)
         return done
 
     def _read(self, request: Request) -> bytes:
@@ -141,8 +137,30 @@ class Preparer:
             check_json_density(body)
             return self._kind.from_json(body)
         check_density(self._kind.message, body)
-        check(self._kind.message, body)
         return body
+
+    def _convert_sound(
+        self, requests: Sequence[Request], bodies: dict[int, bytes], done: Prepared, error: Exception
+    ) -> None:
+        """Together, without those that are no messages."""
+        sound: dict[int, bytes] = {}
+        for number, body in bodies.items():
+            try:
+                check(self._kind.message, body)
+                sound[number] = body
+            except RequestError as problem:
+                done.problems[number] = problem
+        if len(sound) < len(bodies):
+            try:
+                self._convert(requests, sound, done)
+                return
+            except Exception as another:  # noqa: BLE001 - it is found out whose it is
+                error = another
+        if isinstance(error, RequestError):
+            logger.info("requests are decoded one by one: %s", error)
+        else:
+            logger.error("requests could not be decoded together", exc_info=error)
+        self._convert_each(requests, sound, done)
 
     def _convert_each(self, requests: Sequence[Request], bodies: dict[int, bytes], done: Prepared) -> None:
         """One by one, so that the one that cannot be decoded is alone with it."""
