@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 # Years that Python's own dates have: rows are compared as Python values.
@@ -79,6 +80,17 @@ def batches(draw: st.DrawFn, max_rows: int = 30) -> pa.RecordBatch:
         given = values(kind) if required else st.none() | values(kind)
         columns.append(pa.array(draw(st.lists(given, min_size=count, max_size=count)), kind))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def with_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows as they are read from Parquet with a dictionary for each column of texts."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches([batch]), sink)
+    data = sink.getvalue()
+    schema = pq.read_metadata(pa.BufferReader(data)).schema
+    columns = [schema.column(place) for place in range(len(schema))]
+    texts = [column.path for column in columns if column.logical_type.type == "STRING"]
+    return pq.ParquetFile(pa.BufferReader(data), read_dictionary=texts).read().combine_chunks().to_batches()[0]
 
 
 def comparable(value: Any) -> Any:

@@ -45,7 +45,7 @@ from frazil.lake.misfits import Misfits, dead_letter_batch
 from frazil.lake.schema import dead_letter_schema, target_schema
 from frazil.lake.transport import from_bytes as arrived
 from frazil.lake.transport import to_bytes as sent
-from tests.lake.random_topics import batches, comparable
+from tests.lake.random_topics import batches, comparable, with_dictionaries
 
 _IO = DurableFileIO()
 _names = itertools.count()
@@ -155,7 +155,13 @@ def test_every_reader_reads_the_rows_that_were_written(
     order = SortOrder(*(SortField(key.field_id, IdentityTransform(), SortDirection.DESC) for key in keys))
     table = warehouse.table(schema, PartitionSpec(*fields), order if keys else UNSORTED_SORT_ORDER)
 
-    written = _write(table, [rows.slice(0, len(rows) // 2), rows.slice(len(rows) // 2)])
+    halves = [rows.slice(0, len(rows) // 2), rows.slice(len(rows) // 2)]
+    encoded = data.draw(st.tuples(st.booleans(), st.booleans()))
+    given = [
+        with_dictionaries(half) if chosen and len(half) else half
+        for half, chosen in zip(halves, encoded, strict=True)
+    ]
+    written = _write(table, given)
     assert not written.misfits
     assert written.rows == len(rows)
     _append(table, written.files)
@@ -302,6 +308,20 @@ def test_rows_without_a_sort_order_stay_as_they_came(warehouse: Warehouse) -> No
         for path in _paths(_write(table, [_logs(300), _logs(300)]).files):
             offsets = pq.read_table(path).column(OFFSET).to_pylist()
             assert offsets == sorted(offsets)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_rows_with_dictionaries_and_without_are_in_one_file(warehouse: Warehouse, ordered: bool) -> None:
+    schema = target_schema(_LOGS)
+    properties = {"write_parquet_row-group-limit": "10"}
+    table = warehouse.table(schema, order=_order(schema, OFFSET) if ordered else UNSORTED_SORT_ORDER, **properties)
+    plain = [_logs(10), _logs(20), _logs(15)]
+    (file,) = _write(table, [with_dictionaries(plain[0]), plain[1], with_dictionaries(plain[2])]).files
+    (path,) = _paths([file])
+    found = pq.read_table(path).sort_by(OFFSET)
+    assert pq.read_metadata(path).num_row_groups > 2
+    rows = pa.Table.from_batches(plain).drop_columns(["load"])
+    assert found.select(rows.column_names).to_pylist() == rows.to_pylist()
 
 
 def test_thousands_of_partitions_are_written_one_after_the_other(warehouse: Warehouse) -> None:

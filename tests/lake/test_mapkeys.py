@@ -19,6 +19,7 @@ from frazil.lake.mapkeys import repeats_a_key
         (pa.string(), st.text("ab", max_size=3)),
         (pa.int32(), st.integers(0, 5)),
         (pa.binary(), st.binary(max_size=1)),
+        (pa.dictionary(pa.int32(), pa.string()), st.text("ab", max_size=2)),
     ],
     ids=str,
 )

@@ -203,16 +203,19 @@ def test_good_and_bad_rows_are_all_rows_in_order(batch: pa.RecordBatch, data: st
     """A column of strings, of which some are broken, among columns of every kind."""
     chosen = data.draw(st.sets(st.integers(0, len(batch) - 1)))
     texts = _broken_text([b"\xff" if i in chosen else b"fine" for i in range(len(batch))])
-    batch = pa.RecordBatch.from_arrays(
-        [*batch.columns, texts], schema=batch.schema.append(pa.field("t", pa.string()))
-    )
-    mapped = Mapper(batch.schema, target_schema(batch.schema)).map(batch, 0, 1000)
+    schema = batch.schema.append(pa.field("t", pa.string()))
+    batch = pa.RecordBatch.from_arrays([*batch.columns, texts], schema=schema)
+    encoded = data.draw(st.booleans())
+    if encoded:
+        batch = batch.set_column(len(batch.columns) - 1, "t", texts.dictionary_encode())
+    mapped = Mapper(batch.schema, target_schema(schema)).map(batch, 0, 1000)
     good = mapped.batch.column(OFFSET).to_pylist()
     bad = mapped.misfits.rows.column(OFFSET).to_pylist() if mapped.misfits else []
     assert bad == [1000 + i for i in sorted(chosen)]
     assert good == [1000 + i for i in range(len(batch)) if i not in chosen]
     for row in mapped.misfits.rows.to_pylist() if mapped.misfits else []:
         original = batch.slice(row[OFFSET] - 1000, 1).drop_columns(["t"])
+        assert from_stream(row["raw"]).schema == schema, "as the log has it"
         back = from_stream(row["raw"]).drop_columns(["t"])
         assert comparable(_storable(back)) == comparable(_storable(original))
 

@@ -34,7 +34,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from frazil.lake.arrow import arrow_type, storage
+from frazil.lake.arrow import arrow_type, plain_values
 from frazil.lake.transforms import kernel
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
@@ -121,7 +121,7 @@ def _array(values: list[Any], kind: IcebergType) -> pa.Array:
         return pa.array(values, pa.int64()).view(target)
     if isinstance(kind, UUIDType):
         values = [None if value is None else uuid.UUID(bytes=value) for value in values]
-    return storage(pa.array(values, target))
+    return plain_values(pa.array(values, target))
 
 
 def _plain(array: pa.Array) -> pa.Array:

@@ -91,12 +91,13 @@ def writer(
     machine: Machine | None = None,
     *,
     partition: int = 0,
+    schema: pa.Schema = SCHEMA,
     options: WriterOptions | None = None,
     **changes: object,
 ) -> PartitionWriter:
     """A writer without any background work, so that a test decides when to seal."""
     schemas = TopicSchemas(store, TOPIC)
-    schemas.admit(SCHEMA)
+    schemas.admit(schema)
     return open_writer(
         TOPIC,
         partition,

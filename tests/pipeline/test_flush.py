@@ -252,3 +252,35 @@ def test_a_row_is_never_in_both_tables_though_a_person_changes_what_fits(tmp_pat
         base = Counter(offset for _, offset in offsets_in_table(slow).elements())
         assert dead == {3, 4}
         assert base == Counter([0, 1, 2, 5, 6])
+
+
+def test_rows_of_a_sorted_table_are_those_of_the_log(tmp_path: Path) -> None:
+    """Texts go from segments to files as dictionaries, which differ from segment to segment."""
+    layout = {"partition_by": ["service"], "sort_by": ["id desc"]}
+    config = local_config(tmp_path, topics={TOPIC: {"table": layout}})
+    tags = pa.map_(pa.string(), pa.string())
+
+    def batch(start: int, count: int, **more: str) -> pa.RecordBatch:
+        ids = range(start, start + count)
+        columns = {
+            "service": pa.array([None if i % 7 == 0 else f"service-{i % 3}" for i in ids], pa.string()),
+            "tags": pa.array(
+                [[("pod", f"pod-{i % 5}"), (f"key-{start}", None)] if i % 4 else None for i in ids], tags
+            ),
+            **{name: pa.array([value] * count) for name, value in more.items()},
+        }
+        fields = [*SCHEMA, *(pa.field(name, column.type) for name, column in columns.items())]
+        return pa.RecordBatch.from_arrays([*rows(start, count).columns, *columns.values()], schema=pa.schema(fields))
+
+    with tools_of(config) as tools:
+        first, second, third, last = batch(0, 20), batch(20, 30), batch(50, 10), batch(61, 9, note="new")
+        append(tools, first)
+        append(tools, second)
+        move_all(tools)
+        append(tools, third, broken(60, 1), last)
+        move_all(tools)
+        table = tools.lake.load(base_identifier(tools.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)
+        given = [pa.Table.from_batches([each]) for each in (first, second, third, last)]
+        expected = pa.concat_tables(given, promote_options="default")
+        assert table.select(expected.column_names).to_pylist() == expected.to_pylist()
+        assert dead_letters(tools)[OFFSET].to_pylist() == [60]

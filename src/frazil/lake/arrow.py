@@ -96,8 +96,10 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
     raise TableSchemaMismatch(f"The table has a column of type {kind}, which Frazil does not write.")
 
 
-def storage(array: Any) -> Any:
-    """The array without the extension type that a UUID has in Arrow."""
+def plain_values(array: Any) -> Any:
+    """The values themselves: without the extension type that a UUID has in Arrow, and without a dictionary."""
+    if isinstance(array, pa.DictionaryArray):
+        return array.dictionary_decode()
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
@@ -118,7 +120,7 @@ def column_of(schema: Schema, field_id: int) -> Callable[[Any], Any]:
             parent = column
             # A part of nothing is nothing: `flatten` gives the parts their parent's nulls.
             column = parent.flatten()[parent.type.get_field_index(name)]
-        return storage(column)
+        return plain_values(column)
 
     return get
 

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
+from frazil.lake.dictionaries import keeping
 from frazil.lake.mapkeys import repeats_a_key
 from frazil.lake.text import valid_text
 from frazil.lake.types import convert, is_nanoseconds
+from frazil.log.schema import plain_type
 
 Conversion = Callable[[pa.Array], pa.Array]
 
@@ -68,7 +70,7 @@ class Conversions:
 
     def unknown(self, source: pa.DataType, path: str) -> Conversion | None:
         """For a column of the topic that the table lacks: none is needed while it has had only nulls."""
-        if convert(source, path) is None:
+        if convert(plain_type(source), path) is None:
             return None
         self.problems.append(f"column {path!r} is not in the table")
         return _refuse("the table has no such column")
@@ -105,7 +107,7 @@ class Conversions:
             if target.get_field_index(field.name) < 0
             and (refuse := self.unknown(field.type, f"{path}.{field.name}")) is not None
         ]
-        fields = list(target.fields)
+        fields = list(keeping(target, source).fields)
 
         def change(array: pa.Array) -> pa.Array:
             nulls = array.is_null() if array.null_count else None
@@ -123,20 +125,22 @@ class Conversions:
 
     def _list(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         inner = self.column(source.value_type, target.value_field, f"{path}[]")
+        kept = keeping(target, source)
 
         def change(array: pa.Array) -> pa.Array:
             if array.null_count == len(array):
-                return pa.nulls(len(array), target)
+                return pa.nulls(len(array), kept)
             offsets, start, length = _extent(array)
             values = inner(array.values.slice(start, length))
             mask = array.is_null() if array.null_count else None
-            return pa.ListArray.from_arrays(offsets, values, type=target, mask=mask)
+            return pa.ListArray.from_arrays(offsets, values, type=kept, mask=mask)
 
         return change
 
     def _map(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         key = self.column(source.key_type, target.key_field, f"{path} keys")
         item = self.column(source.item_type, target.item_field, f"{path}[]")
+        kept = keeping(target, source)
 
         def change(array: pa.Array) -> pa.Array:
             offsets, start, length = _extent(array)
@@ -145,11 +149,17 @@ class Conversions:
                 raise Unfit("the same key twice in a map")
             items = item(array.items.slice(start, length))
             mask = array.is_null() if array.null_count else None
-            return pa.MapArray.from_arrays(offsets, keys, items, type=target, mask=mask)
+            return pa.MapArray.from_arrays(offsets, keys, items, type=kept, mask=mask)
 
         return change
 
     def _leaf(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
+        if types.is_dictionary(source) and keeping(target, source).equals(source):
+            return _valid_dictionary
+        plain = plain_type(source)
+        if not plain.equals(source):
+            change = self._leaf(plain, target, path)
+            return lambda array: change(array.cast(plain))
         if source.equals(target):
             if types.is_string(source):
                 return valid_text
@@ -185,6 +195,12 @@ def floor_microseconds(target: pa.DataType) -> Conversion:
 def rest_of_microseconds(array: pa.Array) -> pa.Array:
     """The nanoseconds, 0 to 999, since the microsecond that had begun."""
     return pc.modulo(array.view(pa.int64()), 1000).cast(pa.int32())
+
+
+def _valid_dictionary(array: pa.Array) -> pa.Array:
+    """Also where the text that is no text is of no row here."""
+    valid_text(array.dictionary)
+    return array
 
 
 def _validated(array: pa.Array) -> pa.Array:

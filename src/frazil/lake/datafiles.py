@@ -22,10 +22,12 @@ from pyiceberg.typedef import Record
 from frazil.errors import ParquetWrite, TableSchemaMismatch
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.dictionaries import joined, keeping, whole
 from frazil.lake.metrics import leaves
 from frazil.lake.parquet import Finished, Options, ParquetFile, remove
 from frazil.lake.sorting import Ranks, Sorter
 from frazil.lake.splitting import Splitter
+from frazil.log.schema import without_dictionaries
 
 TARGET_BYTES = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
@@ -103,16 +105,17 @@ class DataFileWriter:
         self._done = []
 
     @property
-    def _streamed(self) -> bool:
-        return self._splitter.trivial and self._sorter.trivial
+    def _ordered(self) -> bool:
+        """Whether rows are split or sorted; otherwise they are written as they come."""
+        return not (self._splitter.trivial and self._sorter.trivial)
 
     @property
     def _enough(self) -> bool:
         """Whether what is waiting is worth writing."""
-        if self._streamed:
-            options = self._options
-            return self._waiting_bytes >= options.group_bytes or self._waiting_rows >= options.group_rows
-        return self._waiting_bytes >= self._gather_bytes
+        if self._ordered:
+            return self._waiting_bytes >= self._gather_bytes
+        options = self._options
+        return self._waiting_bytes >= options.group_bytes or self._waiting_rows >= options.group_rows
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -123,30 +126,37 @@ class DataFileWriter:
 
     def _write_waiting(self) -> None:
         with self._writing():
-            if self._streamed:
-                self._write_rows(self._take_waiting())
-            else:
+            if self._ordered:
                 self._write_ordered()
+            else:
+                self._write_rows(self._take_waiting())
 
     def _as_table_has(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.equals(self.schema, check_metadata=True):
             return batch
+        if not self._ordered:
+            # All row groups of a file have the same types, and what comes later may have no dictionaries.
+            batch = without_dictionaries(batch)
         try:
             columns = [batch.column(field.name) for field in self.schema]
-            return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            fields = [
+                field.with_type(keeping(field.type, column.type))
+                for field, column in zip(self.schema, columns, strict=True)
+            ]
+            return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
         except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
             raise TableSchemaMismatch(f"Rows do not have the table's columns: {error}.") from error
 
     def _take_waiting(self) -> pa.Table:
-        rows = pa.Table.from_batches(self._waiting, self.schema)
+        rows = joined(self._waiting, self.schema)
         self._waiting = []
         self._waiting_bytes = self._waiting_rows = 0
         return rows
 
     def _write_ordered(self) -> None:
-        rows = self._take_waiting()
-        if not len(rows):
+        if not self._waiting:
             return
+        rows = whole(self._take_waiting())
         if self._splitter.trivial:
             order = self._sorter.order(rows)
             self._write_run(rows, order, 0, len(rows))

@@ -12,11 +12,16 @@ import pyarrow.types as types
 
 
 def repeats_a_key(offsets: pa.Array, keys: pa.Array) -> bool:
-    """Whether a map, of those that begin at `offsets`, has a key twice. Nested keys are not looked at."""
+    """Whether a map, of those that begin at `offsets`, has a key twice. Nested keys are not looked at.
+
+    No dictionary of keys has one of them twice.
+    """
     if isinstance(keys, pa.ExtensionArray):
         keys = keys.storage
     if len(keys) < 2 or types.is_nested(keys.type):
         return False
+    if types.is_dictionary(keys.type):
+        keys = keys.indices
     maps = pa.ListArray.from_arrays(offsets, keys)
     if types.is_string(keys.type):
         maps = maps.filter(_first_of_each_set(offsets, keys))

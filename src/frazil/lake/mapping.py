@@ -18,8 +18,10 @@ from frazil.formats.memo import BySchema
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION
 from frazil.lake.conversions import Conversion, Conversions, floor_microseconds, required, rest_of_microseconds
+from frazil.lake.dictionaries import keeping
 from frazil.lake.misfits import FAILURES, Misfits, find_faults
 from frazil.lake.types import is_nanoseconds
+from frazil.log.schema import without_dictionaries
 
 OnMismatch = Literal["stop", "dead-letter"]
 
@@ -61,6 +63,10 @@ class Mapper:
         try:
             return Fitted(plan.apply(batch, partition, offsets), {})
         except FAILURES as error:
+            plain = without_dictionaries(batch)
+            if plain is not batch:
+                # What is wrong in a dictionary would be every row's fault.
+                return self.fit(plain, partition, offsets)
             faults = plan.faults(batch)
             if not faults:
                 raise TableSchemaMismatch(
@@ -90,8 +96,11 @@ class _Plan:
     """How batches of one schema are mapped."""
 
     def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
-        self._target = target
         self._columns = [(field.name, field.type) for field in target]
+        found = {field.name: field.type for field in source}
+        self._target = pa.schema(
+            [field.with_type(keeping(field.type, found.get(field.name, field.type))) for field in target]
+        )
         conversions = Conversions()
         self._steps: dict[str, _Step] = {}
         companions = {

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from frazil.formats import kafka
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.conversions import Conversion
+from frazil.log.schema import without_dictionaries
 
 _SHOWN_CHARACTERS = 80
 _SCHEMA = pa.schema(
@@ -49,7 +50,9 @@ class Misfits(NamedTuple):
         columns = {
             OFFSET: offsets.take(chosen),
             "error": pa.array([errors[place] for place in places], pa.string()),
-            "raw": pa.array([to_stream(batch.slice(place, 1)) for place in places], pa.binary()),
+            "raw": pa.array(
+                [to_stream(without_dictionaries(batch.slice(place, 1))) for place in places], pa.binary()
+            ),
             **{name: batch.column(column).take(chosen) for name, column in shown.items()},
         }
         arrays = [columns.get(field.name, pa.nulls(len(places), field.type)) for field in _SCHEMA]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from frazil.errors import LogCorrupted, OffsetOutOfRange, SegmentMissing
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
-from frazil.log.schema import conform
+from frazil.log.schema import conform, with_dictionaries
 from frazil.log.segments import Segment, read_records, stream_records
 from frazil.log.store import ObjectStore
 from frazil.log.tail import TailView
@@ -74,6 +74,14 @@ class _Plan(NamedTuple):
     epochs: Epochs
 
 
+class _How(NamedTuple):
+    """How records are read (`PartitionReader.read`)."""
+
+    columns: Sequence[str] | None = None
+    piece_bytes: int | None = None
+    dictionaries: bool = False
+
+
 class PartitionReader:
     """Each reader belongs to one thread or task."""
 
@@ -118,11 +126,13 @@ class PartitionReader:
         epoch: str | None = None,
         columns: Sequence[str] | None = None,
         piece_bytes: int | None = None,
+        dictionaries: bool = False,
     ) -> Iterator[Records]:
         """Records `[start, end)`; without an end, all there are now.
 
         With an epoch the position is checked first: `EpochChanged` when it did not last. With `piece_bytes` segments
-        are not read at once but in pieces of about that size, for those who take their time.
+        are not read at once but in pieces of about that size, for those who take their time. With `dictionaries`,
+        texts of segments that are read at once come as dictionaries where they are stored so.
         """
         view, sealed_end = self._join(start)
         log_end = max(sealed_end, view.end if view else 0)
@@ -139,7 +149,7 @@ class PartitionReader:
         plan = self._plan(start, end, view, sealed_end)
         if epoch is not None:
             plan.epochs.check(epoch, start, self._where)
-        return self._run(plan, start, end, columns, piece_bytes)
+        return self._run(plan, start, end, _How(columns, piece_bytes, dictionaries))
 
     def news(self, start: int, epoch: str | None = None) -> Iterator[Records]:
         """As `read` up to the end, but without asking the store when memory has it all."""
@@ -153,7 +163,7 @@ class PartitionReader:
             return iter(())
         newest = max(view.entries, key=lambda entry: entry.schema_version)
         plan = _Plan([], view.start, view.entries, newest.schema, view.epochs)
-        return self._run(plan, start, view.end, None)
+        return self._run(plan, start, view.end, _How())
 
     @property
     def _where(self) -> str:
@@ -186,22 +196,16 @@ class PartitionReader:
         assert epochs
         return _Plan(segments, border, entries, self._schemas.get(version), epochs)
 
-    def _run(
-        self,
-        plan: _Plan,
-        start: int,
-        end: int,
-        columns: Sequence[str] | None,
-        piece_bytes: int | None = None,
-    ) -> Iterator[Records]:
-        schema = plan.schema
+    def _run(self, plan: _Plan, start: int, end: int, how: _How) -> Iterator[Records]:
+        schema, columns = plan.schema, how.columns
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
         for segment in plan.segments:
             offset = max(start, segment.first)
             count = min(plan.border, segment.end) - offset
-            for batch in self._batches(segment, offset - segment.first, count, columns, piece_bytes):
-                yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
+            for batch in self._batches(segment, offset - segment.first, count, how):
+                wanted = with_dictionaries(schema, batch.schema) if how.dictionaries else schema
+                yield Records(offset, conform(batch, wanted), plan.epochs.at(offset))
                 offset += batch.num_rows
         for entry in plan.entries:
             offset = max(start, entry.offset)
@@ -210,16 +214,14 @@ class PartitionReader:
                 batch = batch.select([name for name in columns if name in batch.schema.names])
             yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
 
-    def _batches(
-        self, segment: Segment, skip: int, count: int, columns: Sequence[str] | None, piece_bytes: int | None
-    ) -> Iterator[pa.RecordBatch]:
+    def _batches(self, segment: Segment, skip: int, count: int, how: _How) -> Iterator[pa.RecordBatch]:
         """`count` records of a segment after the first `skip`."""
         try:
-            if piece_bytes is None:
-                rows = read_records(self._store, segment, columns).slice(skip, count)
-                yield from rows.to_batches(max_chunksize=BATCH_ROWS)
+            if how.piece_bytes is None:
+                rows = read_records(self._store, segment, how.columns, dictionaries=how.dictionaries)
+                yield from rows.slice(skip, count).to_batches(max_chunksize=BATCH_ROWS)
             else:
-                yield from stream_records(self._store, segment, skip, count, columns, piece_bytes)
+                yield from stream_records(self._store, segment, skip, count, how.columns, how.piece_bytes)
         except (SegmentMissing, LogCorrupted):
             self._index.refresh()
             if self._index.low > segment.first:

@@ -41,7 +41,7 @@ def plain(schema: pa.Schema) -> pa.Schema:
         raise SchemaMismatch("Records without columns cannot be stored.")
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise SchemaMismatch(f"Columns of the same name: {', '.join(repeated)}. Each column needs its own name.")
-    result = pa.schema([pa.field(field.name, _plain_type(field.type), field.nullable) for field in schema])
+    result = pa.schema([pa.field(field.name, plain_type(field.type), field.nullable) for field in schema])
     try:
         pq.write_table(result.empty_table(), pa.BufferOutputStream())
     except pa.ArrowException as error:
@@ -51,18 +51,18 @@ def plain(schema: pa.Schema) -> pa.Schema:
 
 def _plain_field(field: pa.Field) -> pa.Field:
     """Inside other types everything may be null: only columns are checked for nulls before they are stored."""
-    return pa.field(field.name, _plain_type(field.type))
+    return pa.field(field.name, plain_type(field.type))
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
-        return _plain_type(kind.storage_type)
+        return plain_type(kind.storage_type)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return _plain_type(kind.value_type)
+        return plain_type(kind.value_type)
     if types.is_struct(kind):
         return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
     if types.is_map(kind):
-        return pa.map_(_plain_type(kind.key_type), _plain_field(kind.item_field))
+        return pa.map_(plain_type(kind.key_type), _plain_field(kind.item_field))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind):
         return pa.list_(_plain_field(kind.value_field))
     if types.is_timestamp(kind) and kind.unit == "s":
@@ -127,6 +127,25 @@ def _merge_item(old: pa.Field, new: pa.Field, name: str, problems: list[str]) ->
     if new.nullable and not old.nullable:
         problems.append(f"the items of {name!r} must not be null but may be null in the records")
     return pa.field(old.name, _merge_types(old.type, new.type, name, problems), old.nullable)
+
+
+def with_dictionaries(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """The schema, but with the dictionaries that are in a batch of a topic as it was found."""
+    kinds = {field.name: field.type for field in found}
+    return pa.schema(
+        [
+            field.with_type(kinds[field.name])
+            if field.name in kinds and plain_type(kinds[field.name]).equals(field.type)
+            else field
+            for field in schema
+        ]
+    )
+
+
+def without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch itself where there are none."""
+    schema = pa.schema([field.with_type(plain_type(field.type)) for field in batch.schema])
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

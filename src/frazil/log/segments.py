@@ -30,6 +30,8 @@ PIECE_BYTES = 4 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 """Bytes of a column fetched at a time by them."""
 MOST_PIECE_ROWS = 65_536
+DICTIONARY_BYTES, PLACE_BYTES = 1024 * 1024, 4
+"""Of a whole dictionary, and of a place in it, at most."""
 SMALL_BATCH = 1000
 """Batches that are smaller on average are joined first: Parquet is written column by column, batch by batch."""
 _KEY = b"frazil"
@@ -162,15 +164,40 @@ def read_footer(store: ObjectStore, key: str) -> Segment:
     return segment
 
 
-def read_records(store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None) -> pa.Table:
+def read_records(
+    store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None, *, dictionaries: bool = False
+) -> pa.Table:
+    """With `dictionaries`, texts that come again and again stay what they are in the file: places in a dictionary."""
     with _damage_told(store, segment.key):
         data = store.get(segment.key)
         _check_footer(data)
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        file = pq.ParquetFile(
+            pa.BufferReader(data),
+            metadata=metadata,
+            read_dictionary=_repeated_texts(metadata) if dictionaries else None,
+            page_checksum_verification=True,
+        )
         table = file.read(columns=_present(file, columns))
     if table.num_rows != segment.end - segment.first:
         raise _unreadable(store, segment.key, f"{table.num_rows} rows, not {segment.end - segment.first}")
     return table
+
+
+def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:
+    """The columns of texts with a dictionary and little beside it: where it was full, texts stand there again."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    return [
+        metadata.schema.column(place).path
+        for place in range(metadata.num_columns)
+        if metadata.schema.column(place).logical_type.type == "STRING"
+        and all(_is_repeated(group.column(place)) for group in groups)
+    ]
+
+
+def _is_repeated(chunk: pq.ColumnChunkMetaData) -> bool:
+    most = DICTIONARY_BYTES + PLACE_BYTES * chunk.num_values
+    return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size <= most)
 
 
 def stream_records(

@@ -136,7 +136,8 @@ class _Move:
         failpoint("task.before-read")
         gone = pa.array(self._job.excluded.get(moved.partition, ()), pa.int64())
         rows = 0
-        for records in self._job.place.reader(moved.partition).read(start, moved.end):
+        reader = self._job.place.reader(moved.partition)
+        for records in reader.read(start, moved.end, dictionaries=self._job.decoder is None):
             made = self._rows.make(records.batch, moved.partition, records.offset)
             rows += records.batch.num_rows
             self._wanted |= dict.fromkeys(made.wanted)
