@@ -313,8 +313,8 @@ def test_rows_without_a_sort_order_stay_as_they_came(warehouse: Warehouse) -> No
 @pytest.mark.parametrize("ordered", [False, True])
 def test_rows_with_dictionaries_and_without_are_in_one_file(warehouse: Warehouse, ordered: bool) -> None:
     schema = target_schema(_LOGS)
-    properties = {"write_parquet_row-group-limit": "10"}
-    table = warehouse.table(schema, order=_order(schema, OFFSET) if ordered else UNSORTED_SORT_ORDER, **properties)
+    order = _order(schema, OFFSET) if ordered else UNSORTED_SORT_ORDER
+    table = warehouse.table(schema, UNPARTITIONED_PARTITION_SPEC, order, **{"write_parquet_row-group-limit": "10"})
     plain = [_logs(10), _logs(20), _logs(15)]
     (file,) = _write(table, [with_dictionaries(plain[0]), plain[1], with_dictionaries(plain[2])]).files
     (path,) = _paths([file])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from starlette.types import Receive
 
+from frazil.doors.deadlines import Deadline
 from frazil.errors import FrazilError
 
 SILENCE_SECONDS = 30.0
@@ -34,10 +35,9 @@ async def read_body(receive: Receive, count: Callable[[bytes], None]) -> bytes:
     parts: list[bytes] = []
     more = True
     now = asyncio.get_running_loop().time
-    heard = now()
-    end = heard + BODY_SECONDS
+    end = now() + BODY_SECONDS
     try:
-        async with asyncio.timeout_at(min(heard + SILENCE_SECONDS, end)) as until:
+        with Deadline(min(now() + SILENCE_SECONDS, end)) as deadline:
             while more:
                 message = await receive()
                 if message["type"] != "http.request":
@@ -46,10 +46,7 @@ async def read_body(receive: Receive, count: Callable[[bytes], None]) -> bytes:
                 if part := message.get("body", b""):
                     count(part)
                     parts.append(part)
-                # Mostly it is all here in no time, and there is nothing to put off.
-                if more and now() - heard > SILENCE_SECONDS / 10:
-                    heard = now()
-                    until.reschedule(min(heard + SILENCE_SECONDS, end))
+                deadline.at = min(now() + SILENCE_SECONDS, end)
     except TimeoutError as error:
         raise BodyStalled(
             f"The body is not complete: nothing came of it for {SILENCE_SECONDS:g} seconds, or it takes more than "
