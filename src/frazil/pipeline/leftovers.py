@@ -10,10 +10,11 @@ import logging
 from functools import partial
 
 from frazil.errors import TableNotFound
-from frazil.lake.catalog import Identifier
+from frazil.lake.catalog import Identifier, dotted
 from frazil.lake.cleanup import Done, cleanup_attempt
 from frazil.lake.offsets import named
 from frazil.lake.outcomes import find_attempt
+from frazil.lake.tables import dead_letter_identifier
 from frazil.pipeline.tools import Tools
 from frazil.pipeline.txlog.log import Outcome
 from frazil.pipeline.txlog.recovery import recover
@@ -75,12 +76,31 @@ class Leftovers:
         done = [Done(last.attempt, last.ranges)] if last and last.time_ms > attempt.started_ms else []
         cleaned = cleanup_attempt(self._tools.lake, table, attempt.attempt, attempt.ranges, attempt.requests, done)
         if cleaned.kept is None:
-            if cleaned.deleted:
+            deleted = cleaned.deleted + self._clean_dead_letters(attempt)
+            if deleted:
                 logger.info(
                     "deleted files of a batch that was not committed",
-                    extra={"table": named(table), "attempt": attempt.attempt, "files": cleaned.deleted},
+                    extra={"table": named(table), "attempt": attempt.attempt, "files": deleted},
                 )
-            return Outcome(False, f"never committed; {cleaned.deleted} files deleted")
+            return Outcome(False, f"never committed; {deleted} files deleted")
         if self._tools.world.clock.now_ms() - attempt.started_ms > PATIENCE_MS:
             return Outcome(False, f"left to the removal of orphans: {cleaned.kept}")
         return None
+
+    def _clean_dead_letters(self, attempt: OpenAttempt) -> int:
+        """Delete what the attempt wrote for the dead-letter table; how many files.
+
+        The transaction log knows of these only once they are to be committed, and then they are an attempt of their
+        own.
+        """
+        identifier, txlog = dead_letter_identifier(self._tools.config, attempt.topic), self._tools.txlog
+        name = dotted(identifier)
+        last = txlog.last_commits().get(name)
+        known = {each.key for each in txlog.open_attempts()} | ({(name, last.attempt)} if last else set())
+        if (name, attempt.attempt) in known:
+            return 0
+        try:
+            table = self._tools.lake.load(identifier)
+        except TableNotFound:
+            return 0
+        return cleanup_attempt(self._tools.lake, table, attempt.attempt, (), ()).deleted
