@@ -66,6 +66,26 @@ def test_silent_producers_and_old_requests_are_forgotten() -> None:
     assert positions.find(sequence(1, "c"), 200_000) is None, "too long ago"
 
 
+def test_the_newest_requests_are_kept_and_more_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.log.positions.KEPT_REQUESTS", 3)
+    limits = SourcesConfig(max_requests=5)
+    live, sealed = Positions(limits), Positions(limits).to_keep()
+    requests = [Origin(request=bytes([number]) * 16) for number in range(8)]
+    for number, request in enumerate(requests):
+        live.apply([Stored(number, 1, request)], now_ms=0)
+        sealed = sealed.to_keep()
+        sealed.apply([Stored(number, 1, request)], now_ms=0)
+    again = Positions.from_json(live.to_json(), limits)
+
+    def known(positions: Positions) -> list[int]:
+        return [number for number, request in enumerate(requests) if positions.find(request, 0)]
+
+    assert known(live) == known(live.copy()) == [3, 4, 5, 6, 7]
+    assert known(sealed) == known(again) == [5, 6, 7]
+    again.apply([Stored(8, 1, Origin(request=b"new" * 5))], now_ms=0)
+    assert known(again) == [5, 6, 7], "it remembers as many as before again"
+
+
 def test_the_time_of_a_request_ends_though_nothing_else_is_stored() -> None:
     positions = Positions(SourcesConfig(ttl_seconds=5, request_ttl_seconds=10))
     request = Origin(request=b"r" * 16)

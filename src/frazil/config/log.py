@@ -30,7 +30,11 @@ class SourcesConfig(Section):
     request_ttl_seconds: Seconds = Field(
         300.0, description="How long the hash of a request is remembered, in seconds."
     )
-    max_requests: Positive = Field(65_536, description="Most request hashes remembered per partition.")
+    max_requests: Positive = Field(
+        262_144,
+        description="Most request hashes remembered per partition, about 250 bytes each; the newest 65,536 of them "
+        "also across a restart.",
+    )
 
 
 class LogConfig(Section):

@@ -23,6 +23,9 @@ from frazil.errors import SequenceTooOld
 REMEMBERED_SEQUENCES = 5
 """Appends of one producer that can be repeated: as many as Kafka's idempotent producer may have in flight."""
 
+KEPT_REQUESTS = 65_536
+"""The newest, which segments and WAL files have with them; more are remembered only while the process runs."""
+
 MAX_NAME = 1000
 MAX_REQUEST = 64
 
@@ -104,6 +107,7 @@ class Positions:
 
     def __init__(self, limits: SourcesConfig | None = None) -> None:
         self._limits = limits or SourcesConfig()
+        self._most_requests = self._limits.max_requests
         self._sources: dict[str, tuple[str, int]] = {}
         self._producers: OrderedDict[str, _Producer] = OrderedDict()
         self._requests: OrderedDict[bytes, bytes] = OrderedDict()
@@ -168,22 +172,31 @@ class Positions:
             self._producers.popitem(last=False)
         oldest = self._oldest_request(now_ms)
         while self._requests and (
-            len(self._requests) > self._limits.max_requests or _seen_ms(next(iter(self._requests.values()))) < oldest
+            len(self._requests) > self._most_requests or _seen_ms(next(iter(self._requests.values()))) < oldest
         ):
             self._requests.popitem(last=False)
 
     def copy(self) -> Positions:
         other = Positions(self._limits)
+        other._most_requests = self._most_requests
         other._sources = dict(self._sources)
         other._producers.update((k, _Producer(v.seen_ms, list(v.appends))) for k, v in self._producers.items())
         other._requests = self._requests.copy()
         return other
 
+    def to_keep(self) -> Positions:
+        """A copy that remembers no more than is kept."""
+        other = self.copy()
+        other._most_requests = min(self._most_requests, KEPT_REQUESTS)
+        return other
+
     def to_json(self) -> dict[str, Any]:
+        """What is kept."""
+        newest = islice(self._requests.values(), max(0, len(self._requests) - KEPT_REQUESTS), None)
         return {
             "sources": self._sources,
             "producers": {name: [p.seen_ms, p.appends] for name, p in self._producers.items()},
-            "requests": base64.b64encode(b"".join(self._requests.values())).decode(),
+            "requests": base64.b64encode(b"".join(newest)).decode(),
         }
 
     @classmethod

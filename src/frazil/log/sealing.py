@@ -85,7 +85,7 @@ class Sealing:
         return Draft(segment, data, entries, positions)
 
     def _advanced(self, entries: list[Entry]) -> Positions:
-        positions = self._positions.copy()
+        positions = self._positions.to_keep()
         for entry in entries:
             positions.apply(entry.appends, entry.time_ms)
         return positions
