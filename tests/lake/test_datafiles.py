@@ -35,6 +35,7 @@ from pyiceberg.transforms import (
     TruncateTransform,
     VoidTransform,
 )
+from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 from frazil.errors import ConfigError, FileUpload, ParquetWrite, TableSchemaMismatch
 from frazil.lake.columns import OFFSET, PARTITION
@@ -322,6 +323,27 @@ def test_rows_with_dictionaries_and_without_are_in_one_file(warehouse: Warehouse
     assert pq.read_metadata(path).num_row_groups > 2
     rows = pa.Table.from_batches(plain).drop_columns(["load"])
     assert found.select(rows.column_names).to_pylist() == rows.to_pylist()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_text_may_be_required_in_a_struct_that_is_null(warehouse: Warehouse, ordered: bool) -> None:
+    inner = StructType(NestedField(2, "text", StringType(), required=True))
+    schema = Schema(NestedField(1, "part", inner, required=False), NestedField(3, OFFSET, LongType(), required=True))
+    order = _order(schema, OFFSET) if ordered else UNSORTED_SORT_ORDER
+    rows = pa.record_batch({"part": pa.array([{"text": "a"}, None])})
+    (file,) = _write(warehouse.table(schema, UNPARTITIONED_PARTITION_SPEC, order), [with_dictionaries(rows)]).files
+    assert pq.read_table(_paths([file])[0])["part"].to_pylist() == [{"text": "a"}, None]
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_bounds_are_those_of_the_rows_of_each_partition(warehouse: Warehouse, encoded: bool) -> None:
+    rows = pa.record_batch({"day": pa.array(["mon", "mon", "tue"]), "note": pa.array(["a", None, "z"])})
+    schema = target_schema(rows.schema)
+    table = warehouse.table(schema, _spec(schema, day=IdentityTransform()))
+    for file in _write(table, [with_dictionaries(rows) if encoded else rows]).files:
+        _check_metrics(schema, file, found := pq.read_table(_paths([file])[0]))
+        upper = file.upper_bounds[schema.find_field("note").field_id]
+        assert upper.decode() == max(filter(None, found["note"].to_pylist()))
 
 
 def test_thousands_of_partitions_are_written_one_after_the_other(warehouse: Warehouse) -> None:

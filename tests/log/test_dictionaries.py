@@ -83,3 +83,13 @@ def test_older_records_get_the_columns_of_newer_ones(local_store: LocalStore, tm
         {"part": None, "text": "y", "more": None},
         {"part": {"name": "b", "size": 2**40, "kind": "k"}, "text": "x", "more": "z"},
     ]
+
+
+def test_segments_of_several_row_groups_are_read_as_they_are(local_store: LocalStore, tmp_path: Path) -> None:
+    """Parquet's writer begins another after a million rows."""
+    count = 1_100_000
+    offsets = pa.array(range(count + 1), pa.int32())
+    tags = pa.ListArray.from_arrays(offsets, pa.array(["x", "y"] * (count // 2)))
+    _seal(local_store, tmp_path, pa.record_batch({"tags": tags, "text": pa.array(["a"] * count)}))
+    found = [run.batch for run in reader(local_store).read(0, dictionaries=True)]
+    assert pa.Table.from_batches(found).column("tags").combine_chunks().equals(tags)

@@ -16,7 +16,7 @@ from frazil.lake.dictionaries import keeping
 from frazil.lake.mapkeys import repeats_a_key
 from frazil.lake.text import valid_text
 from frazil.lake.types import convert, is_nanoseconds
-from frazil.log.schema import plain_type
+from frazil.log.schema import has_dictionary, plain_type
 
 Conversion = Callable[[pa.Array], pa.Array]
 
@@ -82,6 +82,8 @@ class Conversions:
             plain = pa.list_(source.value_field)
             change = self._of(plain, target, path)
             return lambda array: change(array.cast(plain))
+        if types.is_struct(source) and has_dictionary(source):
+            return self._decoded(source, target, path)
         if types.is_struct(source) and types.is_struct(target):
             return self._struct(source, target, path)
         if types.is_map(source) and types.is_map(target):
@@ -89,6 +91,12 @@ class Conversions:
         if types.is_list(source) and types.is_list(target):
             return self._list(source, target, path)
         return self._leaf(source, target, path)
+
+    def _decoded(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
+        """Where dictionaries cannot stay."""
+        plain = plain_type(source)
+        change = self._of(plain, target, path)
+        return lambda array: change(array.cast(plain))
 
     def _struct(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         parts: list[tuple[int | None, pa.Field, Conversion]] = []
@@ -107,7 +115,7 @@ class Conversions:
             if target.get_field_index(field.name) < 0
             and (refuse := self.unknown(field.type, f"{path}.{field.name}")) is not None
         ]
-        fields = list(keeping(target, source).fields)
+        fields = list(target.fields)
 
         def change(array: pa.Array) -> pa.Array:
             nulls = array.is_null() if array.null_count else None
@@ -115,7 +123,7 @@ class Conversions:
             for place, field, inner in parts:
                 column = inner(array if place is None else array.field(place))
                 if not field.nullable:
-                    _check_present(column, nulls, field.name)
+                    column = _present(column, nulls, field.name)
                 columns.append(column)
             for place, refuse in left_out:
                 refuse(array.field(place))
@@ -156,10 +164,8 @@ class Conversions:
     def _leaf(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         if types.is_dictionary(source) and keeping(target, source).equals(source):
             return _valid_dictionary
-        plain = plain_type(source)
-        if not plain.equals(source):
-            change = self._leaf(plain, target, path)
-            return lambda array: change(array.cast(plain))
+        if has_dictionary(source):
+            return self._decoded(source, target, path)
         if source.equals(target):
             if types.is_string(source):
                 return valid_text
@@ -244,14 +250,19 @@ def required(change: Conversion) -> Conversion:
     return checked
 
 
-def _check_present(column: pa.Array, parent_nulls: pa.Array | None, name: str) -> None:
+def _present(column: pa.Array, parent_nulls: pa.Array | None, name: str) -> pa.Array:
+    """A part of structs that must not be null where these are not; elsewhere anything may stand, but no null."""
     if not column.null_count:
-        return
+        return column
     missing = column.is_null()
     if parent_nulls is not None:
         missing = pc.and_not(missing, parent_nulls)
     if pc.any(missing).as_py():
         raise Unfit(f"its part {name!r} is null, where the table requires a value")
+    if types.is_nested(column.type) or isinstance(column, pa.ExtensionArray):
+        return column
+    buffers = [None, *(each or pa.py_buffer(b"") for each in column.buffers()[1:])]
+    return pa.Array.from_buffers(column.type, len(column), buffers, 0, column.offset)
 
 
 def _refuse(reason: str) -> Conversion:

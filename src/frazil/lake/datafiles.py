@@ -22,7 +22,7 @@ from pyiceberg.typedef import Record
 from frazil.errors import ParquetWrite, TableSchemaMismatch
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.dictionaries import joined, keeping, whole
+from frazil.lake.dictionaries import joined, keeping, plain_bytes, whole
 from frazil.lake.metrics import leaves
 from frazil.lake.parquet import Finished, Options, ParquetFile, remove
 from frazil.lake.sorting import Ranks, Sorter
@@ -82,7 +82,7 @@ class DataFileWriter:
         if not len(batch):
             return
         self._waiting.append(self._as_table_has(batch))
-        self._waiting_bytes += batch.nbytes
+        self._waiting_bytes += plain_bytes(batch)
         self._waiting_rows += len(batch)
         if self._enough:
             self._write_waiting()
@@ -156,7 +156,7 @@ class DataFileWriter:
     def _write_ordered(self) -> None:
         if not self._waiting:
             return
-        rows = whole(self._take_waiting())
+        rows = whole(self._take_waiting(), self.schema)
         if self._splitter.trivial:
             order = self._sorter.order(rows)
             self._write_run(rows, order, 0, len(rows))

@@ -142,10 +142,24 @@ def with_dictionaries(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
     )
 
 
+def has_dictionary(kind: pa.DataType) -> bool:
+    """Whether it is one, or has one within."""
+    if types.is_map(kind):
+        return has_dictionary(kind.key_type) or has_dictionary(kind.item_type)
+    return types.is_dictionary(kind) or any(has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
+
+
 def without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch itself where there are none."""
-    schema = pa.schema([field.with_type(plain_type(field.type)) for field in batch.schema])
-    return batch if schema.equals(batch.schema) else batch.cast(schema)
+    found = [has_dictionary(field.type) for field in batch.schema]
+    if not any(found):
+        return batch
+    fields = [
+        field.with_type(plain_type(field.type)) if encoded else field
+        for field, encoded in zip(batch.schema, found, strict=True)
+    ]
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

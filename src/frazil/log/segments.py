@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as types
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported, ObjectNotFound, SegmentMissing
 from frazil.log import layout
@@ -185,14 +186,27 @@ def read_records(
 
 
 def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:
-    """The columns of texts with a dictionary and little beside it: where it was full, texts stand there again."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    return [
-        metadata.schema.column(place).path
-        for place in range(metadata.num_columns)
-        if metadata.schema.column(place).logical_type.type == "STRING"
-        and all(_is_repeated(group.column(place)) for group in groups)
-    ]
+    """The columns of texts, also in lists and maps, with a dictionary and little beside it: where it was full, texts
+    stand there again.
+
+    Of several row groups none: Arrow cannot join their dictionaries within others.
+    """
+    if metadata.num_row_groups != 1:
+        return []
+    group = metadata.row_group(0)
+    repeated = {chunk.path_in_schema for chunk in map(group.column, range(group.num_columns)) if _is_repeated(chunk)}
+    return [path for field in metadata.schema.to_arrow_schema() for path in _texts(field) if path in repeated]
+
+
+def _texts(field: pa.Field) -> list[str]:
+    """The Parquet paths of texts that are in no struct."""
+    inner: dict[str, pa.Field] = {}
+    if types.is_list(field.type):
+        inner = {"list.element": field.type.value_field}
+    elif types.is_map(field.type):
+        inner = {"key_value.key": field.type.key_field, "key_value.value": field.type.item_field}
+    below = [f"{field.name}.{step}{path[len(part.name) :]}" for step, part in inner.items() for path in _texts(part)]
+    return [field.name] if types.is_string(field.type) else below
 
 
 def _is_repeated(chunk: pq.ColumnChunkMetaData) -> bool:
