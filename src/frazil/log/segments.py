@@ -195,18 +195,18 @@ def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:
         return []
     group = metadata.row_group(0)
     repeated = {chunk.path_in_schema for chunk in map(group.column, range(group.num_columns)) if _is_repeated(chunk)}
-    return [path for field in metadata.schema.to_arrow_schema() for path in _texts(field) if path in repeated]
+    fields = metadata.schema.to_arrow_schema()
+    return [path for field in fields for path in _texts(field.name, field.type) if path in repeated]
 
 
-def _texts(field: pa.Field) -> list[str]:
+def _texts(path: str, kind: pa.DataType) -> list[str]:
     """The Parquet paths of texts that are in no struct."""
-    inner: dict[str, pa.Field] = {}
-    if types.is_list(field.type):
-        inner = {"list.element": field.type.value_field}
-    elif types.is_map(field.type):
-        inner = {"key_value.key": field.type.key_field, "key_value.value": field.type.item_field}
-    below = [f"{field.name}.{step}{path[len(part.name) :]}" for step, part in inner.items() for path in _texts(part)]
-    return [field.name] if types.is_string(field.type) else below
+    if types.is_map(kind):
+        entry = f"{path}.key_value"
+        return _texts(f"{entry}.key", kind.key_type) + _texts(f"{entry}.value", kind.item_type)
+    if types.is_list(kind):
+        return _texts(f"{path}.list.element", kind.value_type)
+    return [path] if types.is_string(kind) else []
 
 
 def _is_repeated(chunk: pq.ColumnChunkMetaData) -> bool:
