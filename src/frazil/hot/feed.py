@@ -54,6 +54,8 @@ class Feed:
         self._buffer = buffer
         self._fill = fill
         self._written: dict[Place, tuple[Kept, Written]] = {}
+        self._asked: set[Place] = set()
+        """Of which something was looked up."""
         self._wake = threading.Event()
         self._stopping = False
         self._problems: dict[Place, FrazilError] = {}
@@ -104,6 +106,7 @@ class Feed:
                 continue
             place = (writer.topic, writer.partition)
             known = self._written.get(place)
+            self._asked.add(place)
             if known is None or known[1].writer is not writer or known[0].held.end != writer.tail.end:
                 with self._looking:
                     self._attempt(place, writer)
@@ -128,8 +131,12 @@ class Feed:
     def _take(self, place: Place, writer: PartitionWriter) -> None:
         known = self._written.get(place)
         tail = writer.tail
+        # What nobody is likely to look up is held once somebody has.
+        wanted = writer.options.looked_up or place in self._asked
         if known is not None and known[1].writer is writer and not known[1].lost():
             kept = known[0]
+            if not wanted:
+                return
             if tail.end == kept.held.end and tail.start == kept.held.sealed:
                 return
             view = tail.view(kept.held.end)
@@ -141,7 +148,17 @@ class Feed:
         if isinstance(writer.stopped, PartitionTaken):
             self._let_go(place)
             return
-        self._begin(place, writer)
+        if wanted:
+            self._begin(place, writer)
+        else:
+            self._claim(place, Written(writer, tail.writers))
+
+    def _claim(self, place: Place, written: Written) -> Kept:
+        """Nobody else feeds it from now on."""
+        kept = self._buffer.keep(*place)
+        self._buffer.feed(kept, written)
+        self._written[place] = kept, written
+        return kept
 
     def _begin(self, place: Place, writer: PartitionWriter) -> None:
         """Follow a tail from its start, joined with what is held already if that ends there."""
@@ -153,8 +170,7 @@ class Feed:
         # Of what was held only this much is known to be sealed; the rest may not have become part of the log.
         self._buffer.truncate(kept, min(kept.held.sealed, view.start))
         written = Written(writer, view.writers)
-        self._buffer.feed(kept, written)
-        self._written[place] = kept, written
+        self._claim(place, written)
         self._buffer.truncate(kept, view.start)
         if kept.held.end != view.start or not _same_life(kept, view):
             self._buffer.restart(kept, view.start, by=written)

@@ -72,8 +72,8 @@ class Follower:
 
     def fill(self, kept: Kept) -> None:
         """Read what is before the held records, in the background, as far as there is room for it."""
-        if kept not in self._to_fill:
-            self._to_fill.append(kept)
+        # Also one that is being filled: it may begin elsewhere now, which ends what was begun before.
+        self._to_fill.append(kept)
 
     @property
     def filling(self) -> bool:
