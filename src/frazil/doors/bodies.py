@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-
-from starlette.types import Receive
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from frazil.doors.deadlines import Deadline
 from frazil.errors import FrazilError
@@ -16,6 +15,8 @@ BODY_SECONDS = 300.0
 """How long a body may take as a whole, however steadily it drips."""
 PASS_OVER_SECONDS = 10.0
 """How long the rest of a refused body may take; it is kept nowhere."""
+LEAVE_SECONDS = 0.05
+"""How long after the end of a body it is known at the latest that the client had gone instead."""
 CLOSED = 499
 """Status of answers that nobody reads: the client has gone."""
 
@@ -30,20 +31,27 @@ class Gone(Exception):
     """Raised when the client goes before all of its body is here."""
 
 
-async def read_body(receive: Receive, count: Callable[[bytes], None]) -> bytes:
+class Incoming(Protocol):
+    """A body that is on its way."""
+
+    async def part(self) -> bytes | None:
+        """What has come of it, which may be nothing; None when all is here. Raises `Gone`."""
+
+
+def announced(told: str | None) -> int | None:
+    """How long a body is, by what its `Content-Length` says."""
+    return int(told) if told is not None and told.isdecimal() else None
+
+
+async def read_body(incoming: Incoming, count: Callable[[bytes], None]) -> bytes:
     """All of a body; `count` is told of each part, and raises if it is too much. Raises `BodyStalled` and `Gone`."""
     parts: list[bytes] = []
-    more = True
     now = asyncio.get_running_loop().time
     end = now() + BODY_SECONDS
     try:
         with Deadline(min(now() + SILENCE_SECONDS, end)) as deadline:
-            while more:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise Gone
-                more = message.get("more_body", False)
-                if part := message.get("body", b""):
+            while (part := await incoming.part()) is not None:
+                if part:
                     count(part)
                     parts.append(part)
                 deadline.at = min(now() + SILENCE_SECONDS, end)
@@ -55,17 +63,29 @@ async def read_body(receive: Receive, count: Callable[[bytes], None]) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def pass_over(receive: Receive) -> None:
+async def check_there(leaving: Awaitable[object]) -> None:
+    """Raise `Gone` if the client has gone at the end of its body; `leaving` ends when it does.
+
+    Over HTTP/2 who breaks off without an error, as some proxies do, seems to have sent all. Only that it is no longer
+    there is known, and a moment later.
+    """
+    try:
+        async with asyncio.timeout(LEAVE_SECONDS):
+            await leaving
+    except TimeoutError:
+        return
+    raise Gone
+
+
+async def pass_over(incoming: Incoming) -> None:
     """Read the rest of a body that was refused, after the answer.
 
     A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
     """
     try:
         async with asyncio.timeout(PASS_OVER_SECONDS):
-            more = True
-            while more:
-                message = await receive()
-                more = message["type"] == "http.request" and message.get("more_body", False)
-    except (TimeoutError, asyncio.CancelledError, RuntimeError):
+            while await incoming.part() is not None:
+                pass
+    except (Gone, TimeoutError, asyncio.CancelledError, RuntimeError):
         # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
         return

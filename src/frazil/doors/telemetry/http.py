@@ -1,6 +1,6 @@
 """Requests over HTTP: read, taken in, and answered in the words of their protocol.
 
-Endpoints are applications of ASGI, without a framework: for a small request it would take longer than all the rest.
+Without a framework: for a small request it would take longer than all the rest.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.doors.bodies import CLOSED, BodyStalled, Gone, pass_over, read_body
+from frazil.doors.bodies import CLOSED, BodyStalled, Gone, Incoming, pass_over, read_body
 from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.admission import Admission, Ticket
 from frazil.doors.telemetry.bodies import BodyTooLarge
@@ -27,7 +26,6 @@ from frazil.ops.tenants import HEADER, tenant_name
 
 logger = logging.getLogger(__name__)
 
-_TENANT = HEADER.encode()
 PROTOBUF, JSON, TEXT = "application/x-protobuf", "application/json", "text/plain; charset=utf-8"
 
 
@@ -44,14 +42,25 @@ class Answer(NamedTuple):
     media_type: str = ""
     headers: Mapping[str, str] = MappingProxyType({})
 
-    def start(self) -> dict[str, object]:
-        """The message with which it begins, as ASGI has it."""
-        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in self.headers.items()]
+    def fields(self) -> list[tuple[str, str]]:
+        """All its headers."""
+        told = [*self.headers.items()]
         if self.media_type:
-            headers.append((b"content-type", self.media_type.encode("latin-1")))
-        if self.status != 204:
-            headers.append((b"content-length", b"%d" % len(self.body)))
-        return {"type": "http.response.start", "status": self.status, "headers": headers}
+            told.append(("content-type", self.media_type))
+        return told
+
+
+class Exchange(Incoming, Protocol):
+    """A request, and the way back for its answer, as a server has them."""
+
+    @property
+    def length(self) -> int | None:
+        """How long the body is said to be."""
+
+    def header(self, name: str) -> str | None:
+        """The first of this name, which is in lower case."""
+
+    async def answer(self, answer: Answer) -> None: ...
 
 
 class Dialect(Protocol):
@@ -78,7 +87,7 @@ class Doorway(NamedTuple):
 
 
 class Endpoint:
-    """An application that takes requests: `POST` to one path."""
+    """Takes requests: `POST` to one path."""
 
     def __init__(self, intake: Intake, dialect: Dialect, doorway: Doorway) -> None:
         self._intake = intake
@@ -89,20 +98,19 @@ class Endpoint:
         self._all_stored = cache(self._accepted_whole)
         self._form = lru_cache(maxsize=64)(self._form_of)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, exchange: Exchange) -> None:
         started = time.monotonic()
         ticket = self._doorway.admission.ticket()
         try:
-            answer, unread = await self._answer(scope, receive, ticket)
+            answer, unread = await self._answer(exchange, ticket)
         finally:
             ticket.give_back()
         self._answered(answer.status).inc()
         self._seconds.observe(time.monotonic() - started)
         if answer.status != CLOSED:
-            await send(answer.start())
-            await send({"type": "http.response.body", "body": answer.body})
+            await exchange.answer(answer)
         if unread:
-            await pass_over(receive)
+            await pass_over(exchange)
 
     def _counter(self, status: int) -> Counter:
         return self._doorway.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
@@ -110,15 +118,14 @@ class Endpoint:
     def _accepted_whole(self, form: Form) -> Answer:
         return self._dialect.accepted(Accepted(), form)
 
-    async def _answer(self, scope: Scope, receive: Receive, ticket: Ticket) -> tuple[Answer, bool]:
+    async def _answer(self, exchange: Exchange, ticket: Ticket) -> tuple[Answer, bool]:
         """And whether some of the body was not read."""
         form = Form()
         body: bytes | None = None
         try:
-            headers = dict(reversed(scope["headers"]))
-            form = self._form(headers.get(b"content-type"), headers.get(b"content-encoding", b""))
-            tenant = _tenant(headers.get(_TENANT))
-            body = await self._read(headers.get(b"content-length", b""), receive, ticket)
+            form = self._form(exchange.header("content-type"), exchange.header("content-encoding"))
+            tenant = _tenant(exchange.header(HEADER))
+            body = await self._read(exchange, ticket)
             accepted = await self._intake.take(preparing.Request(tenant, body, form.encoding, form.json))
         except Gone:
             return Answer(CLOSED), False
@@ -131,14 +138,13 @@ class Endpoint:
             return self._dialect.accepted(accepted, form), False
         return self._all_stored(form), False
 
-    def _form_of(self, kind: bytes | None, encoding: bytes) -> Form:
-        told = {} if kind is None else {"content-type": kind.decode("latin-1")}
-        return self._dialect.form({**told, "content-encoding": encoding.decode("latin-1")})
+    def _form_of(self, kind: str | None, encoding: str | None) -> Form:
+        told = {"content-type": kind, "content-encoding": encoding}
+        return self._dialect.form({name: value for name, value in told.items() if value is not None})
 
-    async def _read(self, told: bytes, receive: Receive, ticket: Ticket) -> bytes:
-        """`told` is how long it is said to be."""
+    async def _read(self, exchange: Exchange, ticket: Ticket) -> bytes:
         most = self._doorway.most
-        expected = int(told) if told.isdigit() else 0
+        expected = exchange.length or 0
         if expected > most:
             raise BodyTooLarge(most)
         ticket.expect(expected)
@@ -148,7 +154,7 @@ class Endpoint:
                 raise BodyTooLarge(most)
             ticket.add(len(part))
 
-        return await read_body(receive, count)
+        return await read_body(exchange, count)
 
     def _refused(self, error: Exception, form: Form) -> Answer:
         if not isinstance(error, FrazilError):
@@ -160,23 +166,8 @@ class Endpoint:
 
 
 @lru_cache(maxsize=1024)
-def _tenant(told: bytes | None) -> str:
-    return tenant_name({} if told is None else {HEADER: told.decode("latin-1")})
-
-
-class Port:
-    """An application with an endpoint on each of these paths, and another for all else."""
-
-    def __init__(self, endpoints: Mapping[str, Endpoint], others: ASGIApp) -> None:
-        self._endpoints = endpoints
-        self._others = others
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope["path"])
-        if endpoint is None or scope.get("method") != "POST":
-            await self._others(scope, receive, send)
-        else:
-            await endpoint(scope, receive, send)
+def _tenant(told: str | None) -> str:
+    return tenant_name({} if told is None else {HEADER: told})
 
 
 def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
 from frazil.config.section import MIB
+from frazil.doors.asgi import AsgiBody
 from frazil.doors.bodies import BodyStalled, pass_over
 from frazil.doors.topics import arrowbody, jsonlines
 from frazil.doors.topics.bodies import NDJSON, Room, content_type, finished
@@ -131,7 +132,7 @@ class TopicsApi:
             if isinstance(error, BodyStalled):
                 refused.headers["connection"] = "close"
             else:
-                refused.background = BackgroundTask(pass_over, request.receive)
+                refused.background = BackgroundTask(pass_over, AsgiBody(request.scope, request.receive))
             return refused
 
     async def _produce(self, request: Request, kind: str, many: bool) -> Response:

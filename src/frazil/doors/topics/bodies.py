@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from starlette.requests import Request
 
+from frazil.doors.asgi import AsgiBody
 from frazil.doors.bodies import read_body
 from frazil.errors import BufferFull, InvalidMessage, RequestError
 from frazil.topics.messages import MESSAGE, arriving
@@ -60,9 +61,9 @@ class Body:
         """All of it; what is over the limit is refused before it is all here."""
         if encoding := self._request.headers.get("content-encoding", "").strip():
             raise Encoded(f"The body is encoded with {encoding[:40]!r}. Send it as it is.")
-        told = self._request.headers.get("content-length", "")
-        self._check(int(told) if told.isascii() and told.isdecimal() else 0)
-        return await read_body(self._request.receive, self._count)
+        incoming = AsgiBody(self._request.scope, self._request.receive)
+        self._check(incoming.length or 0)
+        return await read_body(incoming, self._count)
 
     def _count(self, part: bytes) -> None:
         self._check(self.nbytes + len(part))
