@@ -25,11 +25,23 @@ trace_ids = st.just(b"") | st.binary(min_size=16, max_size=16).filter(any)
 span_ids = st.just(b"") | st.binary(min_size=8, max_size=8).filter(any)
 
 
+# Of strings in a table that only profiles have.
+indices = st.integers(0, 2) | st.integers(-(2**31), 2**31 - 1)
+
+
+def _pairs(values: st.SearchStrategy[AnyValue]) -> st.SearchStrategy[KeyValue]:
+    """Of keys that are references, some have a text too, and may have the same one."""
+    maybe = st.none() | values
+    return st.one_of(
+        st.builds(KeyValue, key=texts, value=maybe),
+        st.builds(KeyValue, key_strindex=indices, value=maybe),
+        st.builds(KeyValue, key=st.sampled_from(["a", "b"]), key_strindex=indices, value=maybe),
+    )
+
+
 def _any_values(inner: st.SearchStrategy[AnyValue]) -> st.SearchStrategy[AnyValue]:
     lists = st.lists(inner, max_size=3).map(lambda values: ArrayValue(values=values))
-    maps = st.lists(st.builds(KeyValue, key=texts, value=st.none() | inner), max_size=3).map(
-        lambda values: KeyValueList(values=values)
-    )
+    maps = st.lists(_pairs(inner), max_size=3).map(lambda values: KeyValueList(values=values))
     return st.one_of(st.builds(AnyValue, array_value=lists), st.builds(AnyValue, kvlist_value=maps))
 
 
@@ -42,14 +54,21 @@ any_values: st.SearchStrategy[AnyValue] = st.recursive(
         # NaN is not equal to itself, and has a test of its own.
         st.builds(AnyValue, double_value=st.floats(allow_nan=False)),
         st.builds(AnyValue, bytes_value=st.binary(max_size=8)),
+        st.builds(AnyValue, string_value_strindex=indices),
     ),
     _any_values,
     max_leaves=6,
 )
 
-attributes = st.lists(
-    st.builds(KeyValue, key=texts, value=st.none() | any_values), max_size=4, unique_by=lambda pair: pair.key
-)
+
+def _each_key_once(pairs: list[KeyValue]) -> list[KeyValue]:
+    """Of several the last one counts; but where there are references, all that came is kept."""
+    if any(pair.key_strindex or pair.value.HasField("string_value_strindex") for pair in pairs):
+        return pairs
+    return list({pair.key: pair for pair in pairs}.values())
+
+
+attributes = st.lists(_pairs(any_values), max_size=4).map(_each_key_once)
 
 resources = st.builds(
     Resource,

@@ -1,18 +1,23 @@
 """Attributes as two columns: a map from key to text, and the types of the values.
 
-The types are one letter for each entry of the map (`values`), in its order; null where all values are text.
+The types are one letter for each entry of the map (`values`), in its order; null where all values are text. Keys and
+values that are references come after the letters (`references`).
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from frazil.lake.mapkeys import repeats_a_key
-from frazil.telemetry.lists import borders
+from frazil.telemetry import references
+from frazil.telemetry.lists import borders, lengths
+from frazil.telemetry.references import References, Told
 from frazil.telemetry.runs import Ints
 from frazil.telemetry.values import ABSENT, TEXT, Codes, from_text, to_text
 
@@ -36,16 +41,19 @@ def fields(name: str) -> list[pa.Field]:
 def of_lists(lists: pa.ListArray) -> Attributes:
     """The attributes of decoded lists of `KeyValue`; of entries with the same key the last one counts."""
     pairs = lists.flatten()
-    return _of(lists, pairs.field("key"), *to_text(pairs.field("value")))
+    keys, (texts, codes) = pairs.field("key"), to_text(pairs.field("value"))
+    found = references.of_pairs(pairs, codes)
+    if found is None:
+        return _of(_offsets(lists), keys, texts, codes)
+    return _with_references(_offsets(lists), keys, texts, codes, found)
 
 
 def of_texts(lists: pa.ListArray, keys: pa.Array, texts: pa.Array) -> Attributes:
     """The same where all values are text: `keys` and `texts` are those of the entries of all lists."""
-    return _of(lists, keys, texts, np.full(len(keys), ord(TEXT), np.uint8))
+    return _of(_offsets(lists), keys, texts, np.full(len(keys), ord(TEXT), np.uint8))
 
 
-def _of(lists: pa.ListArray, keys: pa.Array, texts: pa.Array, codes: Codes) -> Attributes:
-    offsets = _offsets(lists)
+def _of(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes) -> Attributes:
     if not _alike(offsets, keys) and repeats_a_key(_places(offsets), keys):
         kept = _last_of_each(offsets, keys)
         offsets = np.searchsorted(kept, offsets)
@@ -54,15 +62,45 @@ def _of(lists: pa.ListArray, keys: pa.Array, texts: pa.Array, codes: Codes) -> A
     return Attributes(pa.MapArray.from_arrays(places, keys, texts, MAP), _types(places, offsets, codes))
 
 
+def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes, found: References) -> Attributes:
+    """What has a text for its key is in the map. Where there is a reference, nothing is lost of what is not."""
+    named = np.flatnonzero((found.keys == 0) | (lengths(keys) > 0))
+    kept = named[_last_of_each(np.searchsorted(named, offsets), keys.take(pa.array(named)))]
+    ends = np.searchsorted(kept, offsets)
+    maps, types = _of(ends, keys.take(pa.array(kept)), texts.take(pa.array(kept)), codes[kept])
+    beside = np.ones(len(keys), bool)
+    beside[kept] = False
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    chosen = np.zeros(len(offsets) - 1, bool)
+    chosen[rows[found.present]] = True
+    at = np.flatnonzero(found.present | (beside & chosen[rows]))
+    told = map(
+        Told,
+        (at - offsets[rows[at]]).tolist(),
+        beside[at].tolist(),
+        *(column.take(pa.array(at)).to_pylist() for column in (keys, texts)),
+        codes[at].tobytes().decode(),
+        found.keys[at].tolist(),
+        found.values.take(pa.array(at)).to_pylist(),
+    )
+    letters = codes[kept].tobytes().decode()
+    written = [
+        references.written(letters[ends[row] : ends[row + 1]], islice(told, count))
+        for row, count in zip(*(each.tolist() for each in np.unique(rows[at], return_counts=True)), strict=True)
+    ]
+    return Attributes(maps, pc.replace_with_mask(types, pa.array(chosen), pa.array(written, pa.string())))
+
+
 def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) -> list[KeyValue]:
     """The messages again."""
     found = []
-    for (key, text), letter in zip(entries or [], types or TEXT * len(entries or []), strict=True):
+    letters, _, told = (types or TEXT * len(entries or [])).partition(references.BLANK)
+    for (key, text), letter in zip(entries or [], letters, strict=True):
         pair = KeyValue(key=key)
         if letter != ABSENT:
             pair.value.CopyFrom(from_text(text, letter))
         found.append(pair)
-    return found
+    return list(references.completed(found, told)) if told else found
 
 
 def _offsets(lists: pa.ListArray) -> Ints:
@@ -118,4 +156,4 @@ def _types(places: pa.Array, offsets: Ints, codes: Codes) -> pa.Array:
     texts = pa.Array.from_buffers(pa.string(), rows, [None, places.buffers()[1], pa.py_buffer(codes)])
     if told.all():
         return texts
-    return pa.compute.if_else(pa.array(told), texts, pa.scalar(None, pa.string()))
+    return pc.if_else(pa.array(told), texts, pa.scalar(None, pa.string()))

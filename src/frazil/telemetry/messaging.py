@@ -13,6 +13,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from frazil.lake.columns import NANOSECONDS
 from frazil.telemetry.attributes import TYPES, to_pairs
+from frazil.telemetry.references import BLANK, complete
 from frazil.telemetry.values import TEXT, from_text
 
 Row = dict[str, Any]
@@ -36,8 +37,14 @@ def plain_rows(table: pa.Table) -> Iterator[Row]:
 
 def any_value(row: Row, name: str) -> AnyValue | None:
     """Of the columns `name` and `name_type`; None if there is no value."""
-    text, letter = row[name], row[f"{name}_type"]
-    return None if text is None and letter is None else from_text(text, letter or TEXT)
+    text, types = row[name], row[f"{name}_type"]
+    if text is None and types is None:
+        return None
+    letter, _, told = (types or TEXT).partition(BLANK)
+    value = from_text(text, letter)
+    if told:
+        complete(value, told)
+    return value
 
 
 def pairs(row: Row, name: str) -> Any:

@@ -2,15 +2,17 @@
 
 Text is kept as it is; numbers, truth values and bytes (base64) are written in one way only. Lists and maps are plain
 JSON where that says all: whole numbers without a point, others with one. Where it does not (bytes, NaN, a value that
-is none, a key that comes twice) they are the JSON that OTLP has for them, under a capital letter.
+is none, a key that comes twice, references) they are the JSON that OTLP has for them, under a capital letter.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,12 @@ NOTHING = "n"
 ABSENT = "z"
 """No value at all, not even one of no type."""
 
+_REFERENCE = 'Strindex":'
+"""In OTLP's JSON only the names of references end so: a quote within a text has a backslash before it."""
+
 Codes = npt.NDArray[np.uint8]
+
+logger = logging.getLogger(__name__)
 
 
 def to_text(values: pa.StructArray) -> tuple[pa.Array, Codes]:
@@ -58,6 +65,12 @@ def from_text(text: str | None, letter: str) -> AnyValue:
     return value
 
 
+@cache
+def warn_of_references() -> None:
+    """Once: OTLP asks for it, and who sends references does so again and again."""
+    logger.warning("keys or values refer to strings that only profiles have: they are kept, but mean nothing")
+
+
 # --- to text ---------------------------------------------------------------------------------------------------
 
 
@@ -81,7 +94,10 @@ def _json(message: type[ArrayValue] | type[KeyValueList], odd: str) -> Callable[
                 texts.append(json.dumps(_plain_of(parsed), ensure_ascii=False, separators=(",", ":")))
             except _NotPlain:
                 codes[place] = ord(odd)
-                texts.append(json_format.MessageToJson(parsed, indent=None, ensure_ascii=False))
+                text = json_format.MessageToJson(parsed, indent=None, ensure_ascii=False)
+                if _REFERENCE in text:
+                    warn_of_references()
+                texts.append(text)
         return pa.array(texts, pa.string())
 
     return write
@@ -127,7 +143,7 @@ _WRITERS: dict[str, tuple[str, Callable[[pa.Array, Codes], pa.Array]]] = {
     "array_value": (ARRAY, _json(ArrayValue, ODD_ARRAY)),
     "kvlist_value": (MAP, _json(KeyValueList, ODD_MAP)),
 }
-"""By the field of `AnyValue`. A reference to a table of strings means nothing but in profiles: it is no value."""
+"""By the field of `AnyValue`. A reference to a table of strings is a value of no type (`references`)."""
 
 
 # --- from text -------------------------------------------------------------------------------------------------
