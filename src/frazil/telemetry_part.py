@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
@@ -24,11 +24,12 @@ from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
 from frazil.doors.prometheus import remote_write
 from frazil.doors.telemetry.admission import Admission
 from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.http import Doorway, Endpoint, Port
+from frazil.doors.telemetry.http import Doorway, Endpoint
 from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.ports import AsgiPort
 from frazil.doors.telemetry.preparing import Preparer
 from frazil.doors.telemetry.writers import Writers
 from frazil.log.log import Log
@@ -74,19 +75,21 @@ class TelemetryPart:
             return Endpoint(signals[signal], OtlpDialect(signal), doorway)
 
         if config.otlp.enabled:
-            app = _app({signal.path: otlp(signal) for signal in SIGNALS}, alive="/health")
-            where = config.otlp.http
-            self._servers["otlp"] = HttpServer(app, where.host, where.port, "otlp.http", config.otlp.tls)
+            paths = {signal.path: otlp(signal) for signal in SIGNALS}
+            port = AsgiPort(paths, _others(paths, "/health"))
+            where, tls = config.otlp.http, config.otlp.tls
+            self._servers["otlp"] = HttpServer(port, where.host, where.port, "otlp.http", tls)
             self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, most)
             await self._grpc.start()
         if config.loki.enabled:
             push = Endpoint(intake(PUSH), LokiDialect(), doorway)
-            app = _app({LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}, alive="/ready")
+            paths = {LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}
+            app = AsgiPort(paths, _others(paths, "/ready"))
             self._servers["loki"] = HttpServer(app, config.loki.host, config.loki.port, "loki", config.loki.tls)
         if config.prometheus.enabled:
             written = Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), doorway)
             paths = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
-            app = _app(paths, "/-/ready", "/-/healthy")
+            app = AsgiPort(paths, _others(paths, "/-/ready", "/-/healthy"))
             at = config.prometheus
             self._servers["prometheus"] = HttpServer(app, at.host, at.port, "prometheus", at.tls)
         for api, server in self._servers.items():
@@ -115,11 +118,15 @@ class TelemetryPart:
         return Health.of(self._writers.problems())
 
 
-def _app(endpoints: Mapping[str, Endpoint], alive: str, *also: str) -> Port:
-    """`alive`, and `also` other paths, is where clients ask whether there is anybody."""
-    routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
-    return Port(endpoints, Starlette(routes=[*(Route(path, _alive) for path in (alive, *also)), *routes]))
+def _others(endpoints: Iterable[str], *alive: str) -> Starlette:
+    """What is answered to all but `POST` to endpoints. At `alive` clients ask whether there is anybody."""
+    asked = [Route(path, _alive) for path in alive]
+    return Starlette(routes=[*asked, *(Route(path, _nobody, methods=["POST"]) for path in endpoints)])
 
 
 async def _alive(_: Request) -> Response:
     return PlainTextResponse("ok\n")
+
+
+async def _nobody(_: Request) -> Response:
+    return PlainTextResponse("Not Found", 404)

@@ -10,7 +10,7 @@ from frazil.hot import following
 from frazil.hot.buffer import Buffer
 from frazil.hot.following import Follower
 from frazil.log.log import Log
-from frazil.log.segments import Segment
+from frazil.log.segments import Segment, read_records
 from frazil.log.store import ObjectStore
 from tests.hot.support import TOPIC, config_of, records
 
@@ -37,13 +37,12 @@ def test_a_partition_that_begins_elsewhere_while_it_is_filled_is_filled_from_the
         source = Fed()
         buffer.feed(kept, source)
         buffer.restart(kept, 2, by=source)
-        read = following.read_records
 
         def read_while_it_begins_anew(store: ObjectStore, segment: Segment) -> pa.Table:
             if kept.held.end == 2:
                 buffer.restart(kept, 3, by=source)
                 follower.fill(kept)
-            return read(store, segment)
+            return read_records(store, segment)
 
         monkeypatch.setattr(following, "read_records", read_while_it_begins_anew)
         follower.fill(kept)

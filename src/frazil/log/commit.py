@@ -14,7 +14,6 @@ from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, Seq
 from frazil.log.group import Ack, Group
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Place, Positions, Sequence, Stored
-from frazil.log.schema import SchemaVersion
 from frazil.log.starting import Start
 from frazil.log.stats import WriterStats
 from frazil.log.tail import Tail
@@ -90,11 +89,12 @@ class Committer:
     def _store_new(self, group: Group) -> tuple[int, list[Ack | FrazilError]]:
         """Store what is not stored yet: how many appends, and what each is going to be answered."""
         if not group.origins:
-            self._store(self._entry(group.schema, group.batches, []))
+            self._store(self._entry(group, group.batches, group.rows, []))
             return len(group.rows), self._acks(group.rows)
         fresh, stored, outcomes = self._without_duplicates(group)
         if fresh:
-            self._store(self._entry(group.schema, _chosen(group, fresh), stored))
+            rows = [group.rows[index] for index in fresh]
+            self._store(self._entry(group, _chosen(group, fresh), rows, stored))
         return len(fresh), outcomes
 
     def _stop_sources(self, group: Group, error: BaseException) -> None:
@@ -143,10 +143,13 @@ class Committer:
             offset += rows
         return fresh, stored, outcomes
 
-    def _entry(self, schema: SchemaVersion, batches: list[pa.RecordBatch], stored: list[Stored]) -> Entry:
+    def _entry(self, group: Group, batches: list[pa.RecordBatch], appends: list[int], stored: list[Stored]) -> Entry:
+        """Of some appends of a group, which have so many rows."""
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         now = self._world.clock.now_ms()
-        return Entry(self._next, batch.num_rows, *schema, now, stored, batch.serialize(), self._chain)
+        rows = sum(appends)
+        weight = group.nbytes * rows // sum(group.rows) if group.form else 0
+        return Entry(self._next, rows, *group.schema, now, stored, batch.serialize(), self._chain, group.form, weight)
 
     def _store(self, entry: Entry) -> None:
         try:
@@ -180,7 +183,7 @@ class Committer:
             wal.sync()
         chain = extend_chain(self._chain, encoded.crc)
         # The page cache has these bytes now: a second copy would cost memory, and the time to get it.
-        mapped = wal.mapped(start + payload_start(encoded, entry), entry.nbytes)
+        mapped = wal.mapped(start + payload_start(encoded, entry), entry.payload.size)
         return entry._replace(chain=chain, payload=mapped or entry.payload)
 
     def _begin_file(self, wal: Wal) -> None:
@@ -263,6 +266,8 @@ def _chosen(group: Group, appends: list[int]) -> list[pa.RecordBatch]:
     if len(appends) == len(group.rows):
         return group.batches
     whole = pa.concat_batches(group.batches)
+    if group.form:
+        return [whole.take(pa.array(appends))]
     starts = list(accumulate(group.rows, initial=0))
     return [whole.slice(starts[index], group.rows[index]) for index in appends]
 

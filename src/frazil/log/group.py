@@ -40,17 +40,21 @@ class Part(NamedTuple):
 class Group:
     """Appends of one schema that share one frame and one fate."""
 
-    def __init__(self, schema: SchemaVersion, generation: int) -> None:
+    def __init__(self, schema: SchemaVersion, form: str, generation: int) -> None:
         self.schema = schema
+        """Of the rows."""
+        self.form = form
+        """In which the appends are stored, if they are not rows."""
         self.generation = generation
         """How often the partition had been fenced when the group began: what came before a fence stays out."""
         self.batches: list[pa.RecordBatch] = []
-        """All rows, in their order; the rows of one may be several appends."""
+        """All rows, in their order; the rows of one may be several appends. With a form, a line for each append."""
         self.rows: list[int] = []
         """Of each append."""
         self.origins: dict[int, Origin] = {}
         """Where those appends came from that said so, by their index."""
         self.nbytes = 0
+        """As rows."""
         self.done = False
         self.acked_at = 0
         """The offset that must be safe before the group is acknowledged."""
@@ -100,17 +104,18 @@ class GroupQueue:
         self._joinable: Group | None = None
 
     def add(
-        self, schema: SchemaVersion, batch: pa.RecordBatch, parts: Iterable[Part], nbytes: int
+        self, schema: SchemaVersion, batch: pa.RecordBatch, parts: Iterable[Part], nbytes: int, form: str = ""
     ) -> tuple[Group, int]:
         """The group that these appends are in now, and the index of the first of them there."""
         group = self._joinable
         if (
             group is None
             or group.schema is not schema
+            or group.form != form
             or group.generation != self.generation
             or group.nbytes + nbytes > self._max_group_bytes
         ):
-            group = self._joinable = Group(schema, self.generation)
+            group = self._joinable = Group(schema, form, self.generation)
             self._groups.append(group)
         first = len(group.rows)
         group.batches.append(batch)

@@ -15,6 +15,7 @@ from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Positions
+from frazil.log.raw import batches_of
 from frazil.log.schema import conform
 from frazil.log.segments import Segment
 from frazil.log.starting import Start
@@ -80,7 +81,7 @@ class Sealing:
             oldest_ms=entries[0].time_ms,
             positions=positions.to_json(),
         )
-        batches = [conform(entry.batch(), schema) for entry in entries]
+        batches = [conform(batch, schema) for batch in batches_of(entries)]
         data = segments.encode(segment, batches, schema, self._options.compression_level, self._options.encoding)
         return Draft(segment, data, entries, positions)
 

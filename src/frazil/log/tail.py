@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from frazil.log.epochs import Epochs
+from frazil.log.raw import with_rows
 from frazil.log.signal import Signal
 from frazil.log.wal.entries import Entry
 
@@ -32,10 +33,14 @@ class Tail:
         self.epochs = epochs
         self.writers = frozenset(writers)
         self._lock = threading.Lock()
+        self._making = threading.Lock()
+        """Held by who makes rows, one at a time."""
         self._start = start
         self._entries = entries
         self._end = entries[-1].end if entries else start
         self.nbytes = sum(entry.nbytes for entry in entries)
+        self.raw_bytes = _raw_bytes(entries)
+        """Of entries whose rows are still to be made."""
 
     @property
     def start(self) -> int:
@@ -54,11 +59,26 @@ class Tail:
         with self._lock:
             self._entries.append(entry)
             self.nbytes += entry.nbytes
+            self.raw_bytes += entry.nbytes if entry.is_raw else 0
             self._end = entry.end
         self.changed.notify()
 
+    def make_rows(self) -> None:
+        """Of what is here and is not rows yet."""
+        if not self.raw_bytes:
+            return
+        with self._making:
+            with self._lock:
+                raw = [entry for entry in self._entries if entry.is_raw]
+            made = dict(zip(map(id, raw), with_rows(raw), strict=True))
+            with self._lock:
+                # By what they are, not by their offsets: after a reset there may be others at the same ones.
+                self._entries = [made.get(id(entry), entry) for entry in self._entries]
+                self.raw_bytes = _raw_bytes(self._entries)
+
     def view(self, start: int = 0) -> TailView:
-        """The entries that hold records from `start` on."""
+        """The entries that hold records from `start` on, with their rows."""
+        self.make_rows()
         with self._lock:
             at = max(0, bisect_right(self._entries, start, key=_offset) - 1)
             return TailView(self._start, self._end, self._entries[at:], self.epochs, self.writers)
@@ -86,6 +106,7 @@ class Tail:
         with self._lock:
             count = next((i for i, entry in enumerate(self._entries) if entry.end > end), len(self._entries))
             self.nbytes -= sum(entry.nbytes for entry in self._entries[:count])
+            self.raw_bytes -= _raw_bytes(self._entries[:count])
             del self._entries[:count]
             self._start = end
         self.freed.notify()
@@ -96,7 +117,7 @@ class Tail:
         with self._lock:
             self._entries = []
             self._start = self._end = start
-            self.nbytes = 0
+            self.nbytes = self.raw_bytes = 0
             self.epochs = epochs
             self.writers = frozenset((writer,))
         self.freed.notify()
@@ -112,6 +133,10 @@ class Tail:
 
 def _offset(entry: Entry) -> int:
     return entry.offset
+
+
+def _raw_bytes(entries: Iterable[Entry]) -> int:
+    return sum(entry.nbytes for entry in entries if entry.is_raw)
 
 
 class SealedTail:

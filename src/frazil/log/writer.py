@@ -22,7 +22,9 @@ from frazil.errors import (
     EmptyBuffer,
     FrazilError,
     LogBroken,
+    LogCorrupted,
     LogFull,
+    LogVersionUnsupported,
     PartitionFenced,
     PartitionTaken,
     RecordTooLarge,
@@ -30,12 +32,13 @@ from frazil.errors import (
     WriteFailed,
 )
 from frazil.log.commit import Committer
+from frazil.log.forms import Raw
 from frazil.log.group import Ack, Group, GroupQueue, Part
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.pieces import size_of
 from frazil.log.positions import Origin, Positions
-from frazil.log.schema import Fit
+from frazil.log.schema import Fit, SchemaVersion
 from frazil.log.sealing import Draft, Fenced, Sealing
 from frazil.log.segments import Segment
 from frazil.log.starting import Start, start_from_store
@@ -52,6 +55,8 @@ MAX_GROUP_BYTES = 8 * 1024 * 1024
 """Larger groups would make those who wait for them wait longer, without saving anything."""
 SYNC_AHEAD = 8 * 1024 * 1024
 """Unsynced bytes at which a sync is started, so that the end of a file does not have to wait for all of it."""
+RAW_AHEAD = 8 * 1024 * 1024
+"""What may be no rows yet, in bytes of these, before some are made: readers would have to wait for more of it."""
 SMALL = 512 * 1024
 """Up to here an append may be written by the event loop itself."""
 
@@ -120,6 +125,7 @@ class PartitionWriter:
         self._dropping: Future[None] = done_future()
         """The deletion of WAL files that are sealed."""
         self._syncing: Future[None] = done_future()
+        self._making: Future[None] = done_future()
         self._waiting_since: float | None = None
         """When the oldest unsealed record came, by a clock that nobody sets."""
         if start.entries:
@@ -175,17 +181,26 @@ class PartitionWriter:
         """Store a batch whose rows are several appends: what became of each. They share one fate but for those that
         were stored before."""
         nbytes = self._measure(batch)
-        fit = self._fit
-        if fit is None or not batch.schema.equals(fit.given):
-            fit = await asyncio.to_thread(self._learn, batch.schema)
+        fit = await self._fit_of(batch.schema)
         if not fit.trivial:
             batch = fit.apply(batch)
+        return await self._append(fit.version, batch, parts, nbytes)
+
+    async def append_raw(self, raw: Raw, parts: Sequence[Part]) -> list[Ack | FrazilError]:
+        """As `append_parts`, for appends of which rows are made later; each line is one."""
+        self._check_size(raw.nbytes)
+        fit = await self._fit_of(raw.schema)
+        return await self._append(fit.version, raw.lines, parts, raw.nbytes, raw.form)
+
+    async def _append(
+        self, schema: SchemaVersion, batch: pa.RecordBatch, parts: Sequence[Part], nbytes: int, form: str = ""
+    ) -> list[Ack | FrazilError]:
         if not self._has_room(nbytes):
             await self._await_room_async(nbytes)
         queue = self._queue
         with queue.lock:
             self._check_open()
-            group, first = queue.add(fit.version, batch, parts, nbytes)
+            group, first = queue.add(schema, batch, parts, nbytes, form)
             leading = queue.lead()
             inline = leading and nbytes <= SMALL and self._committer.is_quick(nbytes)
             future = None if inline and self.options.ack == "local" else group.future()
@@ -200,14 +215,23 @@ class PartitionWriter:
     def _measure(self, batch: pa.RecordBatch) -> int:
         """The size of a batch, if it may be stored."""
         nbytes = size_of(batch)
+        self._check_size(nbytes)
+        if not batch.num_rows:
+            raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
+        return nbytes
+
+    def _check_size(self, nbytes: int) -> None:
         if nbytes > self.options.max_append_bytes:
             raise RecordTooLarge(
                 f"An append of {nbytes:,} bytes to {self.topic!r} is over the limit of "
                 f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
             )
-        if not batch.num_rows:
-            raise EmptyBuffer(f"Nothing to append to {self.topic!r}: the batch has no rows.")
-        return nbytes
+
+    async def _fit_of(self, schema: pa.Schema) -> Fit:
+        fit = self._fit
+        if fit is None or not schema.equals(fit.given):
+            fit = await asyncio.to_thread(self._learn, schema)
+        return fit
 
     def _learn(self, schema: pa.Schema) -> Fit:
         """How batches of this schema fit the topic, which is widened if it must be."""
@@ -283,6 +307,8 @@ class PartitionWriter:
             return
         if self._committer.unsynced > SYNC_AHEAD and self._syncing.done():
             self._syncing = self._executor.submit(self._committer.sync)
+        if self._tail.raw_bytes > RAW_AHEAD and self._making.done():
+            self._making = self._executor.submit(self._tail.make_rows)
         if was_empty or (not self._seal_lock.locked() and self.seal_due()):
             self._on_change(self)
 
@@ -351,25 +377,28 @@ class PartitionWriter:
 
     def _prepare(self) -> Draft | None:
         """The next segment. The WAL has its records on disk before anybody can see it in the store."""
-        with self._committer.lock:
-            entries = self._tail.first(self.options.seal_rows, self.options.seal_bytes)
-            writer, epochs = self._committer.writer, self._tail.epochs
-        if not entries:
-            return None
-        syncing = self._executor.submit(self._committer.sync)
         try:
-            draft = self._sealing.prepare(entries, writer, epochs)
-        except (pa.ArrowException, ValueError, TypeError) as error:
+            # Here, where it keeps no append waiting.
+            self._tail.make_rows()
+            with self._committer.lock:
+                entries = self._tail.first(self.options.seal_rows, self.options.seal_bytes)
+                writer, epochs = self._committer.writer, self._tail.epochs
+            if not entries:
+                return None
+            syncing = self._executor.submit(self._committer.sync)
+            try:
+                draft = self._sealing.prepare(entries, writer, epochs)
+            finally:
+                syncing.result()
+        except (pa.ArrowException, ValueError, TypeError, LogCorrupted, LogVersionUnsupported) as error:
             broken = LogBroken(
-                f"{self.topic}/{self.partition}: the records from offset {entries[0].offset} to {entries[-1].end} "
+                f"{self.topic}/{self.partition}: the records from offset {self._tail.start} to {self._tail.end} "
                 f"cannot be sealed: {error}. They are kept in the WAL, if there is one."
             )
             with self._committer.lock:
                 self._committer.stopped = broken
                 self._fail_unsealed(broken)
             raise broken.again() from error
-        finally:
-            syncing.result()
         self._sealing.draft = draft
         return draft
 

@@ -10,6 +10,7 @@ from frazil.telemetry import attributes
 from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zero, times
 from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, common_columns, named, records_of
 from frazil.telemetry.messaging import Row, any_value, pairs
+from frazil.telemetry.references import with_references
 from frazil.telemetry.rows import Arrival, Rows, requests_with, types_of_values
 from frazil.telemetry.values import to_text
 
@@ -53,7 +54,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "severity_number": records.field("severity_number"),
         "severity_text": records.field("severity_text"),
         "body": body,
-        "body_type": types_of_values(body_codes),
+        "body_type": with_references(types_of_values(body_codes), records.field("body"), body_codes),
         "event_name": records.field("event_name"),
         "flags": counts(records.field("flags")),
         **named("attributes", attributes.of_lists(records.field("attributes"))),

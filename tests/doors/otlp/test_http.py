@@ -9,15 +9,14 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 import zstandard
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
-from frazil.telemetry import logs
-from tests.doors.telemetry.support import JSON, Served, logs_request, rows, run, settings
+from tests.doors.telemetry.raw import Wire, head_1
+from tests.doors.telemetry.support import JSON, PROTOBUF, Served, logs_request, rows, run, settings
 
 
 def test_what_is_acknowledged_can_be_read_at_once(tmp_path: Path) -> None:
@@ -224,28 +223,6 @@ def test_many_small_requests_at_once_and_a_bad_one_among_them(tmp_path: Path) ->
     run(config, scenario)
 
 
-@pytest.mark.parametrize("chunked", [False, True])
-def test_of_a_body_that_is_cut_off_nothing_is_stored(tmp_path: Path, chunked: bool) -> None:
-    """Its beginning may be a message, with some of the records."""
-    first, second = (logs_request(each).SerializeToString() for each in ("first", "second"))
-    length = "transfer-encoding: chunked" if chunked else f"content-length: {len(first + second)}"
-    head = f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n{length}\r\n\r\n"
-    part = b"%x\r\n%s\r\n" % (len(first), first) if chunked else first
-
-    async def scenario(served: Served) -> None:
-        assert logs.REQUEST.FromString(first)
-        url = httpx.URL(served.url("otlp"))
-        for _ in range(5):
-            _, writer = await asyncio.open_connection(url.host, url.port)
-            writer.write(head.encode() + part)
-            await writer.drain()
-            writer.close()
-        assert (await served.post("/v1/logs", first + second)).status_code == 200
-        assert served.stored() == 2
-
-    run(settings(tmp_path), scenario)
-
-
 def test_few_after_many(tmp_path: Path) -> None:
     """Those who come alone wait for nobody who does not come."""
 
@@ -259,10 +236,68 @@ def test_few_after_many(tmp_path: Path) -> None:
     run(settings(tmp_path), scenario)
 
 
-def test_other_methods_and_paths(tmp_path: Path) -> None:
+@pytest.mark.parametrize("api", ["otlp", "loki"])
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ([(b"x-scope-orgid", b"one"), (b"x-scope-orgid", b"a/b")], 200),
+        ([(b"x-scope-orgid", b"a/b"), (b"x-scope-orgid", b"one")], 400),
+        ([(b"X-Scope-OrgID", b"caf\xe9")], 400),
+        ([(b"content-encoding", b"\xe9")], 415),
+        ([(b"content-type", b"\xe9")], 415),
+        ([(b"content-type", b"text/plain"), (b"content-type", b"application/json")], 415),
+        ([(b"Content-Type", b"application/x-protobuf; charset=utf-8")], 200),
+    ],
+)
+def test_headers_as_nobody_should_send_them(
+    headers: list[tuple[bytes, bytes]], code: int, api: str, tmp_path: Path
+) -> None:
+    """The first of a name counts, and what cannot be read is wrong, not absent."""
+    path = {"otlp": "/v1/logs", "loki": "/otlp/v1/logs"}[api]
+
     async def scenario(served: Served) -> None:
-        assert (await served.client.get(served.url("otlp") + "/v1/logs")).status_code == 405
-        assert (await served.post("/v1/nothing", b"")).status_code == 404
-        assert (await served.client.get(served.url("otlp") + "/health")).text == "ok\n"
+        body = logs_request("a").SerializeToString()
+        answer = await served.client.post(served.url(api) + path, content=body, headers=headers)
+        assert answer.status_code == code
+        assert served.stored() == (code == 200)
+
+    run(settings(tmp_path), scenario)
+
+
+def test_requests_follow_each_other_on_a_connection(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        wire = await Wire.open(served.url("otlp"))
+        for number in range(3):
+            body = logs_request(f"record {number}").SerializeToString()
+            await wire.send(head_1("/v1/logs", len(body), PROTOBUF.items()) + body)
+            assert await wire.is_accepted()
+            await wire.skip_head()
+        wire.close()
+        assert served.stored() == 3
+
+    run(settings(tmp_path), scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "said"),
+    [
+        ("GET", "/v1/logs", 405, {"text": "Method Not Allowed", "allow": "POST"}),
+        ("HEAD", "/v1/logs", 405, {"text": "", "allow": "POST"}),
+        ("PUT", "/v1/traces", 405, {"text": "Method Not Allowed", "allow": "POST"}),
+        ("POST", "/v1/nothing", 404, {"text": "Not Found"}),
+        ("POST", "/v1/logs%0A", 404, {"text": "Not Found"}),
+        ("POST", "/v1/logs/", 307, {"text": "", "location": "/v1/logs"}),
+        ("GET", "/health", 200, {"text": "ok\n", "content-type": "text/plain; charset=utf-8"}),
+        ("HEAD", "/health", 200, {"text": "", "content-length": "3"}),
+        ("POST", "/health", 405, {"text": "Method Not Allowed"}),
+    ],
+)
+def test_other_methods_and_paths(method: str, path: str, code: int, said: dict[str, str], tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        url = served.url("otlp")
+        answer = await served.client.request(method, url + path, content=b"x" if method == "POST" else None)
+        assert answer.status_code == code
+        found = {"text": answer.text, **answer.headers}
+        assert {name: found[name].removeprefix(url) for name in said} == said
 
     run(settings(tmp_path), scenario)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -183,14 +183,21 @@ def test_what_could_become_large_is_left_to_a_thread(tmp_path: Path) -> None:
         writers, metrics = Writers(served.log), TelemetryMetrics(create_registry())
         intake = Intake(LOGS.requests, preparer(), writers, metrics, Backlog(1))
 
-        def is_small(*given: Request) -> bool:
+        def waiting(given: Iterable[Request]) -> list[_Waiting]:
             future = asyncio.get_running_loop().create_future()
-            return intake._is_small([_Waiting(request, future) for request in given])
+            return [_Waiting(request, future) for request in given]
+
+        def is_small(*given: Request) -> bool:
+            return intake._is_small(waiting(given))
+
+        def is_light(*given: Request) -> bool:
+            return intake._is_light(waiting(given))
 
         assert is_small(Request("one", plain))
         assert is_small(*[Request("one", plain)] * 64)
-        assert not is_small(Request("one", empty_records))
-        assert not is_small(Request("one", plain), Request("one", empty_records))
+        assert is_light(*[Request("one", plain)] * 64)
+        assert not is_light(Request("one", empty_records))
+        assert not is_light(Request("one", plain), Request("one", empty_records))
         assert not is_small(Request("one", plain, encoding="gzip"))
         assert not is_small(Request("one", plain, json=True))
         assert not is_small(Request("one", bytes(20_000)))

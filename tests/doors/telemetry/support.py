@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from prometheus_client import CollectorRegistry
 
 from frazil.config.model import Config
 from frazil.log.log import Log
@@ -41,8 +42,16 @@ def settings(folder: Path, **more: Any) -> Config:
 class Served:
     """Doors that run, with a client."""
 
-    def __init__(self, config: Config, log: LogPart, door: TelemetryPart, client: httpx.AsyncClient) -> None:
+    def __init__(
+        self,
+        config: Config,
+        metrics: CollectorRegistry,
+        log: LogPart,
+        door: TelemetryPart,
+        client: httpx.AsyncClient,
+    ) -> None:
         self.config = config
+        self._metrics = metrics
         self.log_part = log
         self.door = door
         self.client = client
@@ -62,6 +71,15 @@ class Served:
         """Records that the log has."""
         return sum(writer.next_offset for writer in self.log.writers if writer.topic == topic)
 
+    def answered(self, status: int) -> int:
+        """Requests of OTLP with logs that were answered so over HTTP."""
+        labels = {"topic": "logs", "protocol": "otlp-http", "status": str(status)}
+        return int(self._metrics.get_sample_value("frazil_telemetry_requests_total", labels) or 0)
+
+    def in_flight(self) -> int:
+        """Bytes of requests that are worked on."""
+        return int(self._metrics.get_sample_value("frazil_telemetry_in_flight_bytes") or 0)
+
 
 @asynccontextmanager
 async def serving(config: Config) -> AsyncIterator[Served]:
@@ -72,7 +90,7 @@ async def serving(config: Config) -> AsyncIterator[Served]:
     await door.start()
     try:
         async with httpx.AsyncClient(timeout=60) as client:
-            yield Served(config, log, door, client)
+            yield Served(config, metrics, log, door, client)
     finally:
         await door.stop()
         await log.stop()

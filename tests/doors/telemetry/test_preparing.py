@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from frazil.config.telemetry import TelemetryConfig
@@ -44,7 +45,8 @@ def test_one_that_is_no_message_does_not_part_the_others(caplog: pytest.LogCaptu
         done = preparer().prepare([Request("a", good), Request("a", b"\xff" * 9), Request("b", other)])
     (run,) = done.runs
     assert [request.number for request in run.requests] == [0, 2]
-    assert run.batch["body"].to_pylist() == ["good", "other"]
+    assert isinstance(run.content, pa.RecordBatch)
+    assert run.content["body"].to_pylist() == ["good", "other"]
     assert {number: str(problem) for number, problem in done.problems.items()} == {
         1: "The body is no PushRequest: Error parsing message."
     }

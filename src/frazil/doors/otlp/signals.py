@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import pyarrow as pa
 from google.protobuf.message import Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
@@ -14,8 +12,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from frazil.doors.otlp.jsonbody import to_protobuf
 from frazil.doors.telemetry.kinds import RequestKind
-from frazil.telemetry import logs, metrics, spans
-from frazil.telemetry.rows import Arrival, Rows
+from frazil.telemetry import logs, metrics, raw, spans
+from frazil.telemetry.raw import RequestForm
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,13 @@ class Signal:
     """Of HTTP."""
 
 
-def _kind(
-    topic: str, schema: pa.Schema, message: type[Message], to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
-) -> RequestKind:
-    return RequestKind(topic, schema, message, partial(to_protobuf, message), to_rows)
+def _kind(topic: str, form: RequestForm) -> RequestKind:
+    message = form.message
+    return RequestKind(topic, form.rows_schema, message, partial(to_protobuf, message), form.to_rows, form)
 
 
 LOGS = Signal(
-    requests=_kind(logs.TOPIC, logs.SCHEMA, logs.REQUEST, logs.to_rows),
+    requests=_kind(logs.TOPIC, raw.LOGS),
     response=ExportLogsServiceResponse,
     rejected_field="rejected_log_records",
     service="opentelemetry.proto.collector.logs.v1.LogsService",
@@ -45,7 +42,7 @@ LOGS = Signal(
 )
 
 SPANS = Signal(
-    requests=_kind(spans.TOPIC, spans.SCHEMA, spans.REQUEST, spans.to_rows),
+    requests=_kind(spans.TOPIC, raw.SPANS),
     response=ExportTraceServiceResponse,
     rejected_field="rejected_spans",
     service="opentelemetry.proto.collector.trace.v1.TraceService",
@@ -53,7 +50,7 @@ SPANS = Signal(
 )
 
 METRICS = Signal(
-    requests=_kind(metrics.TOPIC, metrics.SCHEMA, metrics.REQUEST, metrics.to_rows),
+    requests=_kind(metrics.TOPIC, raw.METRICS),
     response=ExportMetricsServiceResponse,
     rejected_field="rejected_data_points",
     service="opentelemetry.proto.collector.metrics.v1.MetricsService",

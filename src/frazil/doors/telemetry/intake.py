@@ -22,9 +22,10 @@ from frazil.doors.telemetry.backlog import Backlog
 from frazil.doors.telemetry.density import most_messages
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Preparer, Request, Run
+from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Prepared, Preparer, Request, Run
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, WriteFailed
+from frazil.log.forms import Raw
 from frazil.log.group import Ack, Part
 from frazil.log.pieces import pieces
 from frazil.log.writer import PartitionWriter
@@ -147,17 +148,19 @@ class Intake:
     def _is_small(self, group: list[_Waiting]) -> bool:
         if len(group) > SMALL_GROUP:
             return False
-        nbytes = work = 0
+        nbytes = 0
         for each in group:
-            body = each.request.body
-            if len(body) > SMALL_BYTES or each.request.encoding or each.request.json:
+            request = each.request
+            if len(request.body) > SMALL_BYTES or request.encoding or request.json:
                 return False
-            own = len(body) * most_messages(self.kind.message, body)
-            if own > SMALL_WORK:
-                return False
-            nbytes += len(body)
-            work += own
-        return nbytes <= SMALL_GROUP_BYTES and work <= SMALL_GROUP_WORK
+            nbytes += len(request.body)
+        return nbytes <= SMALL_GROUP_BYTES
+
+    def _is_light(self, group: list[_Waiting]) -> bool:
+        """Whether few bytes of small requests could begin a record."""
+        bodies = [each.request.body for each in group]
+        works = [len(body) * most_messages(self.kind.message, body) for body in bodies]
+        return max(works) <= SMALL_WORK and sum(works) <= SMALL_GROUP_WORK
 
     async def _linger(self) -> None:
         self._came = asyncio.Event()
@@ -181,12 +184,21 @@ class Intake:
                 yield waiting
 
     async def _prepare(self, group: list[_Waiting], small: bool) -> None:
-        requests = [each.request for each in group]
         if small:
-            done = self._preparer.prepare(requests)
-        else:
-            done = await asyncio.to_thread(self._preparer.prepare, requests)
-        self._waiting.extendleft(reversed(group[done.taken :]))
+            done = self._preparer.prepare_plain([each.request for each in group])
+            self._settle(group, done)
+            group = [group[number] for number in done.left]
+        if group:
+            requests = [each.request for each in group]
+            if small and self._is_light(group):
+                done = self._preparer.prepare(requests)
+            else:
+                done = await asyncio.to_thread(self._preparer.prepare, requests)
+            self._waiting.extendleft(reversed(group[done.taken :]))
+            self._settle(group[: done.taken], done)
+
+    def _settle(self, group: list[_Waiting], done: Prepared) -> None:
+        """What became of requests is told, or stored."""
         for number, problem in done.problems.items():
             group[number].fail(problem)
         for number, rejected in done.rejected.items():
@@ -195,8 +207,9 @@ class Intake:
         for run in done.runs:
             for request in run.requests:
                 group[request.number].left += 1
-        for waiting in group[: done.taken]:
-            if not waiting.left:
+        left = set(done.left)
+        for number, waiting in enumerate(group):
+            if not waiting.left and number not in left:
                 waiting.succeed()
         for run in done.runs:
             self._backlog.change(run.nbytes)
@@ -214,25 +227,32 @@ class Intake:
             self._backlog.change(-run.nbytes)
         settled = list(zip(owners, outcomes, strict=True))
         acks = ((waiting.request.tenant, outcome) for waiting, outcome in settled if isinstance(outcome, Ack))
-        self._metrics.stored(self.kind.topic, acks, run.nbytes // run.batch.num_rows)
+        self._metrics.stored(self.kind.topic, acks, run.row_bytes)
         for waiting, outcome in settled:
             waiting.settle(outcome)
 
     async def _stored(self, writer: PartitionWriter, run: Run) -> list[Ack | FrazilError]:
         """What became of each request."""
-        if run.nbytes > writer.options.max_append_bytes:
+        if run.nbytes > writer.options.max_append_bytes and isinstance(run.content, pa.RecordBatch):
             (request,) = run.requests
-            return [await _store_by_pieces(writer, run.batch, request, 0)]
+            return [await _store_by_pieces(writer, run.content, request, 0)]
         parts = [request.part(0, request.rows) for request in run.requests]
-        outcomes = await _append(writer, run.batch, parts)
-        first = 0
-        for place, (request, outcome) in enumerate(zip(run.requests, outcomes, strict=True)):
-            if isinstance(outcome, Ack) and outcome.rows < request.rows:
-                # An earlier try stored its beginning.
-                rows = run.batch.slice(first, request.rows)
-                outcomes[place] = await _store_by_pieces(writer, rows, request, outcome.rows)
-            first += request.rows
+        outcomes = await _append(writer, run.content, parts)
+        if any(_is_beginning(outcome, request) for outcome, request in zip(outcomes, run.requests, strict=True)):
+            await self._complete(writer, run, outcomes)
         return outcomes
+
+    async def _complete(self, writer: PartitionWriter, run: Run, outcomes: list[Ack | FrazilError]) -> None:
+        """Store the rest of requests of which an earlier try stored the beginning."""
+        content = run.content
+        rows = await asyncio.to_thread(self._preparer.rows_of, content) if isinstance(content, Raw) else content
+        first = 0
+        for place, request in enumerate(run.requests):
+            outcome = outcomes[place]
+            if isinstance(outcome, Ack) and _is_beginning(outcome, request):
+                own = rows.slice(first, request.rows)
+                outcomes[place] = await _store_by_pieces(writer, own, request, outcome.rows)
+            first += request.rows
 
 
 async def _store_by_pieces(
@@ -250,15 +270,23 @@ async def _store_by_pieces(
             return outcome._replace(rows=request.rows)
 
 
-async def _append(writer: PartitionWriter, batch: pa.RecordBatch, parts: list[Part]) -> list[Ack | FrazilError]:
+def _is_beginning(outcome: Ack | FrazilError, request: Named) -> bool:
+    """Whether only the first rows of a request are stored."""
+    return isinstance(outcome, Ack) and outcome.rows < request.rows
+
+
+async def _append(
+    writer: PartitionWriter, content: pa.RecordBatch | Raw, parts: list[Part]
+) -> list[Ack | FrazilError]:
     """Where the store acknowledges, and does not, nobody waits for ever."""
     options = writer.options
+    storing = writer.append_raw(content, parts) if isinstance(content, Raw) else writer.append_parts(content, parts)
     if options.ack != "object":
-        return await writer.append_parts(batch, parts)
+        return await storing
     patience = options.append_timeout + options.seal_seconds
     try:
         async with asyncio.timeout(patience):
-            return await writer.append_parts(batch, parts)
+            return await storing
     except TimeoutError as error:
         raise WriteFailed(
             f"The object store has not taken the records in {patience:g} s (`log.append_timeout_seconds`). Send them "

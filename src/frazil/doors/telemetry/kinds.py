@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from google.protobuf.message import Message
 
+from frazil.telemetry.raw import RequestForm
 from frazil.telemetry.rows import Arrival, Rows
 
 
@@ -22,3 +23,5 @@ class RequestKind:
     """The same of a body in JSON. Raises `RequestError`."""
     to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
     """Of decoded bodies."""
+    form: RequestForm | None = None
+    """In which small ones are stored, if that is quicker than to make rows of them."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -24,17 +25,21 @@ from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.errors import FrazilError, RequestError
+from frazil.log.forms import Lines, Raw, make_rows
 from frazil.log.group import Part
 from frazil.log.pieces import size_of
 from frazil.log.positions import Origin
 from frazil.log.world import Clock
 from frazil.telemetry.messages import check, decode
+from frazil.telemetry.outlines import Bounds, Outline
+from frazil.telemetry.raw import RequestForm
 from frazil.telemetry.rows import Arrival, Rejected
 
 logger = logging.getLogger(__name__)
 
-GROUP_BYTES = 8 * MIB
-"""Decoded at a time, once they are without compression."""
+GROUP_BYTES = 5 * MIB // 4
+"""Decoded at a time, once they are without compression. Of more, nothing would be on its way to the disk, or back to
+the clients, while they are made rows."""
 RUN_BYTES = 8 * MIB
 """Stored at a time, as rows."""
 HASH_BYTES = 16
@@ -62,11 +67,18 @@ class Named(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Rows that are stored together: of several requests, or of one that is too large for one append."""
+    """Rows that are stored together: of several requests, or of one that is too large for one append. Or requests
+    of which rows are made later."""
 
-    batch: pa.RecordBatch
+    content: pa.RecordBatch | Raw
     requests: list[Named]
     nbytes: int
+    """As rows."""
+
+    @property
+    def row_bytes(self) -> int:
+        """On the average."""
+        return self.nbytes // sum(request.rows for request in self.requests)
 
 
 @dataclass
@@ -78,6 +90,14 @@ class Prepared:
     problems: dict[int, FrazilError] = field(default_factory=dict)
     rejected: dict[int, Rejected] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    """Those that take longer."""
+
+
+class _Plain(NamedTuple):
+    request: Request
+    outline: Outline
+    named: Named
 
 
 class _Place(NamedTuple):
@@ -111,6 +131,50 @@ class Preparer:
         self._clock = clock
         self._most = config.max_body_mb * MIB
         self._most_append = most_append
+        self._bounds = lru_cache(maxsize=1024)(self._bounds_of)
+
+    def prepare_plain(self, requests: Sequence[Request]) -> Prepared:
+        """In microseconds, of small requests without compression, those that are plain."""
+        done = Prepared(taken=len(requests))
+        form = self._kind.form
+        if form is None:
+            done.left = list(range(len(requests)))
+            return done
+        plain: list[_Plain] = []
+        for number, request in enumerate(requests):
+            outline = form.outline(request.body, self._bounds(request.tenant))
+            if outline is None:
+                done.left.append(number)
+                continue
+            try:
+                self._limits.spend(request.tenant, len(request.body))
+            except FrazilError as error:
+                done.problems[number] = error
+                continue
+            named = Named(number, outline.rows, self._digest(request.tenant, request.body, timed=True))
+            plain.append(_Plain(request, outline, named))
+        done.runs = [_raw_run(form, each) for each in self._appends(plain)]
+        return done
+
+    def _appends(self, plain: list[_Plain]) -> Iterator[list[_Plain]]:
+        """As many at a time as one append may have."""
+        most = min(RUN_BYTES, self._most_append)
+        nbytes = first = 0
+        for place, (_, outline, _) in enumerate(plain):
+            if nbytes and nbytes + outline.nbytes > most:
+                yield plain[first:place]
+                nbytes, first = 0, place
+            nbytes += outline.nbytes
+        if plain:
+            yield plain[first:]
+
+    def rows_of(self, raw: Raw) -> pa.RecordBatch:
+        """Of requests that are stored later."""
+        return make_rows(raw.form, [Lines(raw.lines, raw.rows, self._clock.now_ms())], raw.schema)
+
+    def _bounds_of(self, tenant: str) -> Bounds:
+        limits = self._config.limits_of(tenant)
+        return Bounds(min(limits.max_record_kb * 1024, self._most_append), limits.max_attributes)
 
     def prepare(self, requests: Sequence[Request]) -> Prepared:
         done = Prepared()
@@ -200,18 +264,29 @@ class Preparer:
             return self._runs(rows, places[:half]) + self._runs(rows, places[half:])
         # What was stored of a request in part must not be stored again, whatever it has in it.
         whole = nbytes <= self._most_append
-        requests = [Named(place.number, place.end - place.start, self._digest(place, whole)) for place in places]
+        requests = [
+            Named(
+                place.number,
+                place.end - place.start,
+                self._digest(place.tenant, place.body, timed=not (place.timeless and whole)),
+            )
+            for place in places
+        ]
         return [Run(batch, requests, nbytes)]
 
-    def _digest(self, place: _Place, whole: bool) -> bytes | None:
+    def _digest(self, tenant: str, body: bytes, *, timed: bool) -> bytes | None:
         """By which a request is recognised when it comes again, if it is to be."""
-        if self._config.deduplicate == "never":
+        if self._config.deduplicate == "never" or (self._config.deduplicate == "timed" and not timed):
             return None
-        if self._config.deduplicate == "timed" and place.timeless and whole:
-            return None
-        digest = hashlib.sha256(f"{place.tenant}\0{self._kind.message.DESCRIPTOR.full_name}\0".encode())
-        digest.update(place.body)
+        digest = hashlib.sha256(f"{tenant}\0{self._kind.message.DESCRIPTOR.full_name}\0".encode())
+        digest.update(body)
         return digest.digest()[:HASH_BYTES]
+
+
+def _raw_run(form: RequestForm, plain: Sequence[_Plain]) -> Run:
+    requests, outlines, named = zip(*plain, strict=True)
+    raw = form.raw([each.tenant for each in requests], [each.body for each in requests], outlines)
+    return Run(raw, list(named), raw.nbytes)
 
 
 def _problem(error: Exception) -> FrazilError:

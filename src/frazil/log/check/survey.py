@@ -18,7 +18,7 @@ import pyarrow as pa
 from frazil.errors import FrazilError, LogVersionUnsupported
 from frazil.log import frames
 from frazil.log.wal.disk import read_watermark
-from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
+from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.wal.recovery import wal_files
 
 UNREADABLE = (FrazilError, pa.ArrowException, OSError, ValueError, KeyError)
@@ -210,7 +210,7 @@ class _FileReader:
         if frame.kind == Kind.CLOSED:
             self._found.closed = True
             return FrameLine(frame.start, frame.end, "closed", json.loads(bytes(body))["end_offset"])
-        if frame.kind != Kind.RECORDS:
+        if frame.kind not in RECORDS:
             raise LogVersionUnsupported(
                 f"{self._found.path}, byte {frame.start}: unknown kind of frame {frame.kind}; a newer version of "
                 f"Frazil knows it."

@@ -18,10 +18,12 @@ import pyarrow as pa
 from frazil.config.log import Sync
 from frazil.log import frames
 from frazil.log.epochs import Epochs
+from frazil.log.forms import Lines, form_of, make_rows
 from frazil.log.positions import Stored, decode_origins, encode_origins
 from frazil.log.schema import from_text, to_text
 
 _RECORDS = struct.Struct("<QIIqQII")
+_FORM = struct.Struct("16s")
 
 
 class Kind(IntEnum):
@@ -29,6 +31,11 @@ class Kind(IntEnum):
     RECORDS = 2
     SCHEMA = 3
     CLOSED = 4
+    RAW = 5
+    """Records that are not rows yet."""
+
+
+RECORDS = (Kind.RECORDS, Kind.RAW)
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,14 @@ class FileHeader:
         )
 
 
+class Made(NamedTuple):
+    """Rows that were made of an entry, perhaps together with others."""
+
+    batch: pa.RecordBatch
+    first: int
+    """Where those of the entry begin."""
+
+
 class Entry(NamedTuple):
     """Records of one frame: one or more appends that were committed together."""
 
@@ -93,9 +108,15 @@ class Entry(NamedTuple):
     appends: list[Stored]
     """Those appends that have an origin."""
     payload: pa.Buffer
-    """An Arrow IPC record batch message."""
+    """An Arrow IPC record batch message: of rows, or of lines of a form."""
     chain: int
     """A running checksum of all frames up to and with this one: two WALs that part ways differ in it."""
+    form: str = ""
+    """In which the records are stored, if they are not rows."""
+    weight: int = 0
+    """About what its rows take, if it has a form."""
+    made: Made | None = None
+    """The rows of an entry that has a form, once they are made."""
 
     @property
     def end(self) -> int:
@@ -103,9 +124,23 @@ class Entry(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return int(self.payload.size)
+        """As rows."""
+        return self.weight if self.form else int(self.payload.size)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether its rows are still to be made."""
+        return bool(self.form) and self.made is None
+
+    def lines(self) -> Lines:
+        """What is stored of an entry that has a form."""
+        return Lines(pa.ipc.read_record_batch(self.payload, form_of(self.form).schema), self.rows, self.time_ms)
 
     def batch(self) -> pa.RecordBatch:
+        if self.made is not None:
+            return self.made.batch.slice(self.made.first, self.rows)
+        if self.form:
+            return make_rows(self.form, [self.lines()], self.schema)
         return pa.ipc.read_record_batch(self.payload, self.schema)
 
 
@@ -117,13 +152,21 @@ def encode_records(entry: Entry, synced_to: int) -> frames.Encoded:
     """`synced_to` is how far the file is known to be on disk: damage before that byte is never a torn write."""
     origins = encode_origins(entry.appends)
     origins += b" " * (-len(origins) % 8)
-    head = _RECORDS.pack(entry.offset, entry.rows, entry.schema_version, entry.time_ms, synced_to, len(origins), 0)
-    return frames.encode(Kind.RECORDS, [head, origins, memoryview(entry.payload)])
+    head = _RECORDS.pack(
+        entry.offset, entry.rows, entry.schema_version, entry.time_ms, synced_to, len(origins), entry.weight
+    )
+    payload = memoryview(entry.payload)
+    if entry.form:
+        name = entry.form.encode()
+        if len(name) > _FORM.size:
+            raise ValueError(f"The name of the form {entry.form!r} has more than {_FORM.size} bytes.")
+        return frames.encode(Kind.RAW, [head, origins, _FORM.pack(name), payload])
+    return frames.encode(Kind.RECORDS, [head, origins, payload])
 
 
 def payload_start(encoded: frames.Encoded, entry: Entry) -> int:
     """Where the payload stands inside its frame: the last part but the checksum, with its padding."""
-    return encoded.size - entry.nbytes - len(encoded.parts[-1])
+    return encoded.size - int(entry.payload.size) - len(encoded.parts[-1])
 
 
 def decode_records(
@@ -131,10 +174,15 @@ def decode_records(
 ) -> tuple[Entry, int]:
     """The records of a frame, without copying them, and its `synced_to`."""
     start = frame.start + frames.BODY_START
-    offset, rows, schema_version, time_ms, synced_to, origins_length, _ = _RECORDS.unpack_from(view, start)
+    offset, rows, schema_version, time_ms, synced_to, origins_length, weight = _RECORDS.unpack_from(view, start)
     origins_start = start + _RECORDS.size
     payload_start = origins_start + origins_length
     origins = bytes(view[origins_start:payload_start]) if origins_length else b""
+    form = ""
+    if frame.kind == Kind.RAW:
+        (name,) = _FORM.unpack_from(view, payload_start)
+        form = name.rstrip(b"\0").decode()
+        payload_start += _FORM.size
     entry = Entry(
         offset,
         rows,
@@ -144,6 +192,8 @@ def decode_records(
         decode_origins(origins),
         data.slice(payload_start, frame.end - 4 - payload_start),
         extend_chain(chain, frame.crc),
+        form,
+        weight,
     )
     return entry, synced_to
 

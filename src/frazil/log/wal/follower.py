@@ -15,9 +15,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.log import frames
+from frazil.log.raw import with_rows
 from frazil.log.tail import TailView
 from frazil.log.wal.disk import Watermark
-from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
+from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.wal.recovery import wal_files
 
 SMALL_READ, LARGE_READ = 1 << 16, 1 << 20
@@ -36,6 +37,12 @@ class _File:
     chain: int = 0
     position: int = 0
     entries: list[Entry] = field(default_factory=list)
+
+    def rows_from(self, start: int) -> list[Entry]:
+        """The entries that hold records from `start` on, with their rows."""
+        first = _first_at(self.entries, start)
+        self.entries[first:] = with_rows(self.entries[first:])
+        return self.entries[first:]
 
 
 class WalTail:
@@ -65,7 +72,7 @@ class WalTail:
         if not headers:
             return None
         oldest, newest = headers[0], headers[-1]
-        entries = [entry for file in files for entry in file.entries[_first_at(file.entries, start) :]]
+        entries = [entry for file in files for entry in file.rows_from(start)]
         last = max((file.entries[-1].end for file in files if file.entries), default=newest.first_offset)
         return TailView(
             oldest.first_offset, last, entries, newest.epochs, frozenset((newest.writer, *newest.former_writers))
@@ -123,11 +130,11 @@ class WalTail:
         elif frame.kind == Kind.SCHEMA:
             version, schema = decode_schema(frame.body(view))
             file.schemas[version] = schema
-        elif frame.kind == Kind.RECORDS:
+        elif frame.kind in RECORDS:
             entry, _ = decode_records(data, view, frame, file.schemas, file.chain)
             if entry.end > end:
                 return False
-            if entry.nbytes < data.size // 2:
+            if entry.payload.size < data.size // 2:
                 # A slice would keep all that was read with it.
                 entry = entry._replace(payload=pa.py_buffer(entry.payload.to_pybytes()))
             file.entries.append(entry)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported
 from frazil.log import frames
-from frazil.log.wal.entries import Entry, FileHeader, Kind, decode_records, decode_schema
+from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_records, decode_schema
 
 SUFFIX = ".wal"
 
@@ -111,7 +111,7 @@ def scan_file(path: Path) -> ScannedFile:
 
 def _take_frame(scanned: ScannedFile, data: pa.Buffer, view: memoryview, frame: frames.Frame) -> None:
     frames.check_version(frame, str(scanned.path))
-    if frame.kind == Kind.RECORDS:
+    if frame.kind in RECORDS:
         entry, synced_to = decode_records(data, view, frame, scanned.schemas, scanned.chain)
         if entry.offset != scanned.end:
             raise frames.damaged(
@@ -137,7 +137,7 @@ def _note_flaw(scanned: ScannedFile, view: memoryview) -> None:
     scanned.flaw = f"{len(rest)} bytes after offset {scanned.end} are not a whole frame"
     later = frames.next_clean(view, scanned.clean_bytes + frames.ALIGN)
     while later is not None:
-        if later.kind == Kind.RECORDS:
+        if later.kind in RECORDS:
             entry, synced_to = decode_records(pa.py_buffer(view), view, later, _AnySchema(), 0)
             # A frame of older records can only be a value that looks like one, inside the frame that was torn.
             if entry.offset > scanned.end:

@@ -38,7 +38,9 @@ def _entries(views: Views) -> Iterator[Entry]:
 def _with_payloads(views: Views, payload: Callable[[Entry], pa.Buffer]) -> Views:
     return {
         topic: {
-            partition: view._replace(entries=[entry._replace(payload=payload(entry)) for entry in view.entries])
+            partition: view._replace(
+                entries=[entry._replace(payload=payload(entry), made=None) for entry in view.entries]
+            )
             for partition, view in tails.items()
         }
         for topic, tails in views.items()

@@ -1,0 +1,200 @@
+"""What can be told of a small request at a glance, without making rows of it.
+
+A request is *plain* if nothing about it has to be decided record by record: each has its time and valid ids, none is
+over a limit. All others are made rows before they are stored. Whatever looks at all records is a loop within the
+interpreter: to make columns of a small request would take far longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from google.protobuf.message import DecodeError, Message
+
+from frazil.telemetry.points import EXPONENTIAL, HISTOGRAM, SUMMARY
+from frazil.telemetry.rows import ROW_BYTES
+
+LARGEST = 16 * 1024
+"""Bytes of a request that is small."""
+DENSEST, DENSEST_LEVEL = 16, 32
+"""Bytes that a record has at least, on the average, and what several of them share: what is denser could take long to
+look at."""
+LARGEST_ROWS = 256 * 1024
+"""Bytes of all rows of a small request."""
+GROWTH = 16
+"""No record has more bytes as a row than so many times those of its request, but for `ROW_BYTES`: a control character
+is six in JSON, a reference of four bytes about thirty."""
+
+_LATEST = _MOST_COUNT = 2**63 - 1
+
+_of_log = attrgetter("attributes", "time_unix_nano", "trace_id", "span_id")
+_of_span = attrgetter("attributes", "start_time_unix_nano", "trace_id", "span_id", "parent_span_id")
+_of_point = attrgetter("attributes", "time_unix_nano")
+
+
+class Outline(NamedTuple):
+    rows: int
+    nbytes: int
+    """About what the rows take."""
+
+
+class Bounds(NamedTuple):
+    """What a record may have."""
+
+    nbytes: int
+    attributes: int
+
+
+class _NotPlain(Exception):
+    """Raised when a request has to be looked at record by record."""
+
+
+Check = Callable[[Any], Iterable[Sized]]
+"""The attributes of records, of which there is at least one. Raises `_NotPlain`."""
+
+
+class _Level(NamedTuple):
+    """Records that share what is above them."""
+
+    records: Any
+    width: int
+    """About how many bytes each has of that."""
+    attributes: int
+    """Of the resource."""
+    check: Check
+
+
+Levels = Callable[[Any, int], Iterator[_Level]]
+"""Of a request that has so many bytes. Raises `_NotPlain`."""
+
+
+def outline(kind: type[Message], levels: Levels, body: bytes, bounds: Bounds) -> Outline | None:
+    """Of a request; None if it is not plain, or no request at all."""
+    if len(body) > LARGEST or GROWTH * len(body) + ROW_BYTES > bounds.nbytes:
+        return None
+    rows, nbytes = 0, len(body)
+    try:
+        for number, (records, width, attributes, check) in enumerate(levels(kind.FromString(body), len(body))):
+            rows += len(records)
+            nbytes += len(records) * (width + ROW_BYTES)
+            if rows * DENSEST > len(body) or number * DENSEST_LEVEL > len(body):
+                return None
+            if records and max(attributes, *map(len, check(records))) > bounds.attributes:
+                return None
+    except (DecodeError, _NotPlain):
+        return None
+    return Outline(rows, nbytes) if rows and nbytes <= min(LARGEST_ROWS, bounds.nbytes) else None
+
+
+def of_logs(request: Any, size: int) -> Iterator[_Level]:
+    for resource in _few(request.resource_logs, size):
+        width, attributes = _shared(resource)
+        for scope in resource.scope_logs:
+            yield _Level(scope.log_records, width + _own(scope), attributes, _check_logs)
+
+
+def of_spans(request: Any, size: int) -> Iterator[_Level]:
+    for resource in _few(request.resource_spans, size):
+        width, attributes = _shared(resource)
+        for scope in resource.scope_spans:
+            yield _Level(scope.spans, width + _own(scope), attributes, _check_spans)
+
+
+def of_metrics(request: Any, size: int) -> Iterator[_Level]:
+    if request.ByteSize() != size:
+        # It may have points of several kinds in one metric, of which the Protobuf runtime shows but one.
+        raise _NotPlain
+    for resource in _few(request.resource_metrics, size):
+        width, attributes = _shared(resource)
+        for scope in _few(resource.scope_metrics, size):
+            above = width + _own(scope)
+            for metric in scope.metrics:
+                kind = metric.WhichOneof("data")
+                points = getattr(metric, kind).data_points if kind else ()
+                yield _Level(points, above + _described(metric), attributes, _CHECKS.get(kind, _check_points))
+
+
+def _few(levels: Any, size: int) -> Any:
+    if len(levels) * DENSEST_LEVEL > size:
+        raise _NotPlain
+    return levels
+
+
+def _shared(resource: Any) -> tuple[int, int]:
+    """About how many bytes each record has of its resource, and how many attributes that has."""
+    found = resource.resource
+    return found.ByteSize() + len(resource.schema_url), len(found.attributes)
+
+
+def _own(scope: Any) -> int:
+    """The same of its scope."""
+    width: int = scope.scope.ByteSize() + len(scope.schema_url)
+    return width
+
+
+def _described(metric: Any) -> int:
+    """And of its metric."""
+    texts = len(metric.name) + len(metric.description) + len(metric.unit)
+    width: int = texts + sum(pair.ByteSize() for pair in metric.metadata)
+    return width
+
+
+def _check_times(times: Iterable[int]) -> None:
+    found = set(times)
+    if 0 in found or max(found) > _LATEST:
+        raise _NotPlain
+
+
+def _check_ids(ids: Iterable[bytes], size: int) -> None:
+    found = set(ids)
+    if bytes(size) in found or not set(map(len, found)) <= {0, size}:
+        raise _NotPlain
+
+
+def _check_logs(records: Any) -> Iterable[Sized]:
+    attributes, times, traces, spans = zip(*map(_of_log, records), strict=True)
+    _check_times(times)
+    _check_ids(traces, 16)
+    _check_ids(spans, 8)
+    return attributes
+
+
+def _check_spans(records: Any) -> Iterable[Sized]:
+    attributes, times, traces, spans, parents = zip(*map(_of_span, records), strict=True)
+    _check_times(times)
+    _check_ids(traces, 16)
+    _check_ids(spans, 8)
+    _check_ids(parents, 8)
+    return attributes
+
+
+def _check_points(points: Any) -> Iterable[Sized]:
+    attributes, times = zip(*map(_of_point, points), strict=True)
+    _check_times(times)
+    return attributes
+
+
+def _counting(*names: str) -> Check:
+    """Checks points that have counts, and lists of counts, of these names."""
+    single = [attrgetter(name) for name in names if not name.endswith("s")]
+    lists = [attrgetter(name) for name in names if name.endswith("s")]
+
+    def check(points: Any) -> Iterable[Sized]:
+        found = chain(*(map(each, points) for each in single))
+        in_lists = chain.from_iterable(chain(*(map(each, points) for each in lists)))
+        if max(chain(found, in_lists), default=0) > _MOST_COUNT:
+            raise _NotPlain
+        return _check_points(points)
+
+    return check
+
+
+_CHECKS: dict[str | None, Check] = {
+    SUMMARY: _counting("count"),
+    HISTOGRAM: _counting("count", "bucket_counts"),
+    EXPONENTIAL: _counting("count", "zero_count", "positive.bucket_counts", "negative.bucket_counts"),
+}
+"""Of points of kinds that have counts."""

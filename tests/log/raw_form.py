@@ -1,0 +1,65 @@
+"""A form for tests: a line stands for ids that follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+
+from frazil.log import forms
+from frazil.log.forms import Raw
+from tests.log.support import SCHEMA
+
+NAME = "ids.1"
+LINES = pa.schema([pa.field("first", pa.int64()), pa.field("count", pa.int64())])
+BYTES = 1000
+"""What a row is said to take."""
+
+
+class Ids:
+    schema = LINES
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+        """Of how many lines rows were made at a time."""
+        self.times: list[int] = []
+
+    def rows(self, lines: pa.RecordBatch, times_ms: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        self.calls.append(len(lines))
+        self.times += times_ms.tolist()
+        firsts, counts = (column.to_pylist() for column in lines.columns)
+        ids = [each for first, count in zip(firsts, counts, strict=True) for each in range(first, first + count)]
+        return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=SCHEMA)
+
+
+def raw(*appends: tuple[int, int]) -> Raw:
+    """The first id of each append, and how many it has."""
+    lines = pa.record_batch(
+        [pa.array([each[place] for each in appends], pa.int64()) for place in range(2)], schema=LINES
+    )
+    rows = sum(count for _, count in appends)
+    return Raw(NAME, lines, SCHEMA, rows, rows * BYTES)
+
+
+@contextmanager
+def registered() -> Iterator[Ids]:
+    """As if a package had told of it."""
+    form = Ids()
+
+    class Known(EntryPoint):
+        def load(self) -> Ids:
+            return form
+
+    def entry_points(*, group: str, name: str) -> Sequence[EntryPoint]:
+        return [Known(name, "tests", group)] if name == NAME else []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forms, "entry_points", entry_points)
+        forms.form_of.cache_clear()
+        yield form
+    forms.form_of.cache_clear()

@@ -1,0 +1,266 @@
+"""Requests that are stored as they came: their rows are those that would have been stored at once."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    ExponentialHistogram,
+    ExponentialHistogramDataPoint,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+    Summary,
+    SummaryDataPoint,
+)
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+
+from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
+from frazil.log.forms import form_of
+from frazil.telemetry import logs, metrics, raw, spans
+from frazil.telemetry.outlines import GROWTH, LARGEST, Bounds, Outline
+from frazil.telemetry.raw import RequestForm
+from frazil.telemetry.rows import ROW_BYTES, Arrival, Rows
+from tests.telemetry import metric_strategies, test_logs, test_spans
+from tests.telemetry.support import NOW, rows_of
+from tests.telemetry.test_in_pieces import raw as raw_field
+
+BOUNDS = Bounds(1 << 20, 256)
+FORMS = {raw.LOGS: LOGS, raw.SPANS: SPANS, raw.METRICS: METRICS}
+REQUESTS: dict[RequestForm, st.SearchStrategy[Message]] = {
+    raw.LOGS: test_logs.requests,
+    raw.SPANS: test_spans.requests,
+    raw.METRICS: metric_strategies.requests,
+}
+NOW_MS = NOW // 10**6
+each_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+
+
+def a_log(**changes: Any) -> LogRecord:
+    return LogRecord(**{"time_unix_nano": 1, "trace_id": b"t" * 16, "span_id": b"s" * 8, **changes})
+
+
+def a_span(**changes: Any) -> Span:
+    return Span(**{"start_time_unix_nano": 1, "trace_id": b"t" * 16, "span_id": b"s" * 8, **changes})
+
+
+def of_logs(*records: LogRecord, resource: Resource | None = None) -> Message:
+    return logs.REQUEST(resource_logs=[ResourceLogs(resource=resource, scope_logs=[ScopeLogs(log_records=records)])])
+
+
+def of_spans(*records: Span) -> Message:
+    return spans.REQUEST(resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=records)])])
+
+
+def of_metrics(*given: Metric) -> Message:
+    return metrics.REQUEST(resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=given)])])
+
+
+def attributes(count: int) -> list[KeyValue]:
+    return [KeyValue(key=f"key-{number}", value=AnyValue(string_value="x")) for number in range(count)]
+
+
+def outline_of(form: RequestForm, request: Message | bytes, bounds: Bounds = BOUNDS) -> Outline | None:
+    return form.outline(request if isinstance(request, bytes) else request.SerializeToString(), bounds)
+
+
+def made(form: RequestForm, bodies: list[bytes]) -> pa.RecordBatch:
+    """The rows of plain requests after they were stored, each of a tenant of its own."""
+    outlines = [form.outline(body, BOUNDS) for body in bodies]
+    tenants = [f"tenant-{number}" for number in range(len(bodies))]
+    stored = form.raw(tenants, bodies, [each for each in outlines if each])
+    assert stored.lines.num_rows == len(bodies)
+    rows = form.rows(stored.lines, np.full(len(bodies), NOW_MS))
+    rows.validate(full=True)
+    assert rows.num_rows == stored.rows
+    return rows
+
+
+def at_once(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
+    """The rows that would be stored at once; they come in another millisecond."""
+    batch = rows_of(signal, *bodies).batch
+    times = pa.repeat(pa.scalar(NOW_MS * 10**6, batch["ingested_timestamp"].type), len(batch))
+    return batch.set_column(
+        batch.schema.names.index("ingested_timestamp"), batch.schema.field("ingested_timestamp"), times
+    )
+
+
+def same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+    """NaN is not equal to itself."""
+    return repr(one.to_pylist()) == repr(other.to_pylist())
+
+
+@each_form
+@given(data=st.data())
+def test_the_rows_are_the_same(form: RequestForm, data: st.DataObject) -> None:
+    given = data.draw(st.lists(REQUESTS[form], max_size=4))
+    bodies = [body for request in given if form.outline(body := request.SerializeToString(), BOUNDS)]
+    if bodies:
+        assert same(made(form, bodies), at_once(FORMS[form], bodies))
+
+
+@each_form
+@given(data=st.data())
+def test_whatever_is_plain_can_be_made_rows(form: RequestForm, data: st.DataObject) -> None:
+    """Also of damaged messages: once they are acknowledged it is too late to refuse them."""
+    body = bytearray(data.draw(REQUESTS[form]).SerializeToString())
+    for _ in range(data.draw(st.integers(1, 3))):
+        if body:
+            place = data.draw(st.integers(0, len(body) - 1))
+            body[place] ^= 1 << data.draw(st.integers(0, 7))
+    damaged = bytes(body[: data.draw(st.integers(0, len(body)))])
+    if form.outline(damaged, BOUNDS):
+        rows = made(form, [damaged])
+        assert raw.ERROR not in str(rows["attributes"].to_pylist())
+        assert same(rows, at_once(FORMS[form], [damaged]))
+
+
+@each_form
+def test_a_form_is_found_by_its_name(form: RequestForm) -> None:
+    assert form_of(form.name) is form
+
+
+def test_plain_requests() -> None:
+    resource = Resource(attributes=attributes(3))
+    request = of_logs(a_log(), a_log(body=AnyValue(string_value="x" * 100)), a_log(trace_id=b""), resource=resource)
+    found = outline_of(raw.LOGS, request)
+    assert found is not None
+    assert found.rows == 3
+    (batch, *_) = rows_of(LOGS, request)
+    assert batch.nbytes / 2 < found.nbytes < batch.nbytes * 4
+    assert outline_of(raw.SPANS, of_spans(a_span(), a_span(parent_span_id=b"p" * 8))) is not None
+    points = [NumberDataPoint(time_unix_nano=1), NumberDataPoint(time_unix_nano=2)]
+    counted = HistogramDataPoint(time_unix_nano=1, count=2**63 - 1, bucket_counts=[2**63 - 1])
+    number = Metric(name="requests", gauge=Gauge(data_points=points))
+    histogram = Metric(name="seconds", histogram=Histogram(data_points=[counted]))
+    found = outline_of(raw.METRICS, of_metrics(number, histogram, Metric(name="without any points")))
+    assert found is not None
+    assert found.rows == 3
+
+
+def _two_kinds() -> bytes:
+    """The last one counts for the Protobuf runtime, and both of them for us."""
+    points = [NumberDataPoint(time_unix_nano=1)]
+    kinds = (Metric(gauge=Gauge(data_points=points)), Metric(sum=Sum(data_points=points)))
+    return raw_field(1, raw_field(2, raw_field(2, b"".join(kind.SerializeToString() for kind in kinds))))
+
+
+WIDE = 2**63
+NOT_PLAIN: dict[str, tuple[RequestForm, Message | bytes]] = {
+    "no record": (raw.LOGS, of_logs()),
+    "nothing": (raw.SPANS, b""),
+    "no message": (raw.LOGS, b"\xff" * 9),
+    "text that is no UTF-8": (
+        raw.LOGS,
+        of_logs(a_log(severity_text="xy")).SerializeToString().replace(b"xy", b"\xff\xfe"),
+    ),
+    "no time": (raw.LOGS, of_logs(a_log(), a_log(time_unix_nano=0))),
+    "a time that no clock shows": (raw.LOGS, of_logs(a_log(time_unix_nano=WIDE))),
+    "no start": (raw.SPANS, of_spans(a_span(start_time_unix_nano=0))),
+    "no time of a point": (raw.METRICS, of_metrics(Metric(gauge=Gauge(data_points=[NumberDataPoint()])))),
+    "short trace id": (raw.LOGS, of_logs(a_log(trace_id=b"t" * 15))),
+    "trace id of zeros": (raw.SPANS, of_spans(a_span(trace_id=bytes(16)))),
+    "long span id": (raw.SPANS, of_spans(a_span(span_id=b"s" * 9))),
+    "span id of zeros": (raw.LOGS, of_logs(a_log(span_id=bytes(8)))),
+    "parent of zeros": (raw.SPANS, of_spans(a_span(parent_span_id=bytes(8)))),
+    "many attributes": (raw.LOGS, of_logs(a_log(attributes=attributes(257)))),
+    "many attributes of a resource": (raw.LOGS, of_logs(a_log(), resource=Resource(attributes=attributes(257)))),
+    "large": (raw.LOGS, of_logs(a_log(body=AnyValue(string_value="x" * LARGEST)))),
+    "dense": (raw.LOGS, of_logs(*[LogRecord(time_unix_nano=1)] * 100)),
+    "dense levels": (raw.LOGS, logs.REQUEST(resource_logs=[ResourceLogs()] * 500)),
+    "dense scopes": (
+        raw.LOGS,
+        logs.REQUEST(
+            resource_logs=[ResourceLogs(scope_logs=[*[ScopeLogs()] * 500, ScopeLogs(log_records=[a_log()])])]
+        ),
+    ),
+    "rows that are large": (
+        raw.LOGS,
+        of_logs(*[a_log()] * 100, resource=Resource(attributes=[KeyValue(key="x" * 8000)])),
+    ),
+    "a count that no column has": (
+        raw.METRICS,
+        of_metrics(Metric(summary=Summary(data_points=[SummaryDataPoint(time_unix_nano=1, count=WIDE)]))),
+    ),
+    "a bucket that no column has": (
+        raw.METRICS,
+        of_metrics(
+            Metric(histogram=Histogram(data_points=[HistogramDataPoint(time_unix_nano=1, bucket_counts=[1, WIDE])]))
+        ),
+    ),
+    "a bucket below zero that no column has": (
+        raw.METRICS,
+        of_metrics(
+            Metric(
+                exponential_histogram=ExponentialHistogram(
+                    data_points=[
+                        ExponentialHistogramDataPoint(
+                            time_unix_nano=1,
+                            negative=ExponentialHistogramDataPoint.Buckets(bucket_counts=[WIDE]),
+                        )
+                    ]
+                )
+            )
+        ),
+    ),
+    "points of two kinds in one metric": (raw.METRICS, _two_kinds()),
+}
+
+
+@pytest.mark.parametrize("case", NOT_PLAIN)
+def test_what_is_not_plain(case: str) -> None:
+    form, request = NOT_PLAIN[case]
+    assert outline_of(form, request) is None
+
+
+def test_limits_of_a_tenant() -> None:
+    request = of_logs(a_log(attributes=attributes(10)))
+    size = len(request.SerializeToString())
+    assert outline_of(raw.LOGS, request, Bounds(1 << 20, 10)) is not None
+    assert outline_of(raw.LOGS, request, Bounds(1 << 20, 9)) is None
+    assert outline_of(raw.LOGS, request, Bounds(GROWTH * size + ROW_BYTES, 10)) is not None
+    assert outline_of(raw.LOGS, request, Bounds(GROWTH * size, 10)) is None
+
+
+def test_what_cannot_be_made_rows_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """It should not be, but it was acknowledged. The others are not affected."""
+
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+        if "bad" in str(requests.to_pylist()):
+            raise ArithmeticError("no such number")
+        return logs.to_rows(requests, arrival)
+
+    broken = replace(raw.LOGS, to_rows=to_rows)
+    bodies = [
+        of_logs(
+            *(a_log(severity_text=text, body=AnyValue(string_value="x" * 50)) for text in texts)
+        ).SerializeToString()
+        for texts in (["good"], ["bad", "bad", "bad"], ["fine", "well"])
+    ]
+    with caplog.at_level(logging.INFO):
+        rows = made(broken, bodies)
+    assert [record.levelname for record in caplog.records] == ["INFO", "ERROR"]
+    assert rows["severity_text"].to_pylist() == ["good", None, None, None, "fine", "well"]
+    assert rows["tenant_id"].to_pylist() == ["tenant-0", *["tenant-1"] * 3, *["tenant-2"] * 2]
+    assert rows["timestamp"].cast(pa.int64()).to_pylist()[1] == NOW_MS * 10**6
+    first, *others = (dict(each) for each in rows["attributes"].to_pylist()[1:4])
+    assert first[raw.ERROR] == "ArithmeticError: no such number"
+    assert base64.b64decode(first[raw.REQUEST]) == bodies[1]
+    assert others == [{}, {}]
