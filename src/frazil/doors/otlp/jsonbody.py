@@ -1,7 +1,7 @@
 """Bodies in JSON as the Protobuf that they stand for.
 
-OTLP writes ids in hexadecimal, where JSON of Protobuf has base64. No other object has keys of these names: attributes
-are lists of pairs.
+OTLP writes ids in hexadecimal, where JSON of Protobuf has base64. They are looked for only where a message has them:
+a field that nobody knows may have the same name and anything in it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,29 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from functools import cache
 from typing import Any
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from frazil.errors import RequestError
 
-_IDS = {"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"}
+_WRONG = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    SystemError,
+    json_format.Error,
+)
+"""Raised for what a client may send."""
+_IDS = {"trace_id", "span_id", "parent_span_id"}
+
+_Places = dict[str, "_Places | None"]
+"""The fields of a message that are ids, which have nothing further, and those that have ids within them."""
 
 
 def to_protobuf(kind: type[Message], body: bytes) -> bytes:
@@ -25,26 +40,50 @@ def to_protobuf(kind: type[Message], body: bytes) -> bytes:
         data = json.loads(body)
         if not isinstance(data, dict):
             raise ValueError("it is no object")
-        _translate_ids(data)
+        _translate_ids(data, _places_in(kind.DESCRIPTOR))
         json_format.ParseDict(data, message, ignore_unknown_fields=True)
-    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, json_format.Error) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+    except _WRONG as error:
+        # What the runtime of Protobuf raises for a name that is no text says nothing by itself.
+        problem = error.__cause__ if isinstance(error, SystemError) else error
+        reason = " ".join(str(problem).split()).rstrip(".")
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name} in JSON: {reason}.") from error
     serialized: bytes = message.SerializeToString()
     return serialized
 
 
-def _translate_ids(data: Any) -> None:
-    if isinstance(data, list):
-        for item in data:
-            if isinstance(item, dict | list):
-                _translate_ids(item)
-    elif isinstance(data, dict):
-        for key, value in data.items():
-            if isinstance(value, dict | list):
-                _translate_ids(value)
-            elif key in _IDS and isinstance(value, str):
-                data[key] = base64.b64encode(_from_hex(key, value)).decode()
+@cache
+def _places_in(kind: Descriptor, around: frozenset[str] = frozenset()) -> _Places:
+    """`around` has the messages that this one is within: of these, only values are within themselves, and without
+    ids."""
+    if kind.full_name in around:
+        return {}
+    around |= {kind.full_name}
+    places: _Places = {}
+    for field in kind.fields:
+        # Both names are read.
+        names = (field.json_name, field.name)
+        if field.name in _IDS:
+            places.update(dict.fromkeys(names))
+        elif field.message_type is not None and (within := _places_in(field.message_type, around)):
+            places.update(dict.fromkeys(names, within))
+    return places
+
+
+def _translate_ids(data: dict[str, Any], places: _Places) -> None:
+    """What is not as it should be is left to the parser, which says so."""
+    for name, within in places.items():
+        value = data.get(name)
+        if value is None:
+            continue
+        if within is None:
+            if isinstance(value, str):
+                data[name] = base64.b64encode(_from_hex(name, value)).decode()
+        elif isinstance(value, dict):
+            _translate_ids(value, within)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict):
+                    _translate_ids(item, within)
 
 
 def _from_hex(key: str, text: str) -> bytes:

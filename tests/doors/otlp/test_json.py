@@ -1,0 +1,155 @@
+"""OTLP in JSON: ids are in hexadecimal, where the messages have them and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.doors.otlp.jsonbody import to_protobuf
+from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
+from frazil.errors import RequestError
+from tests.doors.telemetry.support import JSON, TIME, Served, rows, run, settings
+from tests.telemetry.metric_strategies import requests as metrics_requests
+from tests.telemetry.test_logs import requests as logs_requests
+from tests.telemetry.test_spans import requests as spans_requests
+
+REQUESTS: dict[Signal, st.SearchStrategy[Message]] = {
+    LOGS: logs_requests,
+    SPANS: spans_requests,
+    METRICS: metrics_requests,
+}
+IDS = ("trace_id", "span_id", "parent_span_id")
+POINTS = ("gauge", "sum", "histogram", "exponential_histogram")
+WAYS = {
+    LOGS: ["resource_logs scope_logs log_records"],
+    SPANS: ["resource_spans scope_spans spans", "resource_spans scope_spans spans links"],
+    METRICS: [f"resource_metrics scope_metrics metrics {kind} data_points exemplars" for kind in POINTS],
+}
+"""To all that have ids, in the names of Protobuf."""
+PLACES = [(signal, way) for signal, ways in WAYS.items() for way in ways]
+
+
+def camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def same(name: str) -> str:
+    return name
+
+
+def camelled(way: str) -> list[str]:
+    return [camel(name) for name in way.split()]
+
+
+ALONE = {*POINTS, *map(camel, POINTS)}
+"""Fields that are no lists."""
+
+
+def found_at(data: Any, way: list[str]) -> Iterator[dict[str, Any]]:
+    if isinstance(data, list):
+        for item in data:
+            yield from found_at(item, way)
+    elif not way:
+        yield data
+    elif way[0] in data:
+        yield from found_at(data[way[0]], way[1:])
+
+
+def placed_at(way: list[str], data: Any) -> Any:
+    for name in reversed(way):
+        data = {name: data if name in ALONE else [data]}
+    return data
+
+
+def parsed(signal: Signal, data: Any) -> Message:
+    return signal.requests.message.FromString(to_protobuf(signal.requests.message, json.dumps(data).encode()))
+
+
+@pytest.mark.parametrize("named", [camel, same], ids=["as in JSON", "as in Protobuf"])
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.requests.topic)
+@given(data=st.data())
+def test_all_of_it_comes_back(signal: Signal, named: Any, data: st.DataObject) -> None:
+    request = data.draw(REQUESTS[signal])
+    expected = MessageToDict(request)
+    written = MessageToDict(request, preserving_proto_field_name=named is same)
+    for way in WAYS[signal]:
+        for each in found_at(written, [named(name) for name in way.split()]):
+            each.update({name: b64decode(each[name]).hex() for name in map(named, IDS) if name in each})
+    # NaN is equal to itself in JSON alone.
+    assert MessageToDict(parsed(signal, written)) == expected
+
+
+@pytest.mark.parametrize("named", [camel, same], ids=["as in JSON", "as in Protobuf"])
+@pytest.mark.parametrize(("signal", "way"), PLACES)
+def test_an_id_that_is_not_hexadecimal(signal: Signal, way: str, named: Any) -> None:
+    names, trace_id = [named(name) for name in way.split()], named("trace_id")
+    for wrong in ("no hex", "abc", "ä" * 32):
+        with pytest.raises(RequestError, match=f"in JSON: {trace_id} is not hexadecimal: '{wrong}'"):
+            parsed(signal, placed_at(names, {trace_id: wrong}))
+    (found,) = found_at(MessageToDict(parsed(signal, placed_at(names, {trace_id: "ABcd"}))), camelled(way))
+    assert b64decode(found["traceId"]) == b"\xab\xcd"
+
+
+UNKNOWN = [
+    (LOGS, "", {"traceId": "not hex"}),
+    (LOGS, "resource_logs", {"future": {"traceId": "not hex"}, "scopeLogs": []}),
+    (LOGS, "resource_logs", {"resource": {"span_id": "not hex"}}),
+    (LOGS, "resource_logs scope_logs log_records", {"future": [{"traceId": "not hex"}], "parentSpanId": "not hex"}),
+    (LOGS, "resource_logs scope_logs log_records", {"body": {"stringValue": "a", "traceId": "not hex"}}),
+    (SPANS, "resource_spans scope_spans spans", {"events": [{"name": "a", "traceId": "not hex"}]}),
+    (SPANS, "resource_spans scope_spans spans links", {"parentSpanId": "not hex"}),
+    (METRICS, "resource_metrics scope_metrics metrics", {"name": "a", "traceId": "not hex"}),
+    (
+        METRICS,
+        "resource_metrics scope_metrics metrics",
+        {"summary": {"dataPoints": [{"exemplars": [{"traceId": "not hex"}]}]}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("signal", "way", "data"), UNKNOWN)
+def test_fields_that_nobody_knows_are_passed_over(signal: Signal, way: str, data: dict[str, Any]) -> None:
+    text = json.dumps(placed_at(camelled(way), data))
+    assert text.count("not hex") in (1, 2)
+    for name in ("traceId", "span_id", "parentSpanId"):
+        text = text.replace(f'"{name}": "not hex"', '"unheardOf": 1')
+    assert parsed(signal, placed_at(camelled(way), data)) == parsed(signal, json.loads(text))
+
+
+def test_values_that_are_called_ids_stay_as_they_are(tmp_path: Path) -> None:
+    pairs = [
+        {"key": name, "value": {"stringValue": text}} for name, text in (("traceId", "abcd"), ("spanId", "no hex"))
+    ]
+    record = {
+        "timeUnixNano": str(TIME),
+        "traceId": "5b8efff798038103d269b633813fc60c",
+        "body": {"kvlistValue": {"values": pairs}},
+        "attributes": [*pairs, {"key": "within", "value": {"kvlistValue": {"values": pairs}}}],
+    }
+    resource = {"attributes": [{"key": "trace_id", "value": {"stringValue": "abcd"}}]}
+    future = {"traceId": "not hex"}
+    body = {"resourceLogs": [{"resource": resource, "future": future, "scopeLogs": [{"logRecords": [record]}]}]}
+    config = settings(tmp_path)
+
+    async def scenario(served: Served) -> None:
+        answer = await served.post("/v1/logs", json.dumps(body).encode(), **JSON)
+        assert answer.status_code == 200, answer.content
+        (row,) = (await asyncio.to_thread(rows, config)).to_pylist()
+        as_one = '{"traceId":"abcd","spanId":"no hex"}'
+        assert row["trace_id"].hex() == record["traceId"]
+        assert row["body"] == as_one
+        assert dict(row["attributes"]) == {"traceId": "abcd", "spanId": "no hex", "within": as_one}
+        assert dict(row["resource_attributes"]) == {"trace_id": "abcd"}
+
+    run(config, scenario)
