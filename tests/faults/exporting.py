@@ -94,12 +94,6 @@ class Link(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class HttpLink(Link):
     def __init__(self, port: int, path: str, compress: Callable[[bytes], bytes] = bytes, **headers: str) -> None:
@@ -156,20 +150,27 @@ class Exporter(threading.Thread):
         self._make = make
         self.acknowledged: list[str] = []
         self.repeated = 0
+        self._last = b""
         self._stopping = stopping
         self._pause = pause
 
     def run(self) -> None:
-        with self.link:
-            number = 0
-            while not self._stopping.wait(self._pause):
-                texts = [f"{self.name} {number} {each}" for each in range(RECORDS)]
-                body = self._make(texts, number)
-                while not self.link.send(body):
-                    self.repeated += 1
-                    time.sleep(PAUSE_SECONDS)
-                self.acknowledged += texts
-                number += 1
+        number = 0
+        while not self._stopping.wait(self._pause):
+            texts = [f"{self.name} {number} {each}" for each in range(RECORDS)]
+            body = self._make(texts, number)
+            while not self.link.send(body):
+                self.repeated += 1
+                time.sleep(PAUSE_SECONDS)
+            self.acknowledged += texts
+            self._last = body
+            number += 1
+
+    def send_last_again(self, until: float) -> None:
+        """Once it has ended: what was acknowledged last, as one does who never got to know that it was."""
+        while not self.link.send(self._last):
+            assert time.monotonic() < until, f"{self.name} is not acknowledged again; refused: {self.link.refused}"
+            time.sleep(PAUSE_SECONDS)
 
 
 class Exporters:
@@ -200,6 +201,15 @@ class Exporters:
         }
         self.all = [Exporter(name, *each, self._stopping, pause) for name, each in links.items()]
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for exporter in self.all:
+            # One that still tries would only say that its link is closed, when something else is wrong.
+            if not exporter.is_alive():
+                exporter.link.close()
+
     def start(self) -> None:
         for exporter in self.all:
             exporter.start()
@@ -212,6 +222,13 @@ class Exporters:
             exporter.join(max(0.0, until - time.monotonic()))
         waiting = [exporter.name for exporter in self.all if exporter.is_alive()]
         assert not waiting, f"never acknowledged: {waiting}"
+
+    def send_last_again(self, seconds: float) -> int:
+        """After they have ended: how many requests that were acknowledged were acknowledged once more."""
+        until = time.monotonic() + seconds
+        for exporter in self.all:
+            exporter.send_last_again(until)
+        return len(self.all)
 
     def await_progress(self, seconds: float) -> None:
         """Until each has got an acknowledgement since now."""

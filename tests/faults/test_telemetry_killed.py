@@ -39,30 +39,74 @@ def check_log_and_table(config: Config, exporters: Exporters) -> None:
         assert not twice, f"{len(twice)} {signal.requests.topic} twice: {sorted(twice)[:10]}"
 
 
+def check_recognised(serve: Serve, exporters: Exporters) -> None:
+    """It is killed as soon as the last requests are acknowledged: the next one to live knows them."""
+    exporters.stop(WAIT_SECONDS)
+    kill_and_start(serve)
+    sent = exporters.send_last_again(WAIT_SECONDS)
+    serve.wait_for(lambda: serve.url is not None, "told where it is watched")
+    assert duplicates(serve) == sent > 0
+
+
 def check_exactly(exporters: Exporters, signal: Signal, found: list[str]) -> None:
     assert Counter(found) == Counter(exporters.acknowledged(signal))
+
+
+def check_all(config: Config, exporters: Exporters) -> None:
+    """After the end."""
+    assert not exporters.refused
+    assert exporters.repeated > 0
+    for signal in SIGNALS:
+        topic, column = signal.requests.topic, COLUMNS[signal]
+        check_exactly(exporters, signal, read(topic, config=config).table()[column].to_pylist())
+
+
+def kill_and_start(serve: Serve) -> None:
+    serve.process.kill()
+    serve.process.wait()
+    serve.start()
+
+
+def duplicates(serve: Serve) -> int:
+    """Requests that this life has recognised."""
+    if (url := serve.url) is None:
+        return 0
+    text = httpx.get(f"{url}/metrics", timeout=30).text
+    return sum(int(float(each)) for each in re.findall(r"^frazil_telemetry_duplicates_total\S* (\S+)", text, re.M))
 
 
 def test_a_few_deaths(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     door = DoorProcess(tmp_path / "door", log={"seal": {"interval_seconds": 0.5}})
-    exporters = Exporters(door.ports, pause=0.0)
-    try:
-        exporters.start()
-        for _ in range(3):
+    with Exporters(door.ports, pause=0.0) as exporters:
+        try:
+            exporters.start()
+            for _ in range(3):
+                exporters.await_progress(WAIT_SECONDS)
+                time.sleep(chance.random())
+                door.kill()
+                door.start()
             exporters.await_progress(WAIT_SECONDS)
-            time.sleep(chance.random())
-            door.kill()
-            door.start()
+            exporters.stop(WAIT_SECONDS)
+        finally:
+            door.stop()
+    check_all(door.config, exporters)
+
+
+@pytest.mark.xdist_group("own-jvm")
+def test_deaths_of_serve(tmp_path: Path, seed: int) -> None:
+    """Once under load, and once when all that was sent is acknowledged. Nobody waits for Spark."""
+    chance = random.Random(seed)
+    ports = Ports.free()
+    config = pipeline_config(tmp_path, **ports.settings, log={"seal": {"interval_seconds": 0.5}})
+    with Exporters(ports, pause=0.0) as exporters, Serve(tmp_path / "serve", config, **OPEN) as serve:
+        exporters.start()
         exporters.await_progress(WAIT_SECONDS)
-        exporters.stop(WAIT_SECONDS)
-    finally:
-        door.stop()
-    assert not exporters.refused
-    assert exporters.repeated > 0
-    for signal in SIGNALS:
-        topic, column = signal.requests.topic, COLUMNS[signal]
-        check_exactly(exporters, signal, read(topic, config=door.config).table()[column].to_pylist())
+        time.sleep(chance.random())
+        kill_and_start(serve)
+        exporters.await_progress(WAIT_SECONDS)
+        check_recognised(serve, exporters)
+    check_all(config, exporters)
 
 
 # --- with everything beside it -----------------------------------------------------------------------------
@@ -89,14 +133,6 @@ def await_batch(serve: Serve, config: Config) -> None:
     serve.wait_for(lambda: committed(config, LOGS.requests.topic) != before, "moved")
 
 
-def duplicates(serve: Serve) -> int:
-    """Requests that this life has recognised."""
-    if (url := serve.url) is None:
-        return 0
-    text = httpx.get(f"{url}/metrics", timeout=30).text
-    return sum(int(float(each)) for each in re.findall(r"^frazil_telemetry_duplicates_total\S* (\S+)", text, re.M))
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(3000)
 @pytest.mark.xdist_group("own-jvm")
@@ -106,9 +142,8 @@ def test_many_deaths(tmp_path: Path, seed: int) -> None:
     ports = Ports.free()
     log = {"trim_grace_seconds": 5, "seal": {"interval_seconds": 0.5}}
     config = pipeline_config(tmp_path, **ports.settings, log=log)
-    exporters = Exporters(ports, pause=0.02)
     recognised = checks = 0
-    with Serve(tmp_path / "serve", config, **OPEN) as serve:
+    with Exporters(ports, pause=0.02) as exporters, Serve(tmp_path / "serve", config, **OPEN) as serve:
         exporters.start()
         for _ in range(DEATHS):
             exporters.await_progress(WAIT_SECONDS)
@@ -118,23 +153,18 @@ def test_many_deaths(tmp_path: Path, seed: int) -> None:
                 checks += 1
             time.sleep(chance.uniform(0.0, 3.0))
             recognised += duplicates(serve)
-            serve.process.kill()
-            serve.process.wait()
-            serve.start()
+            kill_and_start(serve)
         exporters.await_progress(WAIT_SECONDS)
-        exporters.stop(WAIT_SECONDS)
+        recognised += duplicates(serve)
+        check_recognised(serve, exporters)
         check_log_and_table(config, exporters)
         serve.wait_for(lambda: is_moved(config), "moved everything", MOVED_SECONDS)
-        recognised += duplicates(serve)
-    assert not exporters.refused
-    assert exporters.repeated > 0
+    check_all(config, exporters)
     counts = {}
     for signal in SIGNALS:
-        topic, column = signal.requests.topic, COLUMNS[signal]
-        check_exactly(exporters, signal, read(topic, config=config).table()[column].to_pylist())
         check_exactly(exporters, signal, rows_in_table(config, signal))
-        counts[topic] = len(exporters.acknowledged(signal))
+        counts[signal.requests.topic] = len(exporters.acknowledged(signal))
     print(  # noqa: T201
         f"seed {seed}: {DEATHS} deaths, {counts}, {exporters.repeated} sent again, "
-        f"{recognised} recognised, {checks} checks between"
+        f"{recognised} of them recognised, {checks} checks between"
     )

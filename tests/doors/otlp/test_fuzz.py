@@ -6,50 +6,78 @@ import asyncio
 import gzip
 import json
 import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
+import grpc
+import httpx
+import pyarrow as pa
 import pytest
-from google.protobuf.message import DecodeError
+from google.protobuf.json_format import MessageToJson, Parse
+from google.rpc.status_pb2 import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.doors.otlp.jsonbody import to_protobuf
-from frazil.doors.otlp.signals import LOGS, SIGNALS, Signal
+from frazil.config.telemetry import TelemetryConfig
+from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.doors.telemetry.bodies import expand
+from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.preparing import Preparer, Request
 from frazil.errors import RequestError
-from frazil.telemetry.messages import decode
-from frazil.telemetry.rows import Arrival
-from tests.doors.telemetry.support import Served, among_bad_ones, logs_request, rows, run, settings
-from tests.telemetry.test_logs import requests as logs_requests
+from frazil.ops.metrics import create_registry
+from tests.doors.otlp.test_json import REQUESTS
+from tests.doors.telemetry.support import JSON, PROTOBUF, Served, rows, run, settings
+from tests.faults.exporting import COLUMNS, logs_of, points_of, spans_of
+from tests.log.support import ManualClock
 
-NOW = Arrival(["default"], 1)
+MAKE = {LOGS: logs_of, SPANS: spans_of, METRICS: points_of}
+each_signal = pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.requests.topic)
 
 
-def accepted(signal: Signal, body: bytes) -> int | None:
-    """How many rows it becomes; None if it is refused."""
-    try:
-        found = signal.requests.to_rows(decode(signal.requests.message, [body]), NOW)
-    except (RequestError, DecodeError, ValueError):
+def accepted(signal: Signal, body: bytes, *, as_json: bool = False) -> int | None:
+    """How many rows it becomes; None if it is refused, with a reason."""
+    config, clock = TelemetryConfig(), ManualClock()
+    limits, metrics = Limits(config, clock.monotonic), TelemetryMetrics(create_registry())
+    preparer = Preparer(signal.requests, config, limits, metrics, clock, 64 << 20)
+    done = preparer.prepare([Request("default", body, json=as_json)])
+    if problem := done.problems.get(0):
+        assert isinstance(problem, RequestError)
+        name, form = signal.requests.message.DESCRIPTOR.name, " in JSON" if as_json else ""
+        assert re.fullmatch(rf"The body is no {name}{form}: .*\w.*\.", str(problem), re.S)
+        assert not done.runs
         return None
-    found.batch.validate(full=True)
-    return len(found.requests)
+    for found in done.runs:
+        assert isinstance(found.content, pa.RecordBatch)
+        found.content.validate(full=True)
+    return sum(request.rows for found in done.runs for request in found.requests)
 
 
-@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.requests.topic)
+def flipped(body: bytes, places: Sequence[int]) -> bytes:
+    """With these bits the other way round."""
+    damaged = bytearray(body)
+    for place in places:
+        damaged[place // 8] ^= 1 << place % 8
+    return bytes(damaged)
+
+
+@each_signal
 @given(body=st.binary(max_size=200))
 def test_any_bytes(signal: Signal, body: bytes) -> None:
     accepted(signal, body)
 
 
-@given(request=logs_requests, data=st.data())
-def test_damaged_messages(request: LOGS.requests.message, data: st.DataObject) -> None:  # type: ignore[name-defined]
-    body = bytearray(request.SerializeToString())
-    for _ in range(data.draw(st.integers(1, 3))):
-        if body:
-            place = data.draw(st.integers(0, len(body) - 1))
-            body[place] ^= 1 << data.draw(st.integers(0, 7))
-    accepted(LOGS, bytes(body[: data.draw(st.integers(0, len(body)))]))
+@each_signal
+@given(data=st.data())
+def test_damaged_messages(signal: Signal, data: st.DataObject) -> None:
+    body: bytes = data.draw(REQUESTS[signal]).SerializeToString()
+    if body:
+        body = flipped(body, data.draw(st.lists(st.integers(0, len(body) * 8 - 1), min_size=1, max_size=3)))
+    accepted(signal, body[: data.draw(st.integers(0, len(body)))])
 
 
 @given(body=st.binary(max_size=100), encoding=st.sampled_from(["gzip", "deflate", "zstd", "snappy"]))
@@ -58,38 +86,39 @@ def test_any_compressed_bytes(body: bytes, encoding: str) -> None:
         assert len(expand(body, encoding, 1000)) <= 1000
 
 
-NAMES = ["resourceLogs", "scopeLogs", "logRecords", "body", "attributes", "key", "value", "traceId", "kvlistValue"]
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "resourceLogs",
-                    "scopeLogs",
-                    "logRecords",
-                    "body",
-                    "attributes",
-                    "key",
-                    "value",
-                    "traceId",
-                    "kvlistValue",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=20,
-)
+WAYS = {
+    LOGS: ("resourceLogs", "scopeLogs", "logRecords"),
+    SPANS: ("resourceSpans", "scopeSpans", "spans"),
+    METRICS: ("resourceMetrics", "scopeMetrics", "metrics"),
+}
+NAMES = {
+    LOGS: ("body", "severityNumber", "timeUnixNano"),
+    SPANS: ("links", "events", "parentSpanId", "status", "startTimeUnixNano"),
+    METRICS: ("gauge", "histogram", "summary", "dataPoints", "exemplars", "bucketCounts", "asInt"),
+}
+ANYWHERE = ("attributes", "key", "value", "traceId", "kvlistValue")
 
 
-@given(value=json_values)
-def test_any_json(value: object) -> None:
-    with suppress(RequestError):
-        accepted(LOGS, to_protobuf(LOGS.requests.message, json.dumps(value).encode()))
+def json_values(signal: Signal) -> st.SearchStrategy[object]:
+    # JSON may have halves of characters in it.
+    texts = st.text(st.characters(), max_size=5)
+    known = st.sampled_from([*WAYS[signal], *NAMES[signal], *ANYWHERE])
+    names = st.one_of(known, known, known, texts)
+    return st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | texts,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
+        max_leaves=20,
+    )
+
+
+@each_signal
+@given(data=st.data())
+def test_any_json(signal: Signal, data: st.DataObject) -> None:
+    """From any level on."""
+    value = data.draw(json_values(signal))
+    for name in reversed(WAYS[signal][: data.draw(st.integers(0, 3))]):
+        value = {name: [value]}
+    accepted(signal, json.dumps(value).encode(), as_json=True)
 
 
 @pytest.mark.parametrize("depth", [10, 40, 200, 100_000])
@@ -113,31 +142,99 @@ def _sized(data: bytes) -> bytes:
     return size + bytes([length]) + data
 
 
+class Sent(NamedTuple):
+    signal: Signal
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def in_some_form(chance: random.Random, signal: Signal, texts: list[str], number: int) -> Sent:
+    """A request with these records: as it is, compressed, or in JSON."""
+    body = MAKE[signal](texts, number)
+    match chance.randrange(3):
+        case 0:
+            return Sent(signal, body, {})
+        case 1:
+            return Sent(signal, gzip.compress(body), {"content-encoding": "gzip"})
+    return Sent(signal, MessageToJson(signal.requests.message.FromString(body)).encode(), JSON)
+
+
+def damaged(chance: random.Random, signal: Signal) -> Sent:
+    number = chance.randrange(1 << 32)
+    sent = in_some_form(chance, signal, [f"bad {number}"], number)
+    body = sent.body
+    match chance.randrange(3):
+        case 0:
+            body = chance.randbytes(chance.randrange(1, 100))
+        case 1:
+            body = body[: chance.randrange(len(body))] + b"\xff"
+        case _:
+            body = flipped(body, chance.choices(range(len(body) * 8), k=3))
+    return sent._replace(body=body)
+
+
+async def answers_to(requests: Sequence[Sent], url: str) -> list[tuple[int, bytes]]:
+    """The status and the content of each. All are connected before the first one sends."""
+    together = asyncio.Barrier(len(requests))
+
+    async def send(sent: Sent) -> tuple[int, bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+        named = {**PROTOBUF, **sent.headers, "content-length": len(sent.body), "host": "x", "connection": "close"}
+        lines = [f"POST {sent.signal.path} HTTP/1.1", *(f"{name}: {value}" for name, value in named.items()), "", ""]
+        await together.wait()
+        writer.write("\r\n".join(lines).encode() + sent.body)
+        head, _, content = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        return int(head.split()[1]), content
+
+    return await asyncio.gather(*map(send, requests))
+
+
+def reason(sent: Sent, content: bytes) -> str:
+    """In the form of the request."""
+    status = Parse(content, Status()) if sent.headers is JSON else Status.FromString(content)
+    assert status.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+    message: str = status.message
+    return message
+
+
 def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     config = settings(tmp_path)
+    good: dict[Signal, list[str]] = {signal: [] for signal in SIGNALS}
+    refused: Counter[Signal] = Counter()
 
-    def bad() -> tuple[bytes, str]:
-        body = bytearray(logs_request("x" * chance.randrange(50), time=chance.randrange(1 << 60)).SerializeToString())
-        kind = chance.randrange(3)
-        if kind == 0:
-            return chance.randbytes(chance.randrange(1, 100)), ""
-        if kind == 1:
-            packed = bytearray(gzip.compress(bytes(body)))
-            packed[chance.randrange(len(packed))] ^= 0xFF
-            return bytes(packed), "gzip"
-        return bytes(body[: chance.randrange(len(body))]) + b"\xff", ""
+    def good_one(number: int) -> Sent:
+        signal = chance.choice(SIGNALS)
+        texts = [f"good {number} {each}" for each in range(2)]
+        good[signal] += texts
+        return in_some_form(chance, signal, texts, number)
+
+    def check_bad(sent: Sent, status: int, content: bytes) -> None:
+        """Some are not so damaged that they could not be read."""
+        if status != 200:
+            assert status == 400
+            assert reason(sent, content)
+            refused[sent.signal] += 1
 
     async def scenario(served: Served) -> None:
-        async def send_bad() -> None:
-            body, encoding = bad()
-            assert (await served.post("/v1/logs", body, content_encoding=encoding)).status_code in (200, 400)
-
-        async def send_good(number: int) -> int:
-            return (await served.post("/v1/logs", logs_request(f"good {number}").SerializeToString())).status_code
-
-        sent = await among_bad_ones(chance, send_good, send_bad)
-        found = (await asyncio.to_thread(rows, config))["body"].to_pylist()
-        assert sorted(int(body.split()[1]) for body in found if body.startswith("good ")) == sent
+        for start in range(0, 300, 50):
+            goods = [good_one(number) for number in range(start, start + 25)]
+            bads = [damaged(chance, chance.choice(SIGNALS)) for _ in range(25)]
+            mixed = chance.sample(goods + bads, k=50)
+            for sent, (status, content) in zip(mixed, await answers_to(mixed, served.url("otlp")), strict=True):
+                if sent in bads:
+                    check_bad(sent, status, content)
+                else:
+                    # Not even a part of it was rejected.
+                    assert (status, content.strip(b"{}")) == (200, b"")
+        for signal in SIGNALS:
+            table = await asyncio.to_thread(rows, config, signal.requests.topic)
+            found = [text for text in table[COLUMNS[signal]].to_pylist() if text and text.startswith("good ")]
+            assert sorted(found) == sorted(good[signal])
+            assert refused[signal] > 0
+        # Many were stored together.
+        commits = sum(writer.stats.commits for writer in served.log.writers)
+        assert commits < 150
 
     run(config, scenario)
