@@ -10,9 +10,11 @@ import pytest
 
 from frazil.config.telemetry import TelemetryConfig
 from frazil.doors.loki.push import PUSH
+from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer, Request
+from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import RequestError
 from frazil.ops.metrics import create_registry
 from tests.log.support import ManualClock
@@ -51,3 +53,27 @@ def test_one_that_is_no_message_does_not_part_the_others(caplog: pytest.LogCaptu
         1: "The body is no PushRequest: Error parsing message."
     }
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [
+        (ValueError("no message"), 400),
+        (MemoryError(), 429),
+        (pa.ArrowMemoryError("malloc of size 8 failed"), 429),
+        (KeyError("a fault of ours"), 503),
+    ],
+)
+@pytest.mark.parametrize("step", ["expand", "decode"])
+def test_only_what_cannot_be_read_is_refused_for_ever(
+    monkeypatch: pytest.MonkeyPatch, step: str, failure: Exception, status: int
+) -> None:
+    """Whoever is told so drops it."""
+
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(preparing, step, fail)
+    done = preparer().prepare([Request("a", message(({"a": "b"}, [(1, "text", {})])))])
+    assert refusal(done.problems[0]).http == status
+    assert not done.runs

@@ -22,7 +22,7 @@ from frazil.doors.telemetry.backlog import Backlog
 from frazil.doors.telemetry.density import most_messages
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Prepared, Preparer, Request, Run
+from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Plain, Preparer, Request, Run
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, WriteFailed
 from frazil.log.forms import Raw
@@ -37,7 +37,7 @@ WORKERS = max(1, (os.cpu_count() or 1) // 2)
 """Groups that are made rows at once. The other processors write and seal; and the fewer there are, the larger are the
 groups, and the less each request costs."""
 SMALL_BYTES, SMALL_GROUP_BYTES, SMALL_GROUP = 16 * 1024, 256 * 1024, 128
-"""Of a request, of a group of them, and how many these are. Up to here plain requests are made rows by the event loop
+"""Of a request, of a group of them, and how many these are. Up to here requests are made rows by the event loop
 itself: to hand them to a thread and back takes longer, and the thread would have to wait for the loop whenever it
 runs Python."""
 SMALL_WORK, SMALL_GROUP_WORK = 2 * MIB, 96 * MIB
@@ -61,6 +61,8 @@ class Accepted(NamedTuple):
 class _Waiting:
     request: Request
     answer: asyncio.Future[Accepted]
+    plain: Plain | None = None
+    """If it can be stored as it came."""
     rejected: Rejected | None = None
     left: int = 0
     """Parts of it that are not stored yet."""
@@ -105,7 +107,11 @@ class Intake:
         `FrazilError` when it is to come again."""
         if not self._writers.has(self.kind):
             await self._writers.of(self.kind)
-        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+        # Here and not with its group: a request that is early is looked at while others are on their way.
+        plain = self._preparer.look(request)
+        if plain is None:
+            request = self._preparer.hashed(request)
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future(), plain)
         self._waiting.append(waiting)
         if self._came is not None and len(self._waiting) >= self._wanted:
             self._came.set()
@@ -116,7 +122,7 @@ class Intake:
             return await waiting.answer
         except asyncio.CancelledError:
             # It is passed over when its turn comes; until then it must not take the room that is given back now.
-            waiting.request = request._replace(body=b"")
+            waiting.request, waiting.plain = request._replace(body=b""), None
             raise
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
@@ -151,7 +157,7 @@ class Intake:
         nbytes = 0
         for each in group:
             request = each.request
-            if len(request.body) > SMALL_BYTES or request.encoding or request.json:
+            if len(request.body) > SMALL_BYTES or not request.is_bare:
                 return False
             nbytes += len(request.body)
         return nbytes <= SMALL_GROUP_BYTES
@@ -184,10 +190,10 @@ class Intake:
                 yield waiting
 
     async def _prepare(self, group: list[_Waiting], small: bool) -> None:
-        if small:
-            done = self._preparer.prepare_plain([each.request for each in group])
-            self._settle(group, done)
-            group = [group[number] for number in done.left]
+        plain = [each for each in group if each.plain]
+        if plain:
+            self._settle(plain, self._preparer.as_they_came([each.plain for each in plain if each.plain]))
+            group = [each for each in group if not each.plain]
         if group:
             requests = [each.request for each in group]
             if small and self._is_light(group):
@@ -195,23 +201,22 @@ class Intake:
             else:
                 done = await asyncio.to_thread(self._preparer.prepare, requests)
             self._waiting.extendleft(reversed(group[done.taken :]))
-            self._settle(group[: done.taken], done)
+            for number, problem in done.problems.items():
+                group[number].fail(problem)
+            for number, rejected in done.rejected.items():
+                group[number].rejected = rejected
+                self._metrics.refused(self.kind.topic, group[number].request.tenant, rejected.records)
+            self._settle(group[: done.taken], done.runs)
 
-    def _settle(self, group: list[_Waiting], done: Prepared) -> None:
-        """What became of requests is told, or stored."""
-        for number, problem in done.problems.items():
-            group[number].fail(problem)
-        for number, rejected in done.rejected.items():
-            group[number].rejected = rejected
-            self._metrics.refused(self.kind.topic, group[number].request.tenant, rejected.records)
-        for run in done.runs:
+    def _settle(self, group: list[_Waiting], runs: list[Run]) -> None:
+        """What is left of requests is stored; those of which nothing is are done."""
+        for run in runs:
             for request in run.requests:
                 group[request.number].left += 1
-        left = set(done.left)
-        for number, waiting in enumerate(group):
-            if not waiting.left and number not in left:
+        for waiting in group:
+            if not waiting.left:
                 waiting.succeed()
-        for run in done.runs:
+        for run in runs:
             self._backlog.change(run.nbytes)
             self._run(self._store(run, [group[request.number] for request in run.requests]))
 

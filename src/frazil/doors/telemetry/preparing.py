@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -22,7 +22,7 @@ from frazil.config.telemetry import TelemetryConfig
 from frazil.doors.telemetry.bodies import expand
 from frazil.doors.telemetry.density import check_density, check_json_density
 from frazil.doors.telemetry.kinds import RequestKind
-from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.limits import Limits, TooMuch
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.errors import FrazilError, RequestError
 from frazil.log.forms import Lines, Raw, make_rows
@@ -32,7 +32,6 @@ from frazil.log.positions import Origin
 from frazil.log.world import Clock
 from frazil.telemetry.messages import check, decode
 from frazil.telemetry.outlines import Bounds, Outline
-from frazil.telemetry.raw import RequestForm
 from frazil.telemetry.rows import Arrival, Rejected
 
 logger = logging.getLogger(__name__)
@@ -43,6 +42,11 @@ the clients, while they are made rows."""
 RUN_BYTES = 8 * MIB
 """Stored at a time, as rows."""
 HASH_BYTES = 16
+PIECE_BYTES, LONGEST_IN_PIECES = 2047, 16 * 1024
+"""To hash more than that at once Python's lock is given up, and to get it back may take longer than to hash up to so
+many bytes piece by piece."""
+LONGEST_HASHED_AT_ONCE = MIB
+"""Half a millisecond, in which others run Python."""
 
 
 class Request(NamedTuple):
@@ -50,6 +54,21 @@ class Request(NamedTuple):
     body: bytes
     encoding: str = ""
     json: bool = False
+    hash: bytes = b""
+    """Of its tenant and its message, once it is known."""
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether its body is the message itself."""
+        return not self.encoding and not self.json
+
+
+class Plain(NamedTuple):
+    """A small request of which rows can be made later."""
+
+    request: Request
+    outline: Outline
+    digest: bytes | None
 
 
 class Named(NamedTuple):
@@ -90,14 +109,6 @@ class Prepared:
     problems: dict[int, FrazilError] = field(default_factory=dict)
     rejected: dict[int, Rejected] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
-    """Those that take longer."""
-
-
-class _Plain(NamedTuple):
-    request: Request
-    outline: Outline
-    named: Named
 
 
 class _Place(NamedTuple):
@@ -106,8 +117,9 @@ class _Place(NamedTuple):
     number: int
     start: int
     end: int
-    tenant: str
+    request: Request
     body: bytes
+    """As a message."""
     timeless: bool
 
 
@@ -133,40 +145,45 @@ class Preparer:
         self._most_append = most_append
         self._bounds = lru_cache(maxsize=1024)(self._bounds_of)
 
-    def prepare_plain(self, requests: Sequence[Request]) -> Prepared:
-        """In microseconds, of small requests without compression, those that are plain."""
-        done = Prepared(taken=len(requests))
+    def look(self, request: Request) -> Plain | None:
+        """At a request that has just come, for microseconds: None if it has to be made rows before it is stored."""
         form = self._kind.form
-        if form is None:
-            done.left = list(range(len(requests)))
-            return done
-        plain: list[_Plain] = []
-        for number, request in enumerate(requests):
-            outline = form.outline(request.body, self._bounds(request.tenant))
-            if outline is None:
-                done.left.append(number)
-                continue
-            try:
-                self._limits.spend(request.tenant, len(request.body))
-            except FrazilError as error:
-                done.problems[number] = error
-                continue
-            named = Named(number, outline.rows, self._digest(request.tenant, request.body, timed=True))
-            plain.append(_Plain(request, outline, named))
-        done.runs = [_raw_run(form, each) for each in self._appends(plain)]
-        return done
+        if form is None or not request.is_bare:
+            return None
+        outline = form.outline(request.body, self._bounds(request.tenant))
+        if outline is None:
+            return None
+        self._limits.spend(request.tenant, len(request.body))
+        return Plain(request, outline, self._digest(request, request.body, timed=True))
 
-    def _appends(self, plain: list[_Plain]) -> Iterator[list[_Plain]]:
-        """As many at a time as one append may have."""
+    def hashed(self, request: Request) -> Request:
+        """With its hash, if that takes no longer than the event loop has."""
+        if not request.is_bare or len(request.body) > LONGEST_HASHED_AT_ONCE:
+            return request
+        return request._replace(hash=self._hash(request.tenant, request.body))
+
+    def as_they_came(self, plain: Sequence[Plain]) -> list[Run]:
+        """To be stored: as many at a time as one append may have."""
         most = min(RUN_BYTES, self._most_append)
+        runs: list[Run] = []
         nbytes = first = 0
         for place, (_, outline, _) in enumerate(plain):
             if nbytes and nbytes + outline.nbytes > most:
-                yield plain[first:place]
+                runs.append(self._raw_run(plain, range(first, place)))
                 nbytes, first = 0, place
             nbytes += outline.nbytes
-        if plain:
-            yield plain[first:]
+        runs.append(self._raw_run(plain, range(first, len(plain))))
+        return runs
+
+    def _raw_run(self, plain: Sequence[Plain], numbers: range) -> Run:
+        assert self._kind.form is not None
+        requests, outlines, digests = zip(*plain[numbers.start : numbers.stop], strict=True)
+        raw = self._kind.form.raw([each.tenant for each in requests], [each.body for each in requests], outlines)
+        named = [
+            Named(number, outline.rows, digest)
+            for number, outline, digest in zip(numbers, outlines, digests, strict=True)
+        ]
+        return Run(raw, named, raw.nbytes)
 
     def rows_of(self, raw: Raw) -> pa.RecordBatch:
         """Of requests that are stored later."""
@@ -232,7 +249,7 @@ class Preparer:
         for number, body in bodies.items():
             try:
                 self._convert(requests, {number: body}, done)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it would be the same the next time
+            except Exception as error:  # noqa: BLE001 - it is this request's, and no other's
                 done.problems[number] = _problem(error)
 
     def _convert(self, requests: Sequence[Request], bodies: dict[int, bytes], done: Prepared) -> None:
@@ -246,7 +263,7 @@ class Preparer:
         rows = self._limits.without_excess(rows, tenants, self._most_append)
         borders = np.searchsorted(rows.requests, np.arange(len(numbers) + 1)).tolist()
         places = [
-            _Place(numbers[at], start, end, tenants[at], bodies[numbers[at]], at in rows.timeless)
+            _Place(numbers[at], start, end, requests[numbers[at]], bodies[numbers[at]], at in rows.timeless)
             for at, (start, end) in enumerate(pairwise(borders))
             if start < end
         ]
@@ -268,28 +285,36 @@ class Preparer:
             Named(
                 place.number,
                 place.end - place.start,
-                self._digest(place.tenant, place.body, timed=not (place.timeless and whole)),
+                self._digest(place.request, place.body, timed=not (place.timeless and whole)),
             )
             for place in places
         ]
         return [Run(batch, requests, nbytes)]
 
-    def _digest(self, tenant: str, body: bytes, *, timed: bool) -> bytes | None:
-        """By which a request is recognised when it comes again, if it is to be."""
+    def _digest(self, request: Request, body: bytes, *, timed: bool) -> bytes | None:
+        """By which a request with this message is recognised when it comes again, if it is to be."""
         if self._config.deduplicate == "never" or (self._config.deduplicate == "timed" and not timed):
             return None
+        return request.hash or self._hash(request.tenant, body)
+
+    def _hash(self, tenant: str, body: bytes) -> bytes:
         digest = hashlib.sha256(f"{tenant}\0{self._kind.message.DESCRIPTOR.full_name}\0".encode())
-        digest.update(body)
+        if len(body) > LONGEST_IN_PIECES:
+            digest.update(body)
+        else:
+            view = memoryview(body)
+            for start in range(0, len(body), PIECE_BYTES):
+                digest.update(view[start : start + PIECE_BYTES])
         return digest.digest()[:HASH_BYTES]
 
 
-def _raw_run(form: RequestForm, plain: Sequence[_Plain]) -> Run:
-    requests, outlines, named = zip(*plain, strict=True)
-    raw = form.raw([each.tenant for each in requests], [each.body for each in requests], outlines)
-    return Run(raw, list(named), raw.nbytes)
-
-
 def _problem(error: Exception) -> FrazilError:
+    """What is told of it: only a message that cannot be read would be the same the next time."""
     if isinstance(error, FrazilError):
         return error
-    return RequestError(f"The request cannot be decoded: {type(error).__name__}: {error}.")
+    if isinstance(error, MemoryError):
+        return TooMuch("There is not enough memory to read the request now.")
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, ValueError):
+        return RequestError(f"The request cannot be decoded: {reason}.")
+    return FrazilError(f"The request could not be made rows: {reason}.")
