@@ -389,6 +389,19 @@ def test_files_end_at_the_size_the_table_wants(warehouse: Warehouse) -> None:
             assert len(file.split_offsets or ()) == pq.read_metadata(path).num_row_groups
 
 
+def test_row_groups_are_equal_but_for_the_last(warehouse: Warehouse) -> None:
+    """Each has the whole dictionary, which must not make it two."""
+    rows = with_dictionaries(pa.record_batch({"text": pa.array([f"{i % 100:0100d}" for i in range(4_000)])}))
+    schema = target_schema(rows.schema)
+    limit = {"write_parquet_row-group-size-bytes": str(rows.nbytes // 4)}
+    table = warehouse.table(schema, UNPARTITIONED_PARTITION_SPEC, _order(schema, "text"), **limit)
+    (path,) = _paths(_write(table, [rows]).files)
+    footer = pq.read_metadata(path)
+    *full, rest = (footer.row_group(number).num_rows for number in range(footer.num_row_groups))
+    assert len(set(full)) == 1
+    assert rest <= full[0]
+
+
 def test_sorted_rows_beyond_the_limit_are_sorted_in_parts(warehouse: Warehouse) -> None:
     schema = target_schema(_LOGS)
     table = warehouse.table(schema, order=_order(schema, "level", direction=SortDirection.DESC))

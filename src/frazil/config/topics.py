@@ -73,15 +73,27 @@ class TopicConfig(Section):
 DEFAULTS = TopicConfig()
 
 
-def _telemetry(*sort_by: str) -> TopicConfig:
-    layout = TableConfig(partition_by=["tenant_id", "day(timestamp)"], sort_by=list(sort_by))
+_SMALL_ROW_GROUPS = {
+    # A query for one series reads a whole row group: here that is 100,000 to 150,000 points. With smaller ones, what
+    # the footer says of each weighs too much.
+    "write.parquet.row-group-size-bytes": str(48 * 1024 * 1024),
+    # Bytes before compression, as our own writer counts them. Spark's would count them after it, and compaction would
+    # make one row group of millions of points.
+    "write.parquet.row-group-size-track-uncompressed": "true",
+}
+
+
+def _telemetry(*sort_by: str, properties: dict[str, str] | None = None) -> TopicConfig:
+    layout = TableConfig(
+        partition_by=["tenant_id", "day(timestamp)"], sort_by=list(sort_by), properties=properties or {}
+    )
     return TopicConfig(tenant_column="tenant_id", table=layout)
 
 
 TELEMETRY = {
     "logs": _telemetry("service_name", "timestamp"),
     "spans": _telemetry("trace_id", "timestamp"),
-    "metrics": _telemetry("prometheus_name", "series_id", "timestamp"),
+    "metrics": _telemetry("prometheus_name", "series_id", "timestamp", properties=_SMALL_ROW_GROUPS),
 }
 """The topics of the doors for telemetry: what holds for them unless their settings say otherwise."""
 
@@ -89,5 +101,6 @@ TELEMETRY = {
 def over(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:
     """What is given over what is not. Whose a row is can be told by one column only."""
     kept = {name: getattr(given.table, name) for name in given.table.model_fields_set}
-    table = defaults.table.model_copy(update=kept)
+    properties = defaults.table.properties | given.table.properties
+    table = defaults.table.model_copy(update={**kept, "properties": properties})
     return given.model_copy(update={"table": table, "tenant_column": defaults.tenant_column})

@@ -129,7 +129,7 @@ class DataFileWriter:
             if self._ordered:
                 self._write_ordered()
             else:
-                self._write_rows(self._take_waiting())
+                self._write_unordered()
 
     def _as_table_has(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.equals(self.schema, check_metadata=True):
@@ -152,6 +152,10 @@ class DataFileWriter:
         self._waiting = []
         self._waiting_bytes = self._waiting_rows = 0
         return rows
+
+    def _write_unordered(self) -> None:
+        rows = self._take_waiting()
+        self._write_run(rows, None, 0, len(rows))
 
     def _write_ordered(self) -> None:
         if not self._waiting:

@@ -90,14 +90,13 @@ class Finished(NamedTuple):
 
 
 class ParquetFile:
-    """A file that grows by whole row groups; `first` are the first rows that will come."""
+    """A file that grows by row groups; `first` are the first rows that will come."""
 
     def __init__(self, io: FileIO, path: str, first: pa.Table, columns: list[Leaf], options: Options) -> None:
         schema = first.schema
         self.path = path
         self._io = io
         self._columns = columns
-        self._options = options
         self._floats = list(
             _float_leaves(schema, {leaf.field_id for leaf in columns if leaf.counts and not leaf.repeated})
         )
@@ -117,8 +116,9 @@ class ParquetFile:
         return int(self._sink.tell())
 
     def write(self, rows: pa.Table) -> None:
+        """As one row group."""
         with _failures_told(self.path):
-            self._writer.write_table(rows, row_group_size=self._options.rows_per_group(rows))
+            self._writer.write_table(rows, row_group_size=len(rows))
         for field_id, places in self._floats:
             self._nans[field_id] += _count_nans(rows, places)
 
