@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
-from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import PROTOBUF, Served, logs_request, rows, run, settings
 
 LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 STATUS = "grpc-status-details-bin"
@@ -72,6 +72,34 @@ def test_wrong_requests_are_explained_and_not_to_come_again(tmp_path: Path) -> N
         code, status = await refused(served, b"", ("x-scope-orgid", ".."))
         assert code is grpc.StatusCode.INVALID_ARGUMENT
         assert "cannot be a tenant" in status.message
+
+    run(settings(tmp_path), scenario)
+
+
+def test_the_first_of_two_tenants_counts(tmp_path: Path) -> None:
+    """As over HTTP."""
+    config = settings(tmp_path)
+
+    async def scenario(served: Served) -> None:
+        tenants = [("x-scope-orgid", "one"), ("x-scope-orgid", "two")]
+        await export(served, logs_request("a").SerializeToString(), *tenants)
+        headers = [*PROTOBUF.items(), *tenants]
+        await served.client.post(
+            served.url("otlp") + "/v1/logs", content=logs_request("b").SerializeToString(), headers=headers
+        )
+        assert len(await asyncio.to_thread(rows, config, tenant="one")) == 2
+        assert len(await asyncio.to_thread(rows, config, tenant="two")) == 0
+
+    run(config, scenario)
+
+
+def test_a_call_without_a_message(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        async with channel(served) as opened:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await opened.stream_unary(LOGS)(iter(()))
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.details() == "The call has no message."
 
     run(settings(tmp_path), scenario)
 

@@ -13,6 +13,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from frazil.config.otlp import OtlpConfig
+from frazil.doors.grpc_arrivals import OPTIONS, Arrivals
 from frazil.doors.grpc_port import open_port
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
@@ -21,7 +22,7 @@ from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, RequestError
 from frazil.ops.tenants import tenant_name
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ PROTOCOL = "otlp-grpc"
 STATUS = "grpc-status-details-bin"
 
 Context = Any
-Export = Callable[[bytes, Context], Awaitable[bytes]]
+Export = Callable[[object, Context], Awaitable[bytes]]
 
 
 class OtlpGrpc:
@@ -48,7 +49,7 @@ class OtlpGrpc:
         self._health = health.aio.HealthServicer()
         self._services = [signal.service for signal in intakes]
         self._server = grpc.aio.server(
-            options=[("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)],
+            options=[("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0), *OPTIONS],
             compression=grpc.Compression.NoCompression,
         )
         self._server.add_generic_rpc_handlers([self._handler(*each) for each in intakes.items()])
@@ -65,6 +66,7 @@ class OtlpGrpc:
             port_key="otlp.grpc.port",
             rival="a collector",
         )
+        self._arrivals = Arrivals(self.port, admission)
 
     async def start(self) -> None:
         await self._server.start()
@@ -77,20 +79,25 @@ class OtlpGrpc:
         await self._server.stop(timeout)
 
     def _handler(self, signal: Signal, intake: Intake) -> grpc.GenericRpcHandler:
-        method = grpc.unary_unary_rpc_method_handler(self._export(signal, intake))
+        # On the wire it is the same as a call with one message. But that would be read before anybody is asked.
+        method = grpc.stream_unary_rpc_method_handler(self._export(signal, intake))
         return grpc.method_handlers_generic_handler(signal.service, {"Export": method})
 
     def _export(self, signal: Signal, intake: Intake) -> Export:
         topic = intake.kind.topic
         seconds = self._metrics.seconds.labels(topic, PROTOCOL)
 
-        async def export(body: bytes, context: Context) -> bytes:
+        async def export(_: object, context: Context) -> bytes:
             started = time.monotonic()
             code = grpc.StatusCode.CANCELLED
             ticket = self._admission.ticket()
             try:
-                ticket.add(len(body))
                 tenant = tenant_name(_metadata(context))
+                ticket.expect(1)
+                body = await self._arrivals.read(context)
+                if body is grpc.aio.EOF:
+                    raise RequestError("The call has no message.")
+                ticket.add(len(body))
                 accepted = await intake.take(Request(tenant, body))
                 code = grpc.StatusCode.OK
                 return encoded(response(signal, accepted), as_json=False)
@@ -118,4 +125,9 @@ class OtlpGrpc:
 
 def _metadata(context: Context) -> dict[str, str]:
     given: Iterable[tuple[str, str | bytes]] = context.invocation_metadata() or ()
-    return {name: value for name, value in given if isinstance(value, str)}
+    found: dict[str, str] = {}
+    for name, value in given:
+        if isinstance(value, str):
+            # The first of several counts, as over HTTP.
+            found.setdefault(name, value)
+    return found

@@ -48,6 +48,10 @@ class Ticket:
         self.nbytes += nbytes
         self._admission.change(nbytes)
 
+    def keep(self, nbytes: int) -> None:
+        """Give all but so many back."""
+        self._admission.change(nbytes - self.nbytes)
+        self.nbytes = nbytes
+
     def give_back(self) -> None:
-        self._admission.change(-self.nbytes)
-        self.nbytes = 0
+        self.keep(0)
