@@ -1,7 +1,8 @@
-"""A form for tests: a line stands for ids that follow each other."""
+"""A form for tests: an append stands for ids that follow each other."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint
@@ -12,38 +13,33 @@ import pyarrow as pa
 import pytest
 
 from frazil.log import forms
-from frazil.log.forms import Raw
+from frazil.log.forms import Bytes, Raw
 from tests.log.support import SCHEMA
 
 NAME = "ids.1"
-LINES = pa.schema([pa.field("first", pa.int64()), pa.field("count", pa.int64())])
+APPEND = struct.Struct("<qq")
+"""The first id, and how many there are."""
 BYTES = 1000
 """What a row is said to take."""
 
 
 class Ids:
-    schema = LINES
-
     def __init__(self) -> None:
         self.calls: list[int] = []
-        """Of how many lines rows were made at a time."""
+        """Of how many appends rows were made at a time."""
         self.times: list[int] = []
 
-    def rows(self, lines: pa.RecordBatch, times_ms: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        self.calls.append(len(lines))
+    def rows(self, appends: Sequence[Bytes], times_ms: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        self.calls.append(len(appends))
         self.times += times_ms.tolist()
-        firsts, counts = (column.to_pylist() for column in lines.columns)
-        ids = [each for first, count in zip(firsts, counts, strict=True) for each in range(first, first + count)]
+        ids = [each for first, count in map(APPEND.unpack, appends) for each in range(first, first + count)]
         return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=SCHEMA)
 
 
 def raw(*appends: tuple[int, int]) -> Raw:
     """The first id of each append, and how many it has."""
-    lines = pa.record_batch(
-        [pa.array([each[place] for each in appends], pa.int64()) for place in range(2)], schema=LINES
-    )
     rows = sum(count for _, count in appends)
-    return Raw(NAME, lines, SCHEMA, rows, rows * BYTES)
+    return Raw(NAME, [APPEND.pack(*each) for each in appends], SCHEMA, rows, rows * BYTES)
 
 
 @contextmanager

@@ -86,8 +86,8 @@ def made(form: RequestForm, bodies: list[bytes]) -> pa.RecordBatch:
     outlines = [form.outline(body, BOUNDS) for body in bodies]
     tenants = [f"tenant-{number}" for number in range(len(bodies))]
     stored = form.raw(tenants, bodies, [each for each in outlines if each])
-    assert stored.lines.num_rows == len(bodies)
-    rows = form.rows(stored.lines, np.full(len(bodies), NOW_MS))
+    assert len(stored.appends) == len(bodies)
+    rows = form.rows(stored.appends, np.full(len(bodies), NOW_MS))
     rows.validate(full=True)
     assert rows.num_rows == stored.rows
     return rows

@@ -11,6 +11,7 @@ from itertools import accumulate, repeat
 import pyarrow as pa
 
 from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, SequenceTooOld, WriteFailed
+from frazil.log.forms import packed
 from frazil.log.group import Ack, Group
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Origin, Place, Positions, Sequence, Stored
@@ -89,12 +90,12 @@ class Committer:
     def _store_new(self, group: Group) -> tuple[int, list[Ack | FrazilError]]:
         """Store what is not stored yet: how many appends, and what each is going to be answered."""
         if not group.origins:
-            self._store(self._entry(group, group.batches, group.rows, []))
+            self._store(self._entry(group, _payload(group), group.rows, []))
             return len(group.rows), self._acks(group.rows)
         fresh, stored, outcomes = self._without_duplicates(group)
         if fresh:
             rows = [group.rows[index] for index in fresh]
-            self._store(self._entry(group, _chosen(group, fresh), rows, stored))
+            self._store(self._entry(group, _payload(group, fresh), rows, stored))
         return len(fresh), outcomes
 
     def _stop_sources(self, group: Group, error: BaseException) -> None:
@@ -143,13 +144,12 @@ class Committer:
             offset += rows
         return fresh, stored, outcomes
 
-    def _entry(self, group: Group, batches: list[pa.RecordBatch], appends: list[int], stored: list[Stored]) -> Entry:
+    def _entry(self, group: Group, payload: pa.Buffer, appends: list[int], stored: list[Stored]) -> Entry:
         """Of some appends of a group, which have so many rows."""
-        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         now = self._world.clock.now_ms()
         rows = sum(appends)
         weight = group.nbytes * rows // sum(group.rows) if group.form else 0
-        return Entry(self._next, rows, *group.schema, now, stored, batch.serialize(), self._chain, group.form, weight)
+        return Entry(self._next, rows, *group.schema, now, stored, payload, self._chain, group.form, weight)
 
     def _store(self, entry: Entry) -> None:
         try:
@@ -261,13 +261,19 @@ class Committer:
                 self._wal = None
 
 
+def _payload(group: Group, fresh: list[int] | None = None) -> pa.Buffer:
+    """Of a group, or of these appends of it."""
+    some = fresh is not None and len(fresh) < len(group.rows)
+    if group.form:
+        return pa.py_buffer(packed([group.appends[index] for index in fresh or ()] if some else group.appends))
+    batches = group.batches if not some else _chosen(group, fresh or [])
+    batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    return batch.serialize()
+
+
 def _chosen(group: Group, appends: list[int]) -> list[pa.RecordBatch]:
     """The rows of these appends of a group."""
-    if len(appends) == len(group.rows):
-        return group.batches
     whole = pa.concat_batches(group.batches)
-    if group.form:
-        return [whole.take(pa.array(appends))]
     starts = list(accumulate(group.rows, initial=0))
     return [whole.slice(starts[index], group.rows[index]) for index in appends]
 

@@ -1,8 +1,8 @@
 """Appends that are stored as they came, and made rows later.
 
-To make rows of what a door gets may take longer than to write it down. Such appends are stored in the *form* in which
-they came, one line of a batch for each; they have their offsets from that moment on. Rows are made of many of them
-together, when somebody reads them, and at the latest when they are sealed: segments have rows only.
+To make rows of what a door gets may take longer than to write it down. Such appends are stored as bytes, in the
+*form* in which they came; they have their offsets from that moment on. Rows are made of many of them together, when
+somebody reads them, and at the latest when they are sealed: segments have rows only.
 
 The name of a form stands in the WAL, where any later version finds it. What it means must not change: a form that is
 written differently has another name. Packages tell of their forms as entry points.
@@ -10,6 +10,7 @@ written differently has another name. Packages tell of their forms as entry poin
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
@@ -23,15 +24,14 @@ from frazil.errors import LogCorrupted, LogVersionUnsupported
 from frazil.log.schema import conform
 
 _GROUP = "frazil.log.forms"
+_NUMBER = struct.Struct("<I")
+
+Bytes = bytes | memoryview
 
 
 class Form(Protocol):
-    @property
-    def schema(self) -> pa.Schema:
-        """Of the lines."""
-
-    def rows(self, lines: pa.RecordBatch, times_ms: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """The rows of all lines, in their order; each line was stored at one of the times."""
+    def rows(self, appends: Sequence[Bytes], times_ms: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        """The rows of all appends, in their order; each was stored at one of the times."""
 
 
 class Raw(NamedTuple):
@@ -39,8 +39,7 @@ class Raw(NamedTuple):
 
     form: str
     """Its name, which is short (`wal.entries`)."""
-    lines: pa.RecordBatch
-    """One for each append."""
+    appends: list[bytes]
     schema: pa.Schema
     """Of their rows."""
     rows: int
@@ -48,12 +47,32 @@ class Raw(NamedTuple):
     """About what the rows take."""
 
 
-class Lines(NamedTuple):
-    """Those that were stored together."""
+class Together(NamedTuple):
+    """Appends that were stored at the same time."""
 
-    batch: pa.RecordBatch
+    appends: Sequence[Bytes]
     rows: int
     time_ms: int
+
+
+def packed(appends: Sequence[bytes]) -> bytes:
+    """As one payload of the WAL."""
+    parts = [_NUMBER.pack(len(appends))]
+    for append in appends:
+        parts += (_NUMBER.pack(len(append)), append)
+    return b"".join(parts)
+
+
+def unpacked(payload: pa.Buffer) -> list[memoryview]:
+    """Without a copy."""
+    view = memoryview(payload)
+    (count,) = _NUMBER.unpack_from(view)
+    appends, at = [], _NUMBER.size
+    for _ in range(count):
+        start = at + _NUMBER.size
+        at = start + _NUMBER.unpack_from(view, at)[0]
+        appends.append(view[start:at])
+    return appends
 
 
 @cache
@@ -67,11 +86,11 @@ def form_of(name: str) -> Form:
     )
 
 
-def make_rows(name: str, stored: Sequence[Lines], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of lines of one form, all with this schema."""
-    lines = pa.concat_batches([each.batch for each in stored])
-    times = np.repeat([each.time_ms for each in stored], [each.batch.num_rows for each in stored])
-    rows = form_of(name).rows(lines, times)
+def make_rows(name: str, stored: Sequence[Together], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of appends of one form, all with this schema."""
+    appends = [append for each in stored for append in each.appends]
+    times = np.repeat([each.time_ms for each in stored], [len(each.appends) for each in stored])
+    rows = form_of(name).rows(appends, times)
     expected = sum(each.rows for each in stored)
     if rows.num_rows != expected:
         raise LogCorrupted(f"Records in the form {name!r} became {rows.num_rows} rows, but {expected} were stored.")

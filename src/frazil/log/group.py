@@ -48,7 +48,9 @@ class Group:
         self.generation = generation
         """How often the partition had been fenced when the group began: what came before a fence stays out."""
         self.batches: list[pa.RecordBatch] = []
-        """All rows, in their order; the rows of one may be several appends. With a form, a line for each append."""
+        """All rows, in their order; the rows of one may be several appends. None with a form."""
+        self.appends: list[bytes] = []
+        """With a form."""
         self.rows: list[int] = []
         """Of each append."""
         self.origins: dict[int, Origin] = {}
@@ -104,7 +106,12 @@ class GroupQueue:
         self._joinable: Group | None = None
 
     def add(
-        self, schema: SchemaVersion, batch: pa.RecordBatch, parts: Iterable[Part], nbytes: int, form: str = ""
+        self,
+        schema: SchemaVersion,
+        content: pa.RecordBatch | list[bytes],
+        parts: Iterable[Part],
+        nbytes: int,
+        form: str = "",
     ) -> tuple[Group, int]:
         """The group that these appends are in now, and the index of the first of them there."""
         group = self._joinable
@@ -118,7 +125,10 @@ class GroupQueue:
             group = self._joinable = Group(schema, form, self.generation)
             self._groups.append(group)
         first = len(group.rows)
-        group.batches.append(batch)
+        if isinstance(content, list):
+            group.appends += content
+        else:
+            group.batches.append(content)
         for rows, origin in parts:
             if origin is not None:
                 group.origins[len(group.rows)] = origin

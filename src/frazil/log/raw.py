@@ -20,7 +20,7 @@ def with_rows(entries: Sequence[Entry]) -> list[Entry]:
         if not run[0].is_raw:
             found += run
             continue
-        batch = make_rows(run[0].form, [entry.lines() for entry in run], run[0].schema)
+        batch = make_rows(run[0].form, [entry.stored() for entry in run], run[0].schema)
         first = run[0].offset
         found += [entry._replace(made=Made(batch, entry.offset - first)) for entry in run]
     return found

@@ -187,20 +187,25 @@ class PartitionWriter:
         return await self._append(fit.version, batch, parts, nbytes)
 
     async def append_raw(self, raw: Raw, parts: Sequence[Part]) -> list[Ack | FrazilError]:
-        """As `append_parts`, for appends of which rows are made later; each line is one."""
+        """As `append_parts`, for appends of which rows are made later."""
         self._check_size(raw.nbytes)
         fit = await self._fit_of(raw.schema)
-        return await self._append(fit.version, raw.lines, parts, raw.nbytes, raw.form)
+        return await self._append(fit.version, raw.appends, parts, raw.nbytes, raw.form)
 
     async def _append(
-        self, schema: SchemaVersion, batch: pa.RecordBatch, parts: Sequence[Part], nbytes: int, form: str = ""
+        self,
+        schema: SchemaVersion,
+        content: pa.RecordBatch | list[bytes],
+        parts: Sequence[Part],
+        nbytes: int,
+        form: str = "",
     ) -> list[Ack | FrazilError]:
         if not self._has_room(nbytes):
             await self._await_room_async(nbytes)
         queue = self._queue
         with queue.lock:
             self._check_open()
-            group, first = queue.add(schema, batch, parts, nbytes, form)
+            group, first = queue.add(schema, content, parts, nbytes, form)
             leading = queue.lead()
             inline = leading and nbytes <= SMALL and self._committer.is_quick(nbytes)
             future = None if inline and self.options.ack == "local" else group.future()

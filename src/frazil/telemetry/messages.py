@@ -26,13 +26,13 @@ def check(kind: type[Message], body: bytes) -> None:
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name}: {reason}.") from error
 
 
-def decode(kind: type[Message], bodies: Sequence[bytes] | pa.Array) -> pa.RecordBatch:
+def decode(kind: type[Message], bodies: Sequence[bytes | memoryview] | pa.Array) -> pa.RecordBatch:
     """One row for each body. Raises `ValueError` if one of them is no message of this kind."""
     column = bodies if isinstance(bodies, pa.Array) else column_of(bodies)
     return handler_of(kind.DESCRIPTOR).array_to_record_batch(column)
 
 
-def column_of(bodies: Sequence[bytes]) -> pa.Array:
+def column_of(bodies: Sequence[bytes | memoryview]) -> pa.Array:
     """With one copy of them, or none: Arrow would make room bit by bit, and copy what it has each time."""
     ends = np.fromiter(accumulate(map(len, bodies), initial=0), np.int32, len(bodies) + 1)
     whole = bodies[0] if len(bodies) == 1 else b"".join(bodies)

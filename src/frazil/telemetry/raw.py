@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import base64
 import logging
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 from google.protobuf.message import Message
 
-from frazil.log.forms import Raw
+from frazil.log.forms import Bytes, Raw
 from frazil.telemetry import logs, metrics, outlines, spans
 from frazil.telemetry.attributes import MAP
 from frazil.telemetry.fields import TIME
-from frazil.telemetry.levels import TENANT
-from frazil.telemetry.messages import column_of, decode
+from frazil.telemetry.messages import decode
 from frazil.telemetry.outlines import Bounds, Levels, Outline
 from frazil.telemetry.rows import Arrival, Rows
 from frazil.telemetry.runs import Ints
 
 logger = logging.getLogger(__name__)
 
-_LINES = pa.schema([pa.field(TENANT, pa.string()), pa.field("rows", pa.int32()), pa.field("body", pa.binary())])
+_HEAD = struct.Struct("<HI")
+"""How many bytes the tenant's name has, and how many rows there are; then come the name and the body."""
 _ARRIVED = "ingested_timestamp"
 ERROR, REQUEST = "frazil.error", "frazil.request"
 """Attributes of rows that stand for a request that could not be made rows: why, and its bytes in base64."""
+
+
+class _Stored(NamedTuple):
+    tenant: str
+    rows: int
+    body: Bytes
+
+
+def _stored(append: Bytes) -> _Stored:
+    size, rows = _HEAD.unpack_from(append)
+    start = _HEAD.size + size
+    return _Stored(str(append[_HEAD.size : start], "utf-8"), rows, append[start:])
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,6 @@ class RequestForm:
     rows_schema: pa.Schema
     to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
     levels: Levels
-    schema = _LINES
 
     def outline(self, body: bytes, bounds: Bounds) -> Outline | None:
         """None for what is not stored in this form."""
@@ -47,48 +60,49 @@ class RequestForm:
 
     def raw(self, tenants: Sequence[str], bodies: Sequence[bytes], found: Sequence[Outline]) -> Raw:
         """Requests to be stored."""
-        columns = [
-            pa.array(tenants, pa.string()),
-            pa.array([each.rows for each in found], pa.int32()),
-            column_of(bodies),
-        ]
-        lines = pa.RecordBatch.from_arrays(columns, schema=_LINES)
+        appends = []
+        for tenant, body, (rows, _) in zip(tenants, bodies, found, strict=True):
+            name = tenant.encode()
+            appends.append(b"".join((_HEAD.pack(len(name), rows), name, body)))
         rows, nbytes = map(sum, zip(*found, strict=True))
-        return Raw(self.name, lines, self.rows_schema, rows, nbytes)
+        return Raw(self.name, appends, self.rows_schema, rows, nbytes)
 
-    def rows(self, lines: pa.RecordBatch, times_ms: Ints) -> pa.RecordBatch:
+    def rows(self, appends: Sequence[Bytes], times_ms: Ints) -> pa.RecordBatch:
         """They were acknowledged: each has its rows, whatever is wrong with it or with another."""
+        return self._rows(list(map(_stored, appends)), times_ms)
+
+    def _rows(self, requests: list[_Stored], times_ms: Ints) -> pa.RecordBatch:
         try:
-            return self._made(lines, times_ms)
+            return self._made(requests, times_ms)
         except Exception as error:
-            if len(lines) == 1:
+            if len(requests) == 1:
                 logger.exception("a request that was stored cannot be made rows; it is kept as it came")
-                return self._kept(lines, int(times_ms[0]), error)
+                return self._kept(requests[0], int(times_ms[0]), error)
             logger.info("requests are made rows one by one: %s", error)
-        each = [self.rows(lines.slice(place, 1), times_ms[place : place + 1]) for place in range(len(lines))]
+        each = [self._rows([request], times_ms[place : place + 1]) for place, request in enumerate(requests)]
         return pa.concat_batches(each)
 
-    def _made(self, lines: pa.RecordBatch, times_ms: Ints) -> pa.RecordBatch:
-        tenants, expected, bodies = lines.columns
-        found = self.to_rows(decode(self.message, bodies), Arrival(tenants.to_pylist(), 0))
-        counts = np.bincount(found.requests, minlength=len(lines))
-        if not np.array_equal(counts, expected.to_numpy()):
+    def _made(self, requests: list[_Stored], times_ms: Ints) -> pa.RecordBatch:
+        tenants, expected, bodies = zip(*requests, strict=True)
+        found = self.to_rows(decode(self.message, bodies), Arrival(tenants, 0))
+        counts = np.bincount(found.requests, minlength=len(requests))
+        if counts.tolist() != list(expected):
             raise ValueError("the requests have other numbers of records than they had when they were stored")
         times = pa.array(np.repeat(times_ms * 10**6, counts)).view(TIME)
         place = self.rows_schema.get_field_index(_ARRIVED)
         return found.batch.set_column(place, self.rows_schema.field(place), times)
 
-    def _kept(self, line: pa.RecordBatch, time_ms: int, error: Exception) -> pa.RecordBatch:
+    def _kept(self, request: _Stored, time_ms: int, error: Exception) -> pa.RecordBatch:
         """As many rows as it has, the first of them with all that came."""
-        tenants, rows, bodies = (column.to_pylist()[0] for column in line.columns)
-        kept = [(ERROR, f"{type(error).__name__}: {error}"), (REQUEST, base64.b64encode(bodies).decode())]
+        tenant, rows, body = request
+        kept = [(ERROR, f"{type(error).__name__}: {error}"), (REQUEST, base64.b64encode(body).decode())]
 
         def column(field: pa.Field) -> pa.Array:
             if field.name == "attributes":
                 return pa.array([kept, *[[]] * (rows - 1)], MAP)
             if field.nullable:
                 return pa.nulls(rows, field.type)
-            value = pa.scalar(time_ms * 10**6, TIME) if types.is_timestamp(field.type) else tenants
+            value = pa.scalar(time_ms * 10**6, TIME) if types.is_timestamp(field.type) else tenant
             return pa.repeat(value, rows)
 
         return pa.RecordBatch.from_arrays(list(map(column, self.rows_schema)), schema=self.rows_schema)

@@ -25,7 +25,7 @@ from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits, TooMuch
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.errors import FrazilError, RequestError
-from frazil.log.forms import Lines, Raw, make_rows
+from frazil.log.forms import Raw, Together, make_rows
 from frazil.log.group import Part
 from frazil.log.pieces import size_of
 from frazil.log.positions import Origin
@@ -187,7 +187,7 @@ class Preparer:
 
     def rows_of(self, raw: Raw) -> pa.RecordBatch:
         """Of requests that are stored later."""
-        return make_rows(raw.form, [Lines(raw.lines, raw.rows, self._clock.now_ms())], raw.schema)
+        return make_rows(raw.form, [Together(raw.appends, raw.rows, self._clock.now_ms())], raw.schema)
 
     def _bounds_of(self, tenant: str) -> Bounds:
         limits = self._config.limits_of(tenant)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from frazil.config.log import Sync
 from frazil.log import frames
 from frazil.log.epochs import Epochs
-from frazil.log.forms import Lines, form_of, make_rows
+from frazil.log.forms import Together, make_rows, unpacked
 from frazil.log.positions import Stored, decode_origins, encode_origins
 from frazil.log.schema import from_text, to_text
 
@@ -108,7 +108,7 @@ class Entry(NamedTuple):
     appends: list[Stored]
     """Those appends that have an origin."""
     payload: pa.Buffer
-    """An Arrow IPC record batch message: of rows, or of lines of a form."""
+    """An Arrow IPC record batch message, or appends of a form."""
     chain: int
     """A running checksum of all frames up to and with this one: two WALs that part ways differ in it."""
     form: str = ""
@@ -132,15 +132,15 @@ class Entry(NamedTuple):
         """Whether its rows are still to be made."""
         return bool(self.form) and self.made is None
 
-    def lines(self) -> Lines:
-        """What is stored of an entry that has a form."""
-        return Lines(pa.ipc.read_record_batch(self.payload, form_of(self.form).schema), self.rows, self.time_ms)
+    def stored(self) -> Together:
+        """The appends of an entry that has a form."""
+        return Together(unpacked(self.payload), self.rows, self.time_ms)
 
     def batch(self) -> pa.RecordBatch:
         if self.made is not None:
             return self.made.batch.slice(self.made.first, self.rows)
         if self.form:
-            return make_rows(self.form, [self.lines()], self.schema)
+            return make_rows(self.form, [self.stored()], self.schema)
         return pa.ipc.read_record_batch(self.payload, self.schema)
 
 
