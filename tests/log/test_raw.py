@@ -79,17 +79,6 @@ def test_rows_are_made_once_and_together(local_store: LocalStore, tmp_path: Path
     w.close()
 
 
-def test_some_are_made_ahead_of_readers(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
-    """So that nobody waits for all that came since the last seal."""
-    w = writer(local_store, tmp_path, max_tail_bytes=1 << 30)
-    for number in range(10):
-        append(w, raw((number, 1000)), [Part(1000)])
-        w._making.result()
-    assert form.calls == [9]
-    assert w.tail.raw_bytes == 1000 * BYTES
-    w.close()
-
-
 @pytest.mark.parametrize("ack", ["local", "object"])
 def test_the_tail_counts_what_their_rows_take(local_store: LocalStore, tmp_path: Path, ack: str, form: Ids) -> None:
     w = writer(local_store, tmp_path, ack=ack, max_append_bytes=50 * BYTES)

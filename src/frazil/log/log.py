@@ -15,6 +15,7 @@ import pyarrow as pa
 from frazil.config.model import Config
 from frazil.errors import FrazilError, PartitionLocked, PartitionTaken, TopicNotFound
 from frazil.log import layout
+from frazil.log.apart.process import Apart
 from frazil.log.claims import claim, node_name, owner
 from frazil.log.generations import hidden
 from frazil.log.opening import open_writer
@@ -70,6 +71,8 @@ class Log:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._executor = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="frazil-commit")
+        self.apart = Apart()
+        """Who makes rows of what is stored as it came, if it is much."""
         self._sealer = Sealer(self.world, on_failure)
         self._syncer = Syncer(config.log.sync_interval_ms / 1000)
 
@@ -180,6 +183,7 @@ class Log:
             executor=self._executor,
             on_change=self._sealer.wake,
             confirm=confirm,
+            apart=self.apart,
         )
         with self._lock:
             self._writers[topic, partition] = writer
@@ -325,6 +329,7 @@ class Log:
                 except FrazilError as error:
                     problem = problem or error
         self._executor.shutdown(wait=True)
+        self.apart.close()
         if problem:
             raise problem
 

@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from frazil.errors import LogCorrupted
+from frazil.log.apart.process import Apart
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.starting import Start, start_from_store, start_from_wal, start_new_wal
@@ -31,6 +32,7 @@ def open_writer(
     executor: Executor,
     on_change: Callable[[PartitionWriter], None] = lambda _: None,
     confirm: Callable[[], None] = lambda: None,
+    apart: Apart | None = None,
 ) -> PartitionWriter:
     """Take the partition over from whoever wrote it before, here or elsewhere."""
     lock = _lock(directory) if options.exclusive or options.ack == "local" else NoLock()
@@ -62,6 +64,7 @@ def open_writer(
             lock=lock,
             on_change=on_change,
             confirm=confirm,
+            apart=apart,
         )
     except OSError as error:
         lock.release()

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from frazil.errors import ObjectExists
 from frazil.log import segments
+from frazil.log.apart.process import Apart
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Positions
 from frazil.log.raw import batches_of
 from frazil.log.schema import conform
-from frazil.log.segments import Segment
+from frazil.log.segments import Encoding, Segment
 from frazil.log.starting import Start
 from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail
@@ -40,6 +41,18 @@ class Fenced(Exception):
     """Raised when the segment's name belongs to another writer; says how that was found out."""
 
 
+APART_BYTES = 8 * 1024 * 1024
+"""From so much on, rows are made in another process: appends would wait while they are made in this one."""
+
+
+def encode(
+    segment: Segment, entries: list[Entry], schema: pa.Schema, compression_level: int, encoding: Encoding
+) -> pa.Buffer:
+    """The object that a segment is."""
+    batches = [conform(batch, schema) for batch in batches_of(entries)]
+    return segments.encode(segment, batches, schema, compression_level, encoding)
+
+
 class Sealing:
     """Called by one thread at a time."""
 
@@ -53,6 +66,7 @@ class Sealing:
         schemas: TopicSchemas,
         options: WriterOptions,
         world: World,
+        apart: Apart | None = None,
     ) -> None:
         self.draft: Draft | None = None
         self._topic = topic
@@ -62,6 +76,7 @@ class Sealing:
         self._schemas = schemas
         self._options = options
         self._world = world
+        self._apart = apart
         self._positions = start.sealed_positions
 
     def prepare(self, entries: list[Entry], writer: str, epochs: Epochs) -> Draft:
@@ -81,9 +96,14 @@ class Sealing:
             oldest_ms=entries[0].time_ms,
             positions=positions.to_json(),
         )
-        batches = [conform(batch, schema) for batch in batches_of(entries)]
-        data = segments.encode(segment, batches, schema, self._options.compression_level, self._options.encoding)
-        return Draft(segment, data, entries, positions)
+        return Draft(segment, self._encode(segment, entries, schema), entries, positions)
+
+    def _encode(self, segment: Segment, entries: list[Entry], schema: pa.Schema) -> pa.Buffer:
+        how = self._options.compression_level, self._options.encoding
+        raw = sum(entry.nbytes for entry in entries if entry.is_raw)
+        if self._apart is None or raw < APART_BYTES:
+            return encode(segment, entries, schema, *how)
+        return self._apart.run(encode, segment, [entry.bare() for entry in entries], schema, *how)
 
     def _advanced(self, entries: list[Entry]) -> Positions:
         positions = self._positions.to_keep()

@@ -31,6 +31,7 @@ from frazil.errors import (
     ShutdownError,
     WriteFailed,
 )
+from frazil.log.apart.process import Apart
 from frazil.log.commit import Committer
 from frazil.log.forms import Raw
 from frazil.log.group import Ack, Group, GroupQueue, Part
@@ -39,7 +40,7 @@ from frazil.log.options import WriterOptions
 from frazil.log.pieces import size_of
 from frazil.log.positions import Origin, Positions
 from frazil.log.schema import Fit, SchemaVersion
-from frazil.log.sealing import Draft, Fenced, Sealing
+from frazil.log.sealing import APART_BYTES, Draft, Fenced, Sealing
 from frazil.log.segments import Segment
 from frazil.log.starting import Start, start_from_store
 from frazil.log.store import ObjectStore
@@ -55,8 +56,6 @@ MAX_GROUP_BYTES = 8 * 1024 * 1024
 """Larger groups would make those who wait for them wait longer, without saving anything."""
 SYNC_AHEAD = 8 * 1024 * 1024
 """Unsynced bytes at which a sync is started, so that the end of a file does not have to wait for all of it."""
-RAW_AHEAD = 8 * 1024 * 1024
-"""What may be no rows yet, in bytes of these, before some are made: readers would have to wait for more of it."""
 SMALL = 512 * 1024
 """Up to here an append may be written by the event loop itself."""
 
@@ -101,8 +100,10 @@ class PartitionWriter:
         lock: DirectoryLock | NoLock,
         on_change: Callable[[PartitionWriter], None] = lambda _: None,
         confirm: Callable[[], None] = lambda: None,
+        apart: Apart | None = None,
     ) -> None:
-        """`confirm` is called before a segment is put, and raises when what it holds must not be stored."""
+        """`confirm` is called before a segment is put, and raises when what it holds must not be stored. `apart` is
+        who makes rows of much that is stored as it came."""
         self.topic = topic
         self.partition = partition
         self.options = options
@@ -111,12 +112,13 @@ class PartitionWriter:
         self._executor = executor
         self._on_change = on_change
         self._confirm = confirm
+        self._apart = apart
         self._lock = lock
         self._index = SegmentIndex(store, topic, partition)
         self._tail = Tail(start.sealed_end, start.epochs, start.entries, (start.writer, *start.former_writers))
         self._committer = Committer(start, schemas, self._tail, wal, options, world)
         self.stats = self._committer.stats
-        self._sealing = Sealing(topic, partition, store, self._index, start, schemas, options, world)
+        self._sealing = Sealing(topic, partition, store, self._index, start, schemas, options, world, apart)
         self._queue = GroupQueue(MAX_GROUP_BYTES)
         self._committer.drop_below(start.sealed_end)
         self._unsealed: deque[Group] = deque()
@@ -125,7 +127,6 @@ class PartitionWriter:
         self._dropping: Future[None] = done_future()
         """The deletion of WAL files that are sealed."""
         self._syncing: Future[None] = done_future()
-        self._making: Future[None] = done_future()
         self._waiting_since: float | None = None
         """When the oldest unsealed record came, by a clock that nobody sets."""
         if start.entries:
@@ -312,8 +313,8 @@ class PartitionWriter:
             return
         if self._committer.unsynced > SYNC_AHEAD and self._syncing.done():
             self._syncing = self._executor.submit(self._committer.sync)
-        if self._tail.raw_bytes > RAW_AHEAD and self._making.done():
-            self._making = self._executor.submit(self._tail.make_rows)
+        if self._apart and self._tail.raw_bytes > APART_BYTES and not self._apart.started:
+            self._executor.submit(self._apart.start)
         if was_empty or (not self._seal_lock.locked() and self.seal_due()):
             self._on_change(self)
 
@@ -383,8 +384,6 @@ class PartitionWriter:
     def _prepare(self) -> Draft | None:
         """The next segment. The WAL has its records on disk before anybody can see it in the store."""
         try:
-            # Here, where it keeps no append waiting.
-            self._tail.make_rows()
             with self._committer.lock:
                 entries = self._tail.first(self.options.seal_rows, self.options.seal_bytes)
                 writer, epochs = self._committer.writer, self._tail.epochs

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
+import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
+from frazil.log import sealing
+from frazil.log.apart.process import Apart
 from frazil.telemetry.outlines import LARGEST
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
@@ -133,3 +139,46 @@ def test_more_of_them_than_one_append_may_have(tmp_path: Path) -> None:
         assert len(await asyncio.to_thread(rows, config)) == 40 * 50 + 1
 
     run(config, scenario)
+
+
+def test_much_of_them_is_sealed_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And here when that one is killed. What comes of it is the same."""
+    monkeypatch.setattr(sealing, "APART_BYTES", 0)
+    config = settings(tmp_path)
+    asked: list[int | None] = []
+
+    async def scenario(served: Served) -> None:
+        apart = served.log.apart
+
+        def remembering(work: Any, *given: Any) -> Any:
+            asked.append(apart.pid)
+            return Apart.run(apart, work, *given)
+
+        monkeypatch.setattr(apart, "run", remembering)
+        for number in range(4):
+            answers = await asyncio.gather(
+                *(
+                    served.post("/v1/logs", logs_request(f"{number}-{place}").SerializeToString())
+                    for place in range(20)
+                )
+            )
+            assert {answer.status_code for answer in answers} == {200}
+            assert raw_bytes(served)
+            if number == 2:
+                assert apart.pid is not None
+                os.kill(apart.pid, signal.SIGKILL)
+            await asyncio.to_thread(seal_all, served)
+            assert not raw_bytes(served)
+            while number in (0, 3) and apart.pid is None:
+                apart.start()
+                await asyncio.sleep(0.01)
+
+    run(config, scenario)
+    assert asked[0] is None
+    assert all(asked[1:3])
+    assert sorted(rows(config)["body"].to_pylist()) == sorted(f"{n}-{place}" for n in range(4) for place in range(20))
+
+
+def seal_all(served: Served) -> None:
+    for writer in served.log.writers:
+        writer.seal_all()

@@ -136,6 +136,10 @@ class Entry(NamedTuple):
         """The appends of an entry that has a form."""
         return Together(unpacked(self.payload), self.rows, self.time_ms)
 
+    def bare(self) -> Entry:
+        """Its records, and nothing beside them."""
+        return self._replace(appends=[], made=None)
+
     def batch(self) -> pa.RecordBatch:
         if self.made is not None:
             return self.made.batch.slice(self.made.first, self.rows)
