@@ -10,10 +10,11 @@ A length of zero is the end: a file may be longer than what is written in it.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
+
+from isal.isal_zlib import crc32
 
 from frazil.errors import ChecksumMismatch, LogVersionUnsupported
 
@@ -61,11 +62,11 @@ def encode(kind: int, body: Sequence[Bytes], *, fill: bytes = b"\0") -> Encoded:
     length = sum(map(len, body))
     padding = -(length + OVERHEAD) % ALIGN
     head = _HEAD.pack(length + padding + 4, _MAGIC, VERSION, kind)
-    crc = zlib.crc32(head)
+    crc = crc32(head)
     for part in body:
-        crc = zlib.crc32(part, crc)
+        crc = crc32(part, crc)
     if padding:
-        crc = zlib.crc32(fill * padding, crc)
+        crc = crc32(fill * padding, crc)
     tail = fill * padding + _U32.pack(crc)
     return Encoded([head, *body, tail], OVERHEAD + length + padding, crc)
 
@@ -84,7 +85,7 @@ def read_frame(data: memoryview, start: int) -> Frame | Outcome:
     if end > size:
         return Outcome.NEED_MORE
     (crc,) = _U32.unpack_from(data, end - 4)
-    if zlib.crc32(data[start : end - 4]) != crc:
+    if crc32(data[start : end - 4]) != crc:
         return Outcome.CORRUPT
     return Frame(start, end, kind, version, crc)
 

@@ -13,13 +13,17 @@ import pyarrow.types as types
 from frazil.config.section import MIB
 from frazil.config.telemetry import TelemetryConfig
 from frazil.errors import FrazilError
-from frazil.telemetry.lists import borders
+from frazil.telemetry.lists import borders, offsets
 from frazil.telemetry.rows import Rejected, Rows
 from frazil.telemetry.runs import Ints
 
 _ATTRIBUTES = ("attributes", "resource_attributes")
 """Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of a span's events and
 links are not counted; the size of the record bounds them."""
+
+
+_SHORT = 4096
+"""Bytes of a whole column, of which the longest value is not looked for."""
 
 
 class TooMuch(FrazilError):
@@ -147,8 +151,10 @@ def _most_bytes(array: pa.Array) -> int:
 
 
 def _longest(array: pa.Array) -> int:
-    ends = borders(array)
-    return int((ends[1:] - ends[:-1]).max(initial=0))
+    ends = offsets(array)
+    total = int(ends[-1] - ends[0])
+    # Many columns have hardly anything in them.
+    return total if total <= _SHORT else int((ends[1:] - ends[:-1]).max(initial=0))
 
 
 def row_bytes(batch: pa.RecordBatch) -> Ints:

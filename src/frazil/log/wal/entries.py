@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from isal.isal_zlib import crc32
 
 from frazil.config.log import Sync
 from frazil.log import frames
@@ -149,7 +149,7 @@ class Entry(NamedTuple):
 
 
 def extend_chain(chain: int, crc: int) -> int:
-    return zlib.crc32(crc.to_bytes(4, "little"), chain)
+    return crc32(crc.to_bytes(4, "little"), chain)
 
 
 def encode_records(entry: Entry, synced_to: int) -> frames.Encoded:
