@@ -11,7 +11,6 @@ import logging
 import os
 from collections import deque
 from collections.abc import Coroutine, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -96,7 +95,7 @@ class Intake:
         self._metrics = metrics
         self._backlog = backlog
         self._waiting: deque[_Waiting] = deque()
-        self._came: asyncio.Event | None = None
+        self._came: asyncio.Future[None] | None = None
         """While a worker waits until there are as many as in the groups before."""
         self._wanted = 1
         self._workers = 0
@@ -114,7 +113,7 @@ class Intake:
         waiting = _Waiting(request, asyncio.get_running_loop().create_future(), plain)
         self._waiting.append(waiting)
         if self._came is not None and len(self._waiting) >= self._wanted:
-            self._came.set()
+            _wake(self._came)
         if self._workers < WORKERS and self._came is None:
             self._workers += 1
             self._run(self._work())
@@ -169,13 +168,15 @@ class Intake:
         return max(works) <= SMALL_WORK and sum(works) <= SMALL_GROUP_WORK
 
     async def _linger(self) -> None:
-        self._came = asyncio.Event()
+        loop = asyncio.get_running_loop()
         try:
             for _ in range(LINGERS):
                 before = len(self._waiting)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LINGER_SECONDS):
-                        await self._came.wait()
+                self._came = loop.create_future()
+                # A time-out of `asyncio` would cost as much as a request.
+                timer = loop.call_later(LINGER_SECONDS, _wake, self._came)
+                await self._came
+                timer.cancel()
                 if not before < len(self._waiting) < self._wanted:
                     return
         finally:
@@ -258,6 +259,11 @@ class Intake:
                 own = rows.slice(first, request.rows)
                 outcomes[place] = await _store_by_pieces(writer, own, request, outcome.rows)
             first += request.rows
+
+
+def _wake(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 async def _store_by_pieces(
