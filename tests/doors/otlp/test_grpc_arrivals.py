@@ -18,7 +18,7 @@ from frazil.doors import bodies
 from frazil.doors.grpc_received import Received, address
 from tests.doors.otlp.relay import silent_after
 from tests.doors.otlp.test_grpc import LOGS, STATUS
-from tests.doors.otlp.test_overload import RECORDS, Door, door, request
+from tests.doors.otlp.test_overloaded_process import RECORDS, Door, door, request
 from tests.doors.telemetry.support import Served, logs_request, run, settings
 
 MIB = 1 << 20

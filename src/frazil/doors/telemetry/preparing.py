@@ -158,7 +158,7 @@ class Preparer:
 
     def hashed(self, request: Request) -> Request:
         """With its hash, if that takes no longer than the event loop has."""
-        if not request.is_bare or len(request.body) > LONGEST_HASHED_AT_ONCE:
+        if self._config.deduplicate == "never" or not request.is_bare or len(request.body) > LONGEST_HASHED_AT_ONCE:
             return request
         return request._replace(hash=self._hash(request.tenant, request.body))
 
