@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import FrazilError, LogBroken, LogVersionUnsupported, RecordTooLarge
+from frazil.errors import FrazilError, LogBroken, LogVersionUnsupported, RecordTooLarge, WriteFailed
 from frazil.log.forms import Raw
 from frazil.log.group import Ack, Part
 from frazil.log.positions import Origin
@@ -130,6 +130,19 @@ def test_a_form_that_is_not_known(local_store: LocalStore, tmp_path: Path) -> No
         known.seal_all()
         assert ids(reader(local_store, known).read(0)) == [10, 11]
         known.close()
+
+
+def test_without_enough_memory_it_is_sealed_later(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
+    w = writer(local_store, tmp_path)
+    append(w, raw((10, 2)), [Part(2)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(form, "rows", lambda *_: pa.allocate_buffer(1 << 60))
+        with pytest.raises(WriteFailed, match="not enough memory") as told:
+            w.seal()
+    assert told.value.retryable
+    w.seal_all()
+    assert ids(reader(local_store, w).read(0)) == [10, 11]
+    w.close()
 
 
 def test_other_numbers_of_rows_than_were_stored(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:

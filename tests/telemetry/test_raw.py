@@ -239,6 +239,16 @@ def test_limits_of_a_tenant() -> None:
     assert outline_of(raw.LOGS, request, Bounds(GROWTH * size, 10)) is None
 
 
+def test_without_enough_memory_nothing_is_decided() -> None:
+    """It is tried again, with all that came."""
+
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+        raise pa.ArrowMemoryError("malloc of size 8 failed")
+
+    with pytest.raises(MemoryError):
+        made(replace(raw.LOGS, to_rows=to_rows), [of_logs(a_log()).SerializeToString()])
+
+
 def test_what_cannot_be_made_rows_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """It should not be, but it was acknowledged. The others are not affected."""
 

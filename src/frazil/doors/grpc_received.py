@@ -35,10 +35,18 @@ class Received:
     def find(self) -> None:
         """Know the connections of the port, and no others."""
         self._descriptors = {}
-        for descriptor in map(int, os.listdir(_OPEN) if sys.platform == "linux" else ()):
+        for descriptor in _open_files():
             found = _asked(descriptor, self._port)
             if found is not None:
                 self._descriptors[found[0]] = descriptor
+
+
+def _open_files() -> list[int]:
+    """None where the system does not tell, or has no room for the question."""
+    try:
+        return [int(name) for name in os.listdir(_OPEN)] if sys.platform == "linux" else []
+    except OSError:
+        return []
 
 
 def address(peer: str) -> Address:

@@ -318,6 +318,7 @@ class Log:
         for writer in self.writers:
             writer.refuse()
         self._syncer.stop()
+        self.apart.close()
         self._sealer.stop()
         problem: FrazilError | None = None
         with self._opening:
@@ -329,7 +330,6 @@ class Log:
                 except FrazilError as error:
                     problem = problem or error
         self._executor.shutdown(wait=True)
-        self.apart.close()
         if problem:
             raise problem
 

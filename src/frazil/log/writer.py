@@ -394,6 +394,12 @@ class PartitionWriter:
                 draft = self._sealing.prepare(entries, writer, epochs)
             finally:
                 syncing.result()
+        except MemoryError as error:
+            self.stats.seal_failures += 1
+            raise WriteFailed(
+                f"{self.topic}/{self.partition}: there is not enough memory to seal now. It is tried again, and "
+                f"nothing is lost."
+            ) from error
         except (pa.ArrowException, ValueError, TypeError, LogCorrupted, LogVersionUnsupported) as error:
             broken = LogBroken(
                 f"{self.topic}/{self.partition}: the records from offset {self._tail.start} to {self._tail.end} "

@@ -74,6 +74,9 @@ class RequestForm:
     def _rows(self, requests: list[_Stored], times_ms: Ints) -> pa.RecordBatch:
         try:
             return self._made(requests, times_ms)
+        except MemoryError:
+            # That says nothing of the requests: the next time there may be enough.
+            raise
         except Exception as error:
             if len(requests) == 1:
                 logger.exception("a request that was stored cannot be made rows; it is kept as it came")

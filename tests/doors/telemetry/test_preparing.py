@@ -56,15 +56,16 @@ def test_one_that_is_no_message_does_not_part_the_others(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(
-    ("failure", "status"),
+    ("step", "failure", "status"),
     [
-        (ValueError("no message"), 400),
-        (MemoryError(), 429),
-        (pa.ArrowMemoryError("malloc of size 8 failed"), 429),
-        (KeyError("a fault of ours"), 503),
+        ("decode", ValueError("no message"), 400),
+        ("decode", MemoryError(), 429),
+        ("decode", pa.ArrowMemoryError("malloc of size 8 failed"), 429),
+        ("decode", KeyError("a fault of ours"), 503),
+        ("expand", MemoryError(), 429),
+        ("size_of", pa.ArrowInvalid("a fault of ours"), 503),
     ],
 )
-@pytest.mark.parametrize("step", ["expand", "decode"])
 def test_only_what_cannot_be_read_is_refused_for_ever(
     monkeypatch: pytest.MonkeyPatch, step: str, failure: Exception, status: int
 ) -> None:

@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+import fcntl
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from frazil.log.apart import process, wire
 from frazil.log.apart.process import Apart
 from tests.log.apart import work
+
+
+@pytest.fixture(autouse=True)
+def tests_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a process that looks into no folder by itself."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
 
 
 @pytest.fixture
@@ -91,6 +101,57 @@ def test_what_it_dies_of_is_done_here_and_there_is_another_afterwards(apart: Apa
     assert apart.pid is None
     until(lambda: is_ready(apart))
     assert apart.run(work.own_pid) == apart.pid != before
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), pa.ArrowMemoryError("malloc of size 8 failed")])
+def test_no_answer_is_taken_for_that_to_another_question(
+    apart: Apart, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    def fail(_: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as broken:
+        broken.setattr(wire, "receive", fail)
+        if isinstance(failure, Exception):
+            assert apart.run(work.doubled, pa.table({"a": [1]})).num_rows == 2
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                apart.run(work.doubled, pa.table({"a": [1]}))
+    for _ in range(2):
+        until(lambda: is_ready(apart))
+        assert apart.run(work.own_pid) == apart.pid
+
+
+def test_one_that_cannot_be_started_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = Apart()
+    with monkeypatch.context() as broken:
+        broken.setattr(sys, "executable", "no-such-python")
+        for _ in range(3):
+            assert apart.run(work.own_pid) == os.getpid()
+            assert apart.started, "it is not tried again and again"
+    apart._not_before = 0.0
+    until(lambda: is_ready(apart))
+    apart.close()
+
+
+def test_where_many_files_are_open() -> None:
+    apart = Apart()
+    apart.start()
+    assert apart._connection is not None
+    low = apart._connection
+    apart._connection = socket.socket(fileno=fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 2000))
+    apart._connection.settimeout(60)
+    low.close()
+    until(lambda: is_ready(apart))
+    assert apart.run(work.own_pid) == apart.pid
+    apart.close()
+
+
+def test_work_does_not_wait_long_for_its_turn(apart: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "TURN_SECONDS", 0.01)
+    with apart._lock:
+        assert apart.run(work.own_pid) == os.getpid()
+    assert apart.run(work.own_pid) == apart.pid
 
 
 def test_one_that_says_nothing_is_ended(apart: Apart) -> None:

@@ -142,7 +142,8 @@ class Intake:
                     await self._prepare(group, small)
                 except BaseException as error:
                     logger.exception("requests could not be decoded")
-                    for each in group:
+                    # Not those that are being stored.
+                    for each in (each for each in group if not each.left):
                         each.fail(FrazilError(f"decoding failed: {type(error).__name__}: {error}"))
                     if not isinstance(error, Exception):
                         raise

@@ -258,7 +258,7 @@ class Preparer:
         numbers = list(bodies)
         tenants = [requests[number].tenant for number in numbers]
         arrival = Arrival(tenants, self._clock.now_ms() * 10**6)
-        rows = self._kind.to_rows(decode(self._kind.message, list(bodies.values())), arrival)
+        rows = self._kind.to_rows(self._decoded(list(bodies.values())), arrival)
         self._metrics.invalid_ids.labels(self._kind.topic).inc(rows.invalid_ids)
         rows = self._limits.without_excess(rows, tenants, self._most_append)
         borders = np.searchsorted(rows.requests, np.arange(len(numbers) + 1)).tolist()
@@ -269,6 +269,12 @@ class Preparer:
         ]
         done.runs += self._runs(rows.batch, places)
         done.rejected |= {numbers[at]: rejected for at, rejected in rows.rejected.items()}
+
+    def _decoded(self, bodies: list[bytes]) -> pa.RecordBatch:
+        try:
+            return decode(self._kind.message, bodies)
+        except ValueError as error:
+            raise RequestError(f"The request cannot be decoded: {error}.") from error
 
     def _runs(self, rows: pa.RecordBatch, places: Sequence[_Place]) -> list[Run]:
         """The rows of requests that follow each other."""
@@ -309,12 +315,9 @@ class Preparer:
 
 
 def _problem(error: Exception) -> FrazilError:
-    """What is told of it: only a message that cannot be read would be the same the next time."""
+    """What is told of it. Whatever is not about the message itself may be different the next time."""
     if isinstance(error, FrazilError):
         return error
     if isinstance(error, MemoryError):
         return TooMuch("There is not enough memory to read the request now.")
-    reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, ValueError):
-        return RequestError(f"The request cannot be decoded: {reason}.")
-    return FrazilError(f"The request could not be made rows: {reason}.")
+    return FrazilError(f"The request could not be made rows: {type(error).__name__}: {error}.")

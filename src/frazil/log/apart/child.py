@@ -24,9 +24,9 @@ def main(descriptor: int) -> None:
 
 def _outcome(task: Task) -> Done | Failed:
     try:
-        return Done(task.work(*task.given))
+        return Done(task.number, task.work(*task.given))
     except Exception as error:  # noqa: BLE001 - the parent does it again, and learns what it is
-        return Failed(f"{type(error).__name__}: {error}")
+        return Failed(task.number, f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

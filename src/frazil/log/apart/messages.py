@@ -11,14 +11,18 @@ class Ready(NamedTuple):
 
 
 class Task(NamedTuple):
+    number: int
     work: Callable[..., Any]
     """A function of a module."""
     given: tuple[Any, ...]
 
 
 class Done(NamedTuple):
+    number: int
+    """Of the task."""
     result: Any
 
 
 class Failed(NamedTuple):
+    number: int
     reason: str

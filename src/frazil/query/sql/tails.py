@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 
 import pyarrow as pa
 
+from frazil.log.raw import with_rows
 from frazil.log.tail import TailView
 from frazil.log.wal.entries import Entry
 
@@ -27,8 +28,12 @@ def send_views(connection: Connection, views: Views) -> None:
 
 
 def receive_views(connection: Connection) -> Views:
-    """What was sent, in the same order."""
-    return _with_payloads(connection.recv(), lambda _: pa.py_buffer(connection.recv_bytes()))
+    """What was sent, in the same order, as rows."""
+    views = _with_payloads(connection.recv(), lambda _: pa.py_buffer(connection.recv_bytes()))
+    return {
+        topic: {partition: view._replace(entries=with_rows(view.entries)) for partition, view in tails.items()}
+        for topic, tails in views.items()
+    }
 
 
 def _entries(views: Views) -> Iterator[Entry]:
