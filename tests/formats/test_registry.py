@@ -42,7 +42,7 @@ def subject() -> str:
 def through(registry_proxy: Proxy, tmp_path: Path) -> Registry:
     """The registry behind the proxy."""
     url = RegistryServer.url_at(registry_proxy.endpoint)
-    return Registry(RegistryConfig(url=url, timeout_seconds=5.0), tmp_path / "schemas", BreakerConfig())
+    return Registry(RegistryConfig(url=url, timeout_seconds=60.0), tmp_path / "schemas", BreakerConfig())
 
 
 def record(name: str, *fields: tuple[str, Any]) -> str:
@@ -107,13 +107,18 @@ def test_a_disk_that_takes_nothing_stops_nobody(
 
 
 def test_hiccups_are_bridged(
-    registry: RegistryServer, through: Registry, registry_proxy: Proxy, subject: str
+    registry: RegistryServer,
+    through: Registry,
+    registry_proxy: Proxy,
+    subject: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     number = register(registry, subject, record("R", ("a", "int")))
     registry_proxy.on("GET").answer(503, times=1)
     registry_proxy.on("GET").cut_reply(times=1)
     assert through.schema(number).kind == "AVRO"
     assert registry_proxy.count("GET") == 3
+    assert caplog.text.count("It is asked again in") == 2
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ no such schema is `SchemaNotRegistered`, which is about the record that names it
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -21,13 +22,15 @@ from frazil.backoff import Backoff
 from frazil.config.kafka import RegistryConfig
 from frazil.config.model import Config
 from frazil.config.retry import BreakerConfig
-from frazil.errors import RegistryError, SchemaNotRegistered, SchemaUnsupported
+from frazil.errors import FrazilError, RegistryError, SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.registry_disk import SchemaFolder
 from frazil.formats.registry_http import RegistryHttp
 from frazil.formats.registry_schema import Reference, RegisteredSchema
 from frazil.formats.wire import SchemaId
 from frazil.ops.breaker import CircuitBreaker
 from frazil.ops.retry import retrying
+
+logger = logging.getLogger(__name__)
 
 MOST_REFERENCES = 1000
 """Of one schema, those of references included: more is a mistake, or a loop."""
@@ -167,7 +170,7 @@ class RegistryClient:
 
     def _get(self, path: str, *, common: bool = True) -> dict[str, Any] | None:
         with self._breaker:
-            return retrying(lambda: self._http.get(path, common=common), _BACKOFF, self._rng)
+            return retrying(lambda: self._http.get(path, common=common), _BACKOFF, self._rng, on_retry=_tell)
 
 
 class _Budget:
@@ -180,6 +183,10 @@ class _Budget:
         self._left -= 1
         if self._left < 0:
             raise SchemaUnsupported(f"the schema refers to more than {MOST_REFERENCES} others")
+
+
+def _tell(error: FrazilError, _: int, seconds: float) -> None:
+    logger.warning("%s It is asked again in %.1f s.", error, seconds)
 
 
 @lru_cache(maxsize=16)
