@@ -98,6 +98,7 @@ class PipelinePart:
         """Run the child until it ends; its exit code."""
         self._child = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             "frazil.pipeline.process",
             stdin=asyncio.subprocess.PIPE,

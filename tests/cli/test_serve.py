@@ -74,6 +74,17 @@ def test_files_are_loaded_beside_it_and_can_be_seen(tmp_path: Path) -> None:
         assert frazil(tmp_path, "log", "verify").returncode == 0
 
 
+def test_the_folder_it_is_started_in_is_not_searched_for_modules(tmp_path: Path) -> None:
+    for module in ("json", "queue", "pyarrow"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('a module of somebody else')")
+    (tmp_path / "orders.jsonl").write_text('{"id": 1}\n')
+    with serving(tmp_path) as served:
+        assert frazil(tmp_path, "load", "orders", "orders.jsonl").returncode == 0
+        answer = httpx.post(f"{served.url}/sql", content="SELECT count(*) AS n FROM orders", timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert '"n":1' in answer.text.replace(" ", "")
+
+
 def test_a_damaged_wal_keeps_it_from_starting_with_exit_code_5(tmp_path: Path) -> None:
     left = writer(LocalStore(tmp_path / "data" / "store"), tmp_path / "data", Machine.real())
     left.append(rows(0, 10))

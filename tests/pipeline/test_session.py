@@ -16,6 +16,7 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import SparkFailed
+from frazil.pipeline.session import first_line
 from tests.pipeline.fake_java import write_fake_java
 from tests.servers.shared import NessieServer
 from tests.servers.spark import SHORT_LIVED
@@ -40,7 +41,7 @@ class Driver:
         root = Path(__file__).parents[2]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.pipeline.driver", config.model_dump_json(), json.dumps(told)],
+                [sys.executable, "-P", "-m", "tests.pipeline.driver", config.model_dump_json(), json.dumps(told)],
                 cwd=self.work,
                 env={**environ, "TMPDIR": str(self.temporary), "PYTHONPATH": str(root)},
                 stdin=subprocess.PIPE,
@@ -112,6 +113,13 @@ def _wait_until_gone(pids: set[int]) -> set[int]:
     return left
 
 
+def test_what_an_error_says_first() -> None:
+    assert first_line(ValueError("\n It failed: \n\n the worker: \n no module.\n\tat java.lang")) == (
+        "It failed: the worker: no module"
+    )
+    assert first_line(ValueError()) == "ValueError"
+
+
 @pytest.mark.xdist_group("own-jvm")
 def test_on_the_java_of_the_package_and_through_ctrl_c(tmp_path: Path) -> None:
     old = write_fake_java(tmp_path / "old" / "bin", version=11)
@@ -119,6 +127,8 @@ def test_on_the_java_of_the_package_and_through_ctrl_c(tmp_path: Path) -> None:
     environ["PATH"] = f"{old.parent}{os.pathsep}{environ['PATH']}"
     with Driver(tmp_path, {"spark.some.secret": "hush"}, environ) as driver:
         assert driver.java.startswith("21.")
+        foreign = driver.work / "socket.py"
+        foreign.write_text("raise SystemExit('a module of somebody else')")
         rows = driver.tell("job")
         assert sorted(row["id"] for row in rows) == list(range(8))
         assert {row["python"] for row in rows} == {sys.executable}
@@ -135,7 +145,7 @@ def test_on_the_java_of_the_package_and_through_ctrl_c(tmp_path: Path) -> None:
         assert len(family) > 2
         assert driver.tell("stop") == []
         assert _wait_until_gone(family) == set()
-        assert list(driver.work.iterdir()) == []
+        assert list(driver.work.iterdir()) == [foreign]
         assert driver.log() == []
 
 

@@ -27,7 +27,8 @@ class LimitsConfig(Section):
         1024, description="Largest record, in KiB, as the log holds it. Larger ones are rejected."
     )
     max_attributes: Positive = Field(
-        256, description="Most attributes, or labels, of a record. One with more is rejected."
+        256,
+        description="Most attributes, or labels, of a record, its resource or its scope. One with more is rejected.",
     )
     rate_mb: _Rate | None = Field(
         None, description="Most MiB a second, after decompression; more is told to come later. No bound by default."

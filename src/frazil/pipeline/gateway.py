@@ -146,6 +146,8 @@ def _environment(settings: Mapping[str, str], java: Java, home: Path, master: Ma
         # Another Spark's settings may be right here; its programs would not fit this PySpark.
         result["SPARK_CONF_DIR"] = str(Path(given_home) / "conf")
     result |= {"SPARK_HOME": str(home), "JAVA_HOME": str(java.home), "SPARK_CONNECT_MODE": "0"}
+    # Workers load no module from the folder they happen to be started in.
+    result["PYTHONSAFEPATH"] = "1"
     if master.on_this_machine:
         result["SPARK_LOCAL_IP"] = "127.0.0.1"
     return result | python_variables(settings)

@@ -31,6 +31,7 @@ from frazil.errors import FrazilError, SparkFailed
 from frazil.ops.health import HEALTHY, Health
 from frazil.pipeline import results
 from frazil.pipeline.flush import Batch, StartOver
+from frazil.pipeline.session import first_line
 from frazil.pipeline.source import BYTES
 from frazil.pipeline.tools import Tools
 
@@ -122,7 +123,7 @@ class Mover:
             except FrazilError as error:
                 self._pause(self._failed(error))
             except Exception as error:  # noqa: BLE001 - whatever it is, this topic goes on and health tells
-                self._pause(self._failed(SparkFailed(f"{type(error).__name__}: {error}")))
+                self._pause(self._failed(SparkFailed(f"{type(error).__name__}: {first_line(error)}")))
 
     @property
     def _stopping(self) -> bool:
@@ -229,7 +230,7 @@ class Mover:
                 self._failure = told(error)
                 raise
             except Exception as error:
-                self._failure = SparkFailed(f"{type(error).__name__}: {error}")
+                self._failure = SparkFailed(f"{type(error).__name__}: {first_line(error)}")
                 raise
 
 

@@ -121,7 +121,13 @@ def first_line(error: BaseException) -> str:
 
 
 def _first_of(text: str) -> str:
-    return next((line.strip().rstrip(".") for line in text.splitlines() if line.strip()), "")
+    """Its first line, with those that it announces."""
+    said: list[str] = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        said.append(line)
+        if not line.endswith(":"):
+            break
+    return " ".join(said).rstrip(".")
 
 
 def _files_folder() -> str | None:

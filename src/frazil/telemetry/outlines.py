@@ -63,7 +63,7 @@ class _Level(NamedTuple):
     width: int
     """About how many bytes each has of that."""
     attributes: int
-    """Of the resource."""
+    """Of the resource or of the scope: of that which has more."""
     check: Check
 
 
@@ -91,16 +91,18 @@ def outline(kind: type[Message], levels: Levels, body: bytes, bounds: Bounds) ->
 
 def of_logs(request: Any, size: int) -> Iterator[_Level]:
     for resource in _few(request.resource_logs, size):
-        width, attributes = _shared(resource)
+        width, attributes = _shared(resource.resource, resource)
         for scope in resource.scope_logs:
-            yield _Level(scope.log_records, width + _own(scope), attributes, _check_logs)
+            own, more = _shared(scope.scope, scope)
+            yield _Level(scope.log_records, width + own, max(attributes, more), _check_logs)
 
 
 def of_spans(request: Any, size: int) -> Iterator[_Level]:
     for resource in _few(request.resource_spans, size):
-        width, attributes = _shared(resource)
+        width, attributes = _shared(resource.resource, resource)
         for scope in resource.scope_spans:
-            yield _Level(scope.spans, width + _own(scope), attributes, _check_spans)
+            own, more = _shared(scope.scope, scope)
+            yield _Level(scope.spans, width + own, max(attributes, more), _check_spans)
 
 
 def of_metrics(request: Any, size: int) -> Iterator[_Level]:
@@ -108,13 +110,14 @@ def of_metrics(request: Any, size: int) -> Iterator[_Level]:
         # It may have points of several kinds in one metric, of which the Protobuf runtime shows but one.
         raise _NotPlain
     for resource in _few(request.resource_metrics, size):
-        width, attributes = _shared(resource)
+        width, attributes = _shared(resource.resource, resource)
         for scope in _few(resource.scope_metrics, size):
-            above = width + _own(scope)
+            own, more = _shared(scope.scope, scope)
+            most = max(attributes, more)
             for metric in scope.metrics:
                 kind = metric.WhichOneof("data")
                 points = getattr(metric, kind).data_points if kind else ()
-                yield _Level(points, above + _described(metric), attributes, _CHECKS.get(kind, _check_points))
+                yield _Level(points, width + own + _described(metric), most, _CHECKS.get(kind, _check_points))
 
 
 def _few(levels: Any, size: int) -> Any:
@@ -123,16 +126,9 @@ def _few(levels: Any, size: int) -> Any:
     return levels
 
 
-def _shared(resource: Any) -> tuple[int, int]:
-    """About how many bytes each record has of its resource, and how many attributes that has."""
-    found = resource.resource
-    return found.ByteSize() + len(resource.schema_url), len(found.attributes)
-
-
-def _own(scope: Any) -> int:
-    """The same of its scope."""
-    width: int = scope.scope.ByteSize() + len(scope.schema_url)
-    return width
+def _shared(above: Any, level: Any) -> tuple[int, int]:
+    """About how many bytes each record has of its resource, or of its scope, and how many attributes that has."""
+    return above.ByteSize() + len(level.schema_url), len(above.attributes)
 
 
 def _described(metric: Any) -> int:

@@ -75,6 +75,32 @@ def request_of(signal: Signal, *records: tuple[str, int]) -> bytes:
     return serialized
 
 
+@pytest.mark.parametrize("above", ["resource", "scope"])
+@pytest.mark.parametrize("count", [1, 100], ids=["small", "large"])
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.requests.topic)
+def test_attributes_above_the_records_are_counted_too(signal: Signal, count: int, above: str, tmp_path: Path) -> None:
+    """Whether a request is stored as it came or as rows."""
+    config = settings(tmp_path, telemetry=TELEMETRY)
+
+    def body(attributes: int) -> bytes:
+        request = signal.requests.message.FromString(request_of(signal, ("a" * 300, 0)))
+        ((_, (level,)),) = request.ListFields()
+        scope = next(value[0] for field, value in level.ListFields() if field.name.startswith("scope_"))
+        for number in range(attributes):
+            pair = (level.resource if above == "resource" else scope.scope).attributes.add(key=f"a{number}")
+            pair.value.int_value = number
+        return b"".join([request.SerializeToString()] * count)
+
+    async def scenario(served: Served) -> None:
+        assert await over_http(served, signal, "other", body(6)) == signal.response()
+        partial = (await over_http(served, signal, "other", body(7))).partial_success
+        reason = f"more than 6 attributes (`{COMMON}.max_attributes`)"
+        assert (getattr(partial, signal.rejected_field), partial.error_message) == (count, reason)
+        assert len(await asyncio.to_thread(rows, config, signal.requests.topic, "other")) == count
+
+    run(config, scenario)
+
+
 @pytest.mark.parametrize("send", [over_http, over_grpc])
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.requests.topic)
 def test_records_over_a_limit(signal: Signal, send: Any, tmp_path: Path) -> None:

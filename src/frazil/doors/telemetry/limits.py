@@ -17,10 +17,9 @@ from frazil.telemetry.lists import borders, offsets
 from frazil.telemetry.rows import Rejected, Rows
 from frazil.telemetry.runs import Ints
 
-_ATTRIBUTES = ("attributes", "resource_attributes")
-"""Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of a span's events and
-links are not counted; the size of the record bounds them."""
-
+_ATTRIBUTES = ("attributes", "resource_attributes", "scope_attributes")
+"""Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of events, links and
+exemplars are not counted; the size of the record bounds them."""
 
 _SHORT = 4096
 """Bytes of a whole column, of which the longest value is not looked for."""

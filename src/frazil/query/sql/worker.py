@@ -55,7 +55,7 @@ class Worker:
         self._connection, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "frazil.query.sql.child", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "frazil.query.sql.child", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
