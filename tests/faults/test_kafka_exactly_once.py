@@ -71,7 +71,6 @@ class Chaos:
         self._broker.thaw()
 
 
-@pytest.mark.timeout(300)
 def test_a_few_deaths(own_kafka: Broker, s3_server: S3Server, s3_prefix: str, tmp_path: Path, seed: int) -> None:
     """The table is filled in this process."""
     chance = random.Random(seed)

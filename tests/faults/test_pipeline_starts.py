@@ -51,7 +51,6 @@ def test_a_catalog_that_is_not_there_is_waited_for(lake_at: Callable[..., Config
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(400)
 def test_a_catalog_that_goes_while_all_is_well(
     lake_at: Callable[..., Config], nessie_proxy: Proxy, seed: int
 ) -> None:

@@ -73,7 +73,7 @@ def test_stored_but_the_answer_comes_too_late(config: Config, s3_store: ObjectSt
     append_and_check(config, s3_store, count=5)
 
 
-@pytest.mark.parametrize("away_seconds", [2, pytest.param(60, marks=[pytest.mark.soak, pytest.mark.timeout(300)])])
+@pytest.mark.parametrize("away_seconds", [2, pytest.param(60, marks=pytest.mark.soak)])
 def test_away_for_a_while(config: Config, s3_store: ObjectStore, s3_proxy: Proxy, away_seconds: float) -> None:
     """Appends are acknowledged until the tail is full, then refused, and go on when the store is back."""
     with Log(config) as log:

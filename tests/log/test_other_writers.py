@@ -108,7 +108,7 @@ class TestObjectAck:
         crash(w)
         again = writer(local_store, tmp_path, Machine(2), ack="object")
         assert again.next_offset == 3
-        assert again.positions.source("k") == Source("k", "id", 3)
+        assert again.feeders.source("k") == Source("k", "id", 3)
         assert again.tail.epochs == w.tail.epochs, "nobody was told of it: no new epoch"
         again.close()
 

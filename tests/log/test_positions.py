@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from frazil.config.log import SourcesConfig
 from frazil.errors import SequenceTooOld
-from frazil.log.positions import Origin, Place, Positions, Sequence, Source, Stored, decode_origins, encode_origins
+from frazil.log.positions import Origin, Positions, Sequence, Source, Stored, decode_origins, encode_origins
+from frazil.log.requests import Place
 
 names = st.text(min_size=1, max_size=8)
 origins = st.builds(
@@ -67,21 +68,19 @@ def test_silent_producers_and_old_requests_are_forgotten() -> None:
 
 
 def test_the_newest_requests_are_kept_and_more_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.log.positions.KEPT_REQUESTS", 3)
+    monkeypatch.setattr("frazil.log.requests.KEPT_REQUESTS", 3)
     limits = SourcesConfig(max_requests=5)
-    live, sealed = Positions(limits), Positions(limits).to_keep()
+    live = Positions(limits)
     requests = [Origin(request=bytes([number]) * 16) for number in range(8)]
     for number, request in enumerate(requests):
         live.apply([Stored(number, 1, request)], now_ms=0)
-        sealed = sealed.to_keep()
-        sealed.apply([Stored(number, 1, request)], now_ms=0)
     again = Positions.from_json(live.to_json(), limits)
 
     def known(positions: Positions) -> list[int]:
         return [number for number, request in enumerate(requests) if positions.find(request, 0)]
 
     assert known(live) == known(live.copy()) == [3, 4, 5, 6, 7]
-    assert known(sealed) == known(again) == [5, 6, 7]
+    assert known(again) == [5, 6, 7]
     again.apply([Stored(8, 1, Origin(request=b"new" * 5))], now_ms=0)
     assert known(again) == [5, 6, 7], "it remembers as many as before again"
 
@@ -101,5 +100,5 @@ def test_sources_keep_their_newest_position() -> None:
     positions = Positions()
     positions.apply([Stored(0, 1, Origin(source=Source("kafka:a:0", "id1", 5)))], 0)
     positions.apply([Stored(1, 1, Origin(source=Source("kafka:a:0", "id1", 9)))], 0)
-    assert positions.source("kafka:a:0") == Source("kafka:a:0", "id1", 9)
-    assert positions.source("kafka:b:0") is None
+    assert positions.feeders.source("kafka:a:0") == Source("kafka:a:0", "id1", 9)
+    assert positions.feeders.source("kafka:b:0") is None

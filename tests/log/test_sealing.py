@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.log import layout
-from frazil.log.positions import Origin, Positions, Sequence, Source
+from frazil.log.positions import Feeders, Origin, Sequence, Source
 from frazil.log.segments import read_footer
 from frazil.log.store.local import LocalStore
 from frazil.log.wal.recovery import wal_files
@@ -57,7 +57,7 @@ class TestSealing:
         segment = read_footer(local_store, layout.segment_key(TOPIC, 0, 0))
         assert (segment.first, segment.end) == (0, 3)
         assert segment.epochs == w.tail.epochs
-        assert Positions.from_json(segment.positions).sources == [Source("kafka:a:0", "id", 3)]
+        assert Feeders.from_json(segment.positions).sources == [Source("kafka:a:0", "id", 3)]
         w.close()
 
     @pytest.mark.parametrize("text", ['"footer_crc":"', '{"footer_crc":"00000000"}', 'a"footer_crc":"12345678'])
@@ -71,7 +71,7 @@ class TestSealing:
         w.seal()
         assert [run.batch.to_pylist() for run in reader(local_store).read(0)] == [batch.to_pylist()]
         segment = read_footer(local_store, layout.segment_key(TOPIC, 0, 0))
-        assert Positions.from_json(segment.positions).sources == [Source(text, text, 3)]
+        assert Feeders.from_json(segment.positions).sources == [Source(text, text, 3)]
         w.close()
 
     def test_a_crash_between_put_and_wal_deletion_repeats_nothing(

@@ -338,5 +338,5 @@ def test_nothing_of_a_source_is_taken_after_an_append_that_failed(
     with pytest.raises(WriteFailed, match="none is taken after it: no room"):
         w.submit(rows(2, 1), Origin(Source("orders", "0", 3)))
     w.seal_all()
-    assert (w.sealed_end, w.positions.sources) == (1, [Source("orders", "0", 1)])
+    assert (w.sealed_end, w.feeders.sources) == (1, [Source("orders", "0", 1)])
     crash(w)

@@ -155,7 +155,7 @@ class Loader:
             digest = source.digest() if remembered else None
             if remembered and digest:
                 self._settle(0)
-                here = self._writer.positions if self._writer else None
+                here = self._writer.feeders if self._writer else None
                 loaded.already_stored = remembered.place(digest, here)
             for piece in self._pieces(source, lines, schema, loaded.already_stored):
                 with self._watcher.uninterrupted():

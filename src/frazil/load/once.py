@@ -16,13 +16,10 @@ from frazil.errors import PartitionLocked, PartitionTaken
 from frazil.log import layout
 from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
-from frazil.log.positions import Origin, Positions, Sequence
+from frazil.log.positions import Feeders, Origin, Producers, Sequence
 from frazil.log.store.durable import make_folder
 from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import wal_files
-
-Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
-"""As `Positions.to_json` has them: when each was last seen, and its newest (number, offset, rows)."""
 
 
 def origin(digest: str, position: int) -> Origin:
@@ -57,9 +54,9 @@ class Remembered:
     def __init__(self, log: Log, topic: str) -> None:
         self._positions = [_positions(log, topic, partition) for partition in log.partitions(topic)]
 
-    def place(self, digest: str, newest: Positions | None) -> int:
+    def place(self, digest: str, newest: Feeders | None) -> int:
         """Lines or rows of the file that are stored, by what was known and what was appended since."""
-        known = [*self._positions, _producers(newest)] if newest else self._positions
+        known = [*self._positions, newest.producers] if newest else self._positions
         numbers = [number for producers in known for number, _, _ in producers.get(_producer(digest), (0, []))[1]]
         return max(numbers, default=0)
 
@@ -76,28 +73,23 @@ def _positions(log: Log, topic: str, partition: int) -> Producers:
         except PartitionLocked:
             return _of_another_process(log, topic, partition)
         else:
-            found = writer.positions
+            found = writer.feeders
             log.release(writer)
-            return _producers(found)
-    return _producers(_sealed(log, topic, partition))
+            return found.producers
+    return _sealed(log, topic, partition).producers
 
 
-def _sealed(log: Log, topic: str, partition: int) -> Positions:
+def _sealed(log: Log, topic: str, partition: int) -> Feeders:
     index = SegmentIndex(log.store, topic, partition)
     index.refresh()
     newest = index.newest()
     limits = log.config.log.sources
-    return Positions.from_json(newest.positions, limits) if newest else Positions(limits)
+    return Feeders.from_json(newest.positions, limits) if newest else Feeders(limits)
 
 
 def _of_another_process(log: Log, topic: str, partition: int) -> Producers:
     view = WalTail(layout.wal_directory(log.config.data_dir, topic, partition)).view()
-    positions = _sealed(log, topic, partition)
+    feeders = _sealed(log, topic, partition)
     for entry in view.entries if view else []:
-        positions.apply(entry.appends, entry.time_ms)
-    return _producers(positions)
-
-
-def _producers(positions: Positions) -> Producers:
-    found: Producers = positions.to_json()["producers"]
-    return found
+        feeders.apply(entry.appends, entry.time_ms)
+    return feeders.producers

@@ -14,7 +14,8 @@ from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, Seq
 from frazil.log.forms import packed
 from frazil.log.group import Ack, Group
 from frazil.log.options import WriterOptions
-from frazil.log.positions import Origin, Place, Positions, Sequence, Stored
+from frazil.log.positions import Feeders, Origin, Sequence, Stored
+from frazil.log.requests import Place
 from frazil.log.starting import Start
 from frazil.log.stats import WriterStats
 from frazil.log.tail import Tail
@@ -241,9 +242,13 @@ class Committer:
                 self.stopped = error
                 raise
 
-    def snapshot(self) -> Positions:
+    def requests_below(self, end: int) -> bytes:
+        """Those to keep that are stored below an offset; for who has the lock."""
+        return self._positions.requests.kept(end)
+
+    def feeders(self) -> Feeders:
         with self.lock:
-            return self._positions.copy()
+            return self._positions.feeders.copy()
 
     def restart(self, start: Start) -> None:
         """Go on from another writer's segment, under a new id."""

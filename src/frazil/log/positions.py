@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -19,17 +18,12 @@ from typing import Any, NamedTuple
 
 from frazil.config.log import SourcesConfig
 from frazil.errors import SequenceTooOld
+from frazil.log.requests import MAX_REQUEST, Place, Requests
 
 REMEMBERED_SEQUENCES = 5
 """Appends of one producer that can be repeated: as many as Kafka's idempotent producer may have in flight."""
 
-KEPT_REQUESTS = 65_536
-"""The newest, which segments and WAL files have with them; more are remembered only while the process runs."""
-
 MAX_NAME = 1000
-MAX_REQUEST = 64
-
-_REQUEST = struct.Struct("<QIq")
 
 
 class Source(NamedTuple):
@@ -88,13 +82,6 @@ class Stored(NamedTuple):
     origin: Origin
 
 
-class Place(NamedTuple):
-    """Where an append that was seen before is stored."""
-
-    offset: int
-    rows: int
-
-
 @dataclass
 class _Producer:
     seen_ms: int
@@ -102,16 +89,18 @@ class _Producer:
     """The newest (number, offset, rows), oldest first."""
 
 
-class Positions:
-    """The live positions of everything that feeds one partition, as of one offset."""
+Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
+"""When each was last heard of, and its newest (number, offset, rows)."""
+
+
+class Feeders:
+    """Sources and producers, as of one offset."""
 
     def __init__(self, limits: SourcesConfig | None = None) -> None:
         self._limits = limits or SourcesConfig()
-        self._most_requests = self._limits.max_requests
         self._sources: dict[str, tuple[str, int]] = {}
         self._producers: OrderedDict[str, _Producer] = OrderedDict()
-        self._requests: OrderedDict[bytes, bytes] = OrderedDict()
-        """By their hashes, each as it is stored: all of them are, again and again."""
+        """By the time they were last heard of."""
 
     def source(self, name: str) -> Source | None:
         found = self._sources.get(name)
@@ -121,28 +110,24 @@ class Positions:
     def sources(self) -> list[Source]:
         return [Source(name, *value) for name, value in self._sources.items()]
 
-    def find(self, origin: Origin, now_ms: int) -> Place | None:
-        """Where this very append is stored already, if it is.
+    @property
+    def producers(self) -> Producers:
+        return {name: (producer.seen_ms, producer.appends) for name, producer in self._producers.items()}
 
-        The time of a request ends also where nothing is stored after it.
-        """
-        if origin.sequence and (producer := self._producers.get(origin.sequence.producer)):
-            for number, offset, rows in reversed(producer.appends):
-                if number == origin.sequence.number:
-                    return Place(offset, rows)
-            if origin.sequence.number < producer.appends[-1][0]:
-                raise SequenceTooOld(
-                    f"Producer {origin.sequence.producer!r} repeats sequence {origin.sequence.number}, but only its "
-                    f"newest {REMEMBERED_SEQUENCES} are remembered (from {producer.appends[0][0]} on)."
-                )
-        if origin.request and (request := self._requests.get(origin.request)):
-            offset, rows, seen_ms = _REQUEST.unpack_from(request, 1 + len(origin.request))
-            return Place(offset, rows) if seen_ms >= self._oldest_request(now_ms) else None
+    def find(self, sequence: Sequence) -> Place | None:
+        """Where this very append of a producer is stored already, if it is."""
+        producer = self._producers.get(sequence.producer)
+        if producer is None:
+            return None
+        for number, offset, rows in reversed(producer.appends):
+            if number == sequence.number:
+                return Place(offset, rows)
+        if sequence.number < producer.appends[-1][0]:
+            raise SequenceTooOld(
+                f"Producer {sequence.producer!r} repeats sequence {sequence.number}, but only its newest "
+                f"{REMEMBERED_SEQUENCES} are remembered (from {producer.appends[0][0]} on)."
+            )
         return None
-
-    def _oldest_request(self, now_ms: int) -> int:
-        """When it was stored, if it is still known."""
-        return now_ms - int(self._limits.request_ttl_seconds * 1000)
 
     def apply(self, appends: Iterable[Stored], now_ms: int) -> None:
         for offset, rows, origin in appends:
@@ -154,13 +139,10 @@ class Positions:
                 producer.appends.append((origin.sequence.number, offset, rows))
                 del producer.appends[:-REMEMBERED_SEQUENCES]
                 self._producers[origin.sequence.producer] = producer
-            if origin.request:
-                self._requests.pop(origin.request, None)
-                self._requests[origin.request] = _packed(origin.request, offset, rows, now_ms)
         self._forget(now_ms)
 
     def _forget(self, now_ms: int) -> None:
-        """Drop what is too old or too much; both maps are ordered by the time they were last touched.
+        """Drop what is too old or too much.
 
         A plain `dict` would look for its first entry behind all that were there before it.
         """
@@ -170,47 +152,67 @@ class Positions:
             or next(iter(self._producers.values())).seen_ms < too_old
         ):
             self._producers.popitem(last=False)
-        oldest = self._oldest_request(now_ms)
-        while self._requests and (
-            len(self._requests) > self._most_requests or _seen_ms(next(iter(self._requests.values()))) < oldest
-        ):
-            self._requests.popitem(last=False)
+
+    def copy(self) -> Feeders:
+        other = Feeders(self._limits)
+        other._sources = dict(self._sources)
+        other._producers.update((k, _Producer(v.seen_ms, list(v.appends))) for k, v in self._producers.items())
+        return other
+
+    def to_json(self, requests: bytes) -> dict[str, Any]:
+        """What is kept, with requests as `Requests.kept` has them."""
+        return {
+            "sources": self._sources,
+            "producers": self.producers,
+            "requests": base64.b64encode(requests).decode(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any], limits: SourcesConfig | None = None) -> Feeders:
+        feeders = cls(limits)
+        feeders._sources = {name: (value[0], value[1]) for name, value in data["sources"].items()}
+        for name, (seen, appends) in data["producers"].items():
+            feeders._producers[name] = _Producer(seen, [(a[0], a[1], a[2]) for a in appends])
+        return feeders
+
+
+class Positions:
+    """The live positions of everything that feeds one partition, as of one offset."""
+
+    def __init__(self, limits: SourcesConfig | None = None) -> None:
+        self._limits = limits or SourcesConfig()
+        self.feeders = Feeders(self._limits)
+        self.requests = Requests(self._limits)
+
+    def find(self, origin: Origin, now_ms: int) -> Place | None:
+        """Where this very append is stored already, if it is."""
+        place = self.feeders.find(origin.sequence) if origin.sequence else None
+        if place is None and origin.request:
+            place = self.requests.find(origin.request, now_ms)
+        return place
+
+    def apply(self, appends: list[Stored], now_ms: int) -> None:
+        self.feeders.apply(appends, now_ms)
+        for offset, rows, origin in appends:
+            if origin.request:
+                self.requests.add(origin.request, offset, rows, now_ms)
+        self.requests.forget(now_ms)
 
     def copy(self) -> Positions:
         other = Positions(self._limits)
-        other._most_requests = self._most_requests
-        other._sources = dict(self._sources)
-        other._producers.update((k, _Producer(v.seen_ms, list(v.appends))) for k, v in self._producers.items())
-        other._requests = self._requests.copy()
-        return other
-
-    def to_keep(self) -> Positions:
-        """A copy that remembers no more than is kept."""
-        other = self.copy()
-        other._most_requests = min(self._most_requests, KEPT_REQUESTS)
+        other.feeders = self.feeders.copy()
+        other.requests = self.requests.copy()
         return other
 
     def to_json(self) -> dict[str, Any]:
         """What is kept."""
-        newest = islice(self._requests.values(), max(0, len(self._requests) - KEPT_REQUESTS), None)
-        return {
-            "sources": self._sources,
-            "producers": {name: [p.seen_ms, p.appends] for name, p in self._producers.items()},
-            "requests": base64.b64encode(b"".join(newest)).decode(),
-        }
+        return self.feeders.to_json(self.requests.kept())
 
     @classmethod
     def from_json(cls, data: dict[str, Any], limits: SourcesConfig | None = None) -> Positions:
         positions = cls(limits)
-        positions._sources = {name: (value[0], value[1]) for name, value in data["sources"].items()}
-        for name, (seen, appends) in data["producers"].items():
-            positions._producers[name] = _Producer(seen, [(a[0], a[1], a[2]) for a in appends])
-        packed = base64.b64decode(data["requests"])
-        at = 0
-        while at < len(packed):
-            start = at + 1 + packed[at]
-            positions._requests[packed[at + 1 : start]] = packed[at : start + _REQUEST.size]
-            at = start + _REQUEST.size
+        positions.feeders = Feeders.from_json(data, positions._limits)
+        positions.requests = Requests.from_kept(base64.b64decode(data["requests"]), positions._limits)
         return positions
 
     def __eq__(self, other: object) -> bool:
@@ -219,16 +221,8 @@ class Positions:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        few = dict(islice(self._producers.items(), 3))
-        return f"Positions(sources={self._sources}, producers={few}…, requests={len(self._requests)})"
-
-
-def _packed(digest: bytes, offset: int, rows: int, seen_ms: int) -> bytes:
-    return bytes([len(digest)]) + digest + _REQUEST.pack(offset, rows, seen_ms)
-
-
-def _seen_ms(packed: bytes) -> int:
-    return int.from_bytes(packed[-8:], "little", signed=True)
+        few = dict(islice(self.feeders.producers.items(), 3))
+        return f"Positions(sources={self.feeders.sources}, producers={few}…, requests={len(self.requests)})"
 
 
 def encode_origins(appends: list[Stored]) -> bytes:

@@ -15,7 +15,7 @@ from frazil.log.apart.process import Apart
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
-from frazil.log.positions import Positions
+from frazil.log.positions import Feeders
 from frazil.log.raw import batches_of
 from frazil.log.schema import conform
 from frazil.log.segments import Encoding, Segment
@@ -33,7 +33,7 @@ class Draft(NamedTuple):
     segment: Segment
     data: pa.Buffer
     entries: list[Entry]
-    positions: Positions
+    feeders: Feeders
     """As of its end."""
 
 
@@ -77,12 +77,13 @@ class Sealing:
         self._options = options
         self._world = world
         self._apart = apart
-        self._positions = start.sealed_positions
+        self._feeders = start.sealed_positions.feeders
 
-    def prepare(self, entries: list[Entry], writer: str, epochs: Epochs) -> Draft:
+    def prepare(self, entries: list[Entry], requests: bytes, writer: str, epochs: Epochs) -> Draft:
+        """Of these entries; `requests` are those to keep, as of the last entry."""
         version = max(entry.schema_version for entry in entries)
         schema = self._schemas.get(version)
-        positions = self._advanced(entries)
+        feeders = self._advanced(entries)
         segment = Segment(
             topic=self._topic,
             partition=self._partition,
@@ -94,9 +95,9 @@ class Sealing:
             schema_version=version,
             created_ms=self._world.clock.now_ms(),
             oldest_ms=entries[0].time_ms,
-            positions=positions.to_json(),
+            positions=feeders.to_json(requests),
         )
-        return Draft(segment, self._encode(segment, entries, schema), entries, positions)
+        return Draft(segment, self._encode(segment, entries, schema), entries, feeders)
 
     def _encode(self, segment: Segment, entries: list[Entry], schema: pa.Schema) -> pa.Buffer:
         how = self._options.compression_level, self._options.encoding
@@ -105,11 +106,11 @@ class Sealing:
             return encode(segment, entries, schema, *how)
         return self._apart.run(encode, segment, [entry.bare() for entry in entries], schema, *how)
 
-    def _advanced(self, entries: list[Entry]) -> Positions:
-        positions = self._positions.to_keep()
+    def _advanced(self, entries: list[Entry]) -> Feeders:
+        feeders = self._feeders.copy()
         for entry in entries:
-            positions.apply(entry.appends, entry.time_ms)
-        return positions
+            feeders.apply(entry.appends, entry.time_ms)
+        return feeders
 
     def put(self, draft: Draft, tail: Tail) -> Segment:
         """Put the draft; the segment that now stands there, which may be one of ours from before a crash."""
@@ -125,10 +126,10 @@ class Sealing:
                 f"offset {segment.first} was trimmed while this writer slept; the log goes on from {self._index.low}"
             )
         if segment.end == draft.segment.end:
-            self._positions = draft.positions
+            self._feeders = draft.feeders
         else:
             # A crash may have left a segment of ours with another end than this draft's: that end counts.
-            self._positions = self._advanced([entry for entry in tail.view().entries if entry.end <= segment.end])
+            self._feeders = self._advanced([entry for entry in tail.view().entries if entry.end <= segment.end])
         self.draft = None
         return segment
 
@@ -146,4 +147,4 @@ class Sealing:
 
     def restart(self, start: Start) -> None:
         self.draft = None
-        self._positions = start.sealed_positions
+        self._feeders = start.sealed_positions.feeders

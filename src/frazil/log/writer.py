@@ -38,7 +38,7 @@ from frazil.log.group import Ack, Group, GroupQueue, Part
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.pieces import size_of
-from frazil.log.positions import Origin, Positions
+from frazil.log.positions import Feeders, Origin
 from frazil.log.schema import Fit, SchemaVersion
 from frazil.log.sealing import APART_BYTES, Draft, Fenced, Sealing
 from frazil.log.segments import Segment
@@ -386,12 +386,13 @@ class PartitionWriter:
         try:
             with self._committer.lock:
                 entries = self._tail.first(self.options.seal_rows, self.options.seal_bytes)
+                if not entries:
+                    return None
                 writer, epochs = self._committer.writer, self._tail.epochs
-            if not entries:
-                return None
+                requests = self._committer.requests_below(entries[-1].end)
             syncing = self._executor.submit(self._committer.sync)
             try:
-                draft = self._sealing.prepare(entries, writer, epochs)
+                draft = self._sealing.prepare(entries, requests, writer, epochs)
             finally:
                 syncing.result()
         except MemoryError as error:
@@ -456,19 +457,19 @@ class PartitionWriter:
         with self._queue.lock:
             self._queue.generation = self._committer.generation
 
-    def resume(self) -> Positions:
-        """Take appends again after `PartitionFenced`; what feeds the partition goes on from these positions."""
+    def resume(self) -> Feeders:
+        """Take appends again after `PartitionFenced`; what feeds the partition goes on from where these are."""
         with self._committer.lock:
             if isinstance(self._committer.stopped, PartitionFenced):
                 self._committer.stopped = None
-        return self.positions
+        return self.feeders
 
     # --- reading -------------------------------------------------------------------------------------------
 
     @property
-    def positions(self) -> Positions:
-        """How far each feeder is, as of the newest record."""
-        return self._committer.snapshot()
+    def feeders(self) -> Feeders:
+        """How far each is, as of the newest record."""
+        return self._committer.feeders()
 
     @property
     def stopped(self) -> FrazilError | None:

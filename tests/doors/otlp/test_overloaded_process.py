@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import pytest
 
 from frazil.query.reading import read
 from tests.doors.telemetry.process import DoorProcess
@@ -125,7 +124,6 @@ class Connection:
         self._writer.close()
 
 
-@pytest.mark.timeout(300)
 def test_much_more_than_it_takes(tmp_path: Path, seed: int) -> None:
     """Large and small bodies, plain and compressed, from many connections that never pause."""
     chance = random.Random(seed)
@@ -162,7 +160,6 @@ def test_much_more_than_it_takes(tmp_path: Path, seed: int) -> None:
         assert found == {f"service-{number}": sizes[number] * RECORDS for number in stored}
 
 
-@pytest.mark.timeout(300)
 def test_ten_times_what_it_takes(tmp_path: Path) -> None:
     """What is taken is held for a second, however quick the machine is, and there is room for five of these requests.
     The others are told so at once, and come again at once."""
@@ -199,7 +196,6 @@ def test_ten_times_what_it_takes(tmp_path: Path) -> None:
         assert found == {f"service-{number}": 1 for number in stored}
 
 
-@pytest.mark.timeout(300)
 def test_small_bodies_that_become_large_take_no_more_memory_than_there_is(tmp_path: Path) -> None:
     """All are let in, and each is a hundred times larger than it came."""
     blocks = 8 * MIB // len(request("x", 1))

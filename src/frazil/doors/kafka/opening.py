@@ -85,7 +85,7 @@ class Opener:
 
     def _place(self, writer: PartitionWriter, life: Life) -> Place:
         topic, partition = writer.topic, writer.partition
-        standing = Standing(writer.next_offset, place_in(writer.positions, topic, partition))
+        standing = Standing(writer.next_offset, place_in(writer.feeders, topic, partition))
         if standing.place is None:
             self._claim(topic, partition)
         marks = Marks(self._log.store, topic, partition, self._log.world)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from frazil.errors import LogCorrupted, ObjectExists
 from frazil.log import layout
 from frazil.log.index import SegmentIndex
-from frazil.log.positions import Positions, Source
+from frazil.log.positions import Feeders, Source
 from frazil.log.store import ObjectStore
 from frazil.log.world import World, iso
 
@@ -42,8 +42,8 @@ def source(topic: str, partition: int, place: Place) -> Source:
     return Source(source_name(topic, partition), *place)
 
 
-def place_in(positions: Positions, topic: str, partition: int) -> Place | None:
-    found = positions.source(source_name(topic, partition))
+def place_in(feeders: Feeders, topic: str, partition: int) -> Place | None:
+    found = feeders.source(source_name(topic, partition))
     return Place(found.identity, found.next_position) if found else None
 
 
@@ -52,8 +52,8 @@ def standing_of(store: ObjectStore, topic: str, partition: int) -> Standing:
     index = SegmentIndex(store, topic, partition)
     index.refresh()
     newest = index.newest()
-    positions = Positions.from_json(newest.positions) if newest else Positions()
-    return Standing(index.sealed_end(), place_in(positions, topic, partition))
+    feeders = Feeders.from_json(newest.positions) if newest else Feeders()
+    return Standing(index.sealed_end(), place_in(feeders, topic, partition))
 
 
 class Marks:
