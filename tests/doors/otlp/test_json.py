@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,31 @@ def test_an_id_that_is_not_hexadecimal(signal: Signal, way: str, named: Any) -> 
             parsed(signal, placed_at(names, {trace_id: wrong}))
     (found,) = found_at(MessageToDict(parsed(signal, placed_at(names, {trace_id: "ABcd"}))), camelled(way))
     assert b64decode(found["traceId"]) == b"\xab\xcd"
+
+
+def point_of(text: str) -> Any:
+    """A data point in JSON, as it arrives."""
+    data = placed_at(camelled("resource_metrics scope_metrics metrics gauge data_points"), "POINT")
+    message = METRICS.requests.message
+    request = message.FromString(to_protobuf(message, json.dumps(data).replace('"POINT"', text).encode()))
+    (point,) = request.resource_metrics[0].scope_metrics[0].metrics[0].gauge.data_points
+    return point
+
+
+@pytest.mark.parametrize("zero", ["-0", "-0.0", "-0e0", '"-0"'])
+def test_a_zero_keeps_its_sign_however_it_is_written(zero: str) -> None:
+    """Go writes the double as `-0`."""
+    point = point_of(f'{{"asDouble": {zero}, "attributes": [{{"key": "-0,", "value": {{"doubleValue": {zero}}}}}]}}')
+    assert [math.copysign(1, value) for value in (point.as_double, point.attributes[0].value.double_value)] == [
+        -1,
+        -1,
+    ]
+    assert point.attributes[0].key == "-0,"
+
+
+def test_a_whole_number_has_no_such_sign() -> None:
+    point = point_of('{"asInt": -0, "flags": -0, "timeUnixNano": -0}')
+    assert (point.WhichOneof("value"), point.as_int, point.flags, point.time_unix_nano) == ("as_int", 0, 0, 0)
 
 
 UNKNOWN = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,8 @@ _WRONG = (
     json_format.Error,
 )
 """Raised for what a client may send."""
+_MINUS_ZERO = re.compile(rb"-0(?![.\deE])")
+"""As some clients write the double, of which JSON's parser makes an integer, without a sign."""
 _IDS = {"trace_id", "span_id", "parent_span_id"}
 
 _Places = dict[str, "_Places | None"]
@@ -37,7 +40,7 @@ _Places = dict[str, "_Places | None"]
 def to_protobuf(kind: type[Message], body: bytes) -> bytes:
     message = kind()
     try:
-        data = json.loads(body)
+        data = json.loads(body, parse_int=_integer) if _MINUS_ZERO.search(body) else json.loads(body)
         if not isinstance(data, dict):
             raise ValueError("it is no object")
         _translate_ids(data, _places_in(kind.DESCRIPTOR))
@@ -49,6 +52,10 @@ def to_protobuf(kind: type[Message], body: bytes) -> bytes:
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name} in JSON: {reason}.") from error
     serialized: bytes = message.SerializeToString()
     return serialized
+
+
+def _integer(text: str) -> int | float:
+    return -0.0 if text == "-0" else int(text)
 
 
 @cache
