@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from frazil.config.log import SourcesConfig
 from frazil.errors import SequenceTooOld
-from frazil.log.positions import Origin, Positions, Sequence, Source, Stored, decode_origins, encode_origins
+from frazil.log.positions import Kept, Origin, Positions, Sequence, Source, Stored, decode_origins, encode_origins
 from frazil.log.requests import Place
 
 names = st.text(min_size=1, max_size=8)
@@ -30,7 +30,7 @@ def test_origins_survive_a_frame(appends: list[Stored]) -> None:
 def test_positions_survive_a_segment_and_a_copy(appends: list[Stored]) -> None:
     positions = Positions()
     positions.apply(appends, now_ms=5)
-    again = Positions.from_json(json.loads(json.dumps(positions.to_json())))
+    again = Positions.from_kept(Kept.from_json(json.loads(json.dumps(positions.kept().to_json()))))
     assert again == positions == positions.copy()
 
 
@@ -74,7 +74,7 @@ def test_the_newest_requests_are_kept_and_more_are_remembered(monkeypatch: pytes
     requests = [Origin(request=bytes([number]) * 16) for number in range(8)]
     for number, request in enumerate(requests):
         live.apply([Stored(number, 1, request)], now_ms=0)
-    again = Positions.from_json(live.to_json(), limits)
+    again = Positions.from_kept(live.kept(), limits)
 
     def known(positions: Positions) -> list[int]:
         return [number for number, request in enumerate(requests) if positions.find(request, 0)]

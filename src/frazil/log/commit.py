@@ -199,7 +199,7 @@ class Committer:
             boot=self._world.boot_id(),
             created_ms=self._world.clock.now_ms(),
             schemas={latest.version: latest.schema},
-            positions=self._positions.to_json(),
+            positions=self._positions.kept(),
         )
         try:
             wal.begin(header)

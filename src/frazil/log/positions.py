@@ -93,6 +93,23 @@ Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
 """When each was last heard of, and its newest (number, offset, rows)."""
 
 
+class Kept(NamedTuple):
+    """Positions as WAL files and segments have them."""
+
+    feeders: dict[str, Any]
+    """As `Feeders.to_json` has them."""
+    requests: bytes
+    """As `Requests.kept` has them."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.feeders, "requests": base64.b64encode(self.requests).decode()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Kept:
+        feeders = {name: value for name, value in data.items() if name != "requests"}
+        return cls(feeders, base64.b64decode(data["requests"]))
+
+
 class Feeders:
     """Sources and producers, as of one offset."""
 
@@ -159,13 +176,8 @@ class Feeders:
         other._producers.update((k, _Producer(v.seen_ms, list(v.appends))) for k, v in self._producers.items())
         return other
 
-    def to_json(self, requests: bytes) -> dict[str, Any]:
-        """What is kept, with requests as `Requests.kept` has them."""
-        return {
-            "sources": self._sources,
-            "producers": self.producers,
-            "requests": base64.b64encode(requests).decode(),
-        }
+    def to_json(self) -> dict[str, Any]:
+        return {"sources": self._sources, "producers": self.producers}
 
     @classmethod
     def from_json(cls, data: dict[str, Any], limits: SourcesConfig | None = None) -> Feeders:
@@ -204,19 +216,18 @@ class Positions:
         other.requests = self.requests.copy()
         return other
 
-    def to_json(self) -> dict[str, Any]:
-        """What is kept."""
-        return self.feeders.to_json(self.requests.kept())
+    def kept(self) -> Kept:
+        return Kept(self.feeders.to_json(), self.requests.kept())
 
     @classmethod
-    def from_json(cls, data: dict[str, Any], limits: SourcesConfig | None = None) -> Positions:
+    def from_kept(cls, kept: Kept, limits: SourcesConfig | None = None) -> Positions:
         positions = cls(limits)
-        positions.feeders = Feeders.from_json(data, positions._limits)
-        positions.requests = Requests.from_kept(base64.b64decode(data["requests"]), positions._limits)
+        positions.feeders = Feeders.from_json(kept.feeders, positions._limits)
+        positions.requests = Requests.from_kept(kept.requests, positions._limits)
         return positions
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Positions) and self.to_json() == other.to_json()
+        return isinstance(other, Positions) and self.kept() == other.kept()
 
     __hash__ = None  # type: ignore[assignment]
 

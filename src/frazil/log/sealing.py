@@ -15,7 +15,7 @@ from frazil.log.apart.process import Apart
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
-from frazil.log.positions import Feeders
+from frazil.log.positions import Feeders, Kept
 from frazil.log.raw import batches_of
 from frazil.log.schema import conform
 from frazil.log.segments import Encoding, Segment
@@ -95,7 +95,7 @@ class Sealing:
             schema_version=version,
             created_ms=self._world.clock.now_ms(),
             oldest_ms=entries[0].time_ms,
-            positions=feeders.to_json(requests),
+            positions=Kept(feeders.to_json(), requests).to_json(),
         )
         return Draft(segment, self._encode(segment, entries, schema), entries, feeders)
 

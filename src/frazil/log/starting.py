@@ -9,7 +9,7 @@ from frazil.config.log import SourcesConfig
 from frazil.errors import PartitionTaken, SegmentMissing
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
-from frazil.log.positions import Positions
+from frazil.log.positions import Kept, Positions
 from frazil.log.segments import Segment
 from frazil.log.wal.entries import Entry
 from frazil.log.wal.recovery import Recovered
@@ -65,7 +65,9 @@ def _fresh(index: SegmentIndex, newest: Segment | None, epochs: Epochs, world: W
         former_writers=(),
         epochs=epochs,
         sealed_end=newest.end if newest else index.low,
-        sealed_positions=Positions.from_json(newest.positions, limits) if newest else Positions(limits),
+        sealed_positions=(
+            Positions.from_kept(Kept.from_json(newest.positions), limits) if newest else Positions(limits)
+        ),
         entries=[],
         chain=newest.chain if newest else 0,
     )
@@ -87,7 +89,7 @@ def start_from_wal(
             "the machine was restarted before the WAL was synced: a new epoch begins",
             extra={"partition": where, "offset": sealed_end, "end": recovered.end, "epoch": epochs.current},
         )
-    positions = Positions.from_json(recovered.files[0].header.positions, limits)
+    positions = Positions.from_kept(recovered.files[0].header.positions, limits)
     for entry in recovered.entries:
         if entry.end <= sealed_end:
             positions.apply(entry.appends, entry.time_ms)

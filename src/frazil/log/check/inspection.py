@@ -152,7 +152,7 @@ def _newest(index: SegmentIndex) -> Any:
 def _positions(wal: WalSurvey, index: SegmentIndex) -> dict[str, int]:
     """How many feeders of each kind are remembered, by the newest full account of them."""
     newest = _newest(index)
-    known = wal.headers[-1].positions if wal.headers else newest.positions if newest else None
+    known = wal.headers[-1].positions.feeders if wal.headers else newest.positions if newest else None
     if known is None:
         return {"sources": 0, "producers": 0}
     return {"sources": len(known["sources"]), "producers": len(known["producers"])}

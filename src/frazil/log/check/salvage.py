@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from frazil.config.log import SourcesConfig, Sync
 from frazil.log.check.survey import Found, WalSurvey
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Positions, Stored
+from frazil.log.positions import Kept, Positions, Stored
 from frazil.log.segments import Segment
 from frazil.log.store.durable import sync_file
 from frazil.log.wal.disk import io_error, write_all
@@ -47,7 +47,7 @@ class Salvage:
     former_writers: tuple[str, ...]
     epochs: Epochs
     new_epoch: bool
-    positions: dict[str, Any]
+    positions: Kept
 
     @property
     def rows(self) -> int:
@@ -78,7 +78,7 @@ def salvage_in_place(
         epochs = epochs.begin(world.new_id(), base if unsure else lost[0].start)
         writer, former = world.new_id(), (*former, writer)
     first = wal.files[0].header
-    positions = newest.positions if newest else first.positions if first else Positions(limits).to_json()
+    positions = Kept.from_json(newest.positions) if newest else first.positions if first else Positions(limits).kept()
     chain = newest.chain if newest else 0
     return Salvage(base, chain, kept, moved, lost, writer, former, epochs, bool(lost or unsure), positions)
 
@@ -89,7 +89,7 @@ def salvage_elsewhere(wal: WalSurvey, sealed_end: int, world: World, limits: Sou
     start = records[0].entry.offset if records else 0
     kept, moved, lost = _sort_out(records, start)
     epochs = Epochs(((world.new_id(), 0),))
-    return Salvage(0, 0, [], kept + moved, lost, world.new_id(), (), epochs, True, Positions(limits).to_json())
+    return Salvage(0, 0, [], kept + moved, lost, world.new_id(), (), epochs, True, Positions(limits).kept())
 
 
 def _sort_out(records: list[Found], start: int) -> tuple[list[Found], list[Found], list[Lost]]:

@@ -19,7 +19,7 @@ from frazil.config.log import Sync
 from frazil.log import frames
 from frazil.log.epochs import Epochs
 from frazil.log.forms import Together, make_rows, unpacked
-from frazil.log.positions import Stored, decode_origins, encode_origins
+from frazil.log.positions import Kept, Stored, decode_origins, encode_origins
 from frazil.log.schema import from_text, to_text
 
 _RECORDS = struct.Struct("<QIIqQII")
@@ -52,12 +52,12 @@ class FileHeader:
     boot: str
     created_ms: int
     schemas: dict[int, pa.Schema]
-    positions: dict[str, Any] = field(repr=False)
-    """The full positions as of `first_offset`, as `Positions.to_json` has them."""
+    positions: Kept = field(repr=False)
+    """As of `first_offset`."""
 
     def encode(self) -> frames.Encoded:
-        return _encode_json(
-            Kind.HEADER,
+        """A line of JSON, and requests as they are: there are many, and appends wait for this."""
+        told = _to_json(
             {
                 "writer": self.writer,
                 "former_writers": self.former_writers,
@@ -68,13 +68,16 @@ class FileHeader:
                 "boot": self.boot,
                 "created_ms": self.created_ms,
                 "schemas": {str(version): to_text(schema) for version, schema in self.schemas.items()},
-                "positions": self.positions,
-            },
+                "positions": self.positions.feeders,
+                "requests_bytes": len(self.positions.requests),
+            }
         )
+        return frames.encode(Kind.HEADER, [told, b"\n", self.positions.requests])
 
     @classmethod
     def decode(cls, body: memoryview) -> FileHeader:
-        data = json.loads(bytes(body))
+        told, _, behind = bytes(body).partition(b"\n")
+        data = json.loads(told)
         return cls(
             writer=data["writer"],
             former_writers=tuple(data["former_writers"]),
@@ -85,8 +88,15 @@ class FileHeader:
             boot=data["boot"],
             created_ms=data["created_ms"],
             schemas={int(version): from_text(text) for version, text in data["schemas"].items()},
-            positions=data["positions"],
+            positions=_positions(data, behind),
         )
+
+
+def _positions(header: dict[str, Any], behind: bytes) -> Kept:
+    """Older files have the requests within the JSON."""
+    if "requests_bytes" not in header:
+        return Kept.from_json(header["positions"])
+    return Kept(header["positions"], behind[: header["requests_bytes"]])
 
 
 class Made(NamedTuple):
@@ -216,4 +226,8 @@ def encode_closed(end: int) -> frames.Encoded:
 
 
 def _encode_json(kind: Kind, data: dict[str, Any]) -> frames.Encoded:
-    return frames.encode(kind, [json.dumps(data, separators=(",", ":")).encode()], fill=b" ")
+    return frames.encode(kind, [_to_json(data)], fill=b" ")
+
+
+def _to_json(data: dict[str, Any]) -> bytes:
+    return json.dumps(data, separators=(",", ":")).encode()

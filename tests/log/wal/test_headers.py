@@ -1,0 +1,68 @@
+"""The first frame of a WAL file says all that it was told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.log import frames
+from frazil.log.epochs import Epochs
+from frazil.log.positions import Origin, Positions, Sequence, Source, Stored
+from frazil.log.wal.entries import FileHeader, Kind
+
+texts = st.text(min_size=1, max_size=8)
+origins = st.builds(
+    Origin,
+    source=st.none() | st.builds(Source, texts, texts, st.integers(0, 2**62)),
+    sequence=st.none() | st.builds(Sequence, texts, st.integers(0, 2**62)),
+    request=st.none() | st.binary(min_size=1, max_size=64),
+)
+appends = st.lists(st.builds(Stored, st.integers(0, 2**62), st.integers(1, 2**31), origins), max_size=20)
+
+
+def header_of(appends: list[Stored]) -> FileHeader:
+    positions = Positions()
+    positions.apply(appends, now_ms=10)
+    return FileHeader(
+        writer="w\n",
+        former_writers=("a", "b"),
+        epochs=Epochs((("e", 0),)),
+        first_offset=7,
+        chain=5,
+        sync="always",
+        boot="boot",
+        created_ms=1,
+        schemas={1: pa.schema([("a\n", pa.int64())])},
+        positions=positions.kept(),
+    )
+
+
+def read_back(encoded: frames.Encoded) -> FileHeader:
+    data = memoryview(b"".join(encoded.parts))
+    frame = frames.read_frame(data, 0)
+    assert isinstance(frame, frames.Frame)
+    return FileHeader.decode(frame.body(data))
+
+
+@given(appends)
+def test_all_of_it_comes_back(appends: list[Stored]) -> None:
+    header = header_of(appends)
+    again = read_back(header.encode())
+    assert Positions.from_kept(again.positions) == Positions.from_kept(header.positions)
+    assert again.positions.requests == header.positions.requests
+    assert replace(again, positions=header.positions) == header
+
+
+@given(appends)
+def test_requests_within_the_json(appends: list[Stored]) -> None:
+    """As older files have them."""
+    header = header_of(appends)
+    told = json.loads(bytes(header.encode().parts[1]))
+    del told["requests_bytes"]
+    told["positions"] = header.positions.to_json()
+    again = read_back(frames.encode(Kind.HEADER, [json.dumps(told).encode()], fill=b" "))
+    assert Positions.from_kept(again.positions) == Positions.from_kept(header.positions)
