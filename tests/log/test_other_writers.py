@@ -69,8 +69,7 @@ class TestOtherWriters:
             lost.result(1)
         with pytest.raises(PartitionFenced):
             here.append(rows(5, 1))
-        positions = here.resume()
-        assert positions.source("k") == Source("k", "id", 7)
+        assert here.resume().source("k") == Source("k", "id", 7)
         again = here.submit(rows(107, 1))
         here.seal()
         assert again.result(1).offset == 7

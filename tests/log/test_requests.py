@@ -1,4 +1,4 @@
-"""Requests are known for their time; what a segment keeps of them is what a log that ended there would know."""
+"""Requests are known for their time; a segment keeps those below its end."""
 
 from __future__ import annotations
 

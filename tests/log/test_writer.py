@@ -7,6 +7,7 @@ import threading
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,9 +23,10 @@ from frazil.errors import (
     WriteFailed,
 )
 from frazil.log.commit import Committer
-from frazil.log.positions import Origin, Sequence, Source
+from frazil.log.positions import Origin, Positions, Sequence, Source
 from frazil.log.store.local import LocalStore
 from frazil.log.wal.entries import Entry
+from frazil.log.writer import PartitionWriter
 from tests.log.support import Machine, crash, ids, reader, rows, writer
 
 
@@ -340,3 +342,31 @@ def test_nothing_of_a_source_is_taken_after_an_append_that_failed(
     w.seal_all()
     assert (w.sealed_end, w.feeders.sources) == (1, [Source("orders", "0", 1)])
     crash(w)
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["known already", "not known yet"])
+@pytest.mark.parametrize("leave", [crash, PartitionWriter.close], ids=["killed", "closed"])
+def test_a_store_that_is_cut_off_is_not_known_without_its_rows(
+    local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, applied: bool, leave: Any
+) -> None:
+    """By Ctrl-C, or for lack of memory, while what was sealed before is still tidied up."""
+    w = writer(local_store, tmp_path)
+    w.append(rows(0, 1), Origin(request=b"a"))
+    apply = Positions.apply
+
+    def cut_off(positions: Positions, *arguments: Any) -> None:
+        if applied:
+            apply(positions, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Positions, "apply", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            w.append(rows(1, 1), Origin(request=b"b"))
+    w.seal()
+    leave(w)
+    again = writer(local_store, tmp_path)
+    assert again.append(rows(1, 1), Origin(request=b"b")).offset == 1
+    again.seal_all()
+    assert ids(reader(local_store).read(0)) == [0, 1]
+    again.close()

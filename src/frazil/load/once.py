@@ -52,16 +52,16 @@ class Remembered:
     """How far each file is in a topic, by what its partitions know."""
 
     def __init__(self, log: Log, topic: str) -> None:
-        self._positions = [_positions(log, topic, partition) for partition in log.partitions(topic)]
+        self._producers = [_producers(log, topic, partition) for partition in log.partitions(topic)]
 
     def place(self, digest: str, newest: Feeders | None) -> int:
         """Lines or rows of the file that are stored, by what was known and what was appended since."""
-        known = [*self._positions, newest.producers] if newest else self._positions
+        known = [*self._producers, newest.producers] if newest else self._producers
         numbers = [number for producers in known for number, _, _ in producers.get(_producer(digest), (0, []))[1]]
         return max(numbers, default=0)
 
 
-def _positions(log: Log, topic: str, partition: int) -> Producers:
+def _producers(log: Log, topic: str, partition: int) -> Producers:
     """The producers a partition remembers. A WAL nobody writes is opened, which settles what is in it."""
     directory = layout.wal_directory(log.config.data_dir, topic, partition)
     if directory.is_dir():

@@ -220,6 +220,10 @@ class Committer:
 
     def rotate(self) -> None:
         with self.lock:
+            if isinstance(self.stopped, LogBroken):
+                # What was written last may be known here and not counted, or the other way round: only the file that
+                # has it can tell.
+                return
             if self._wal and self._wal.is_open and self._next > self._file_start:
                 # Sealing is what frees a full disk: it must not need room for a new file.
                 with suppress(DiskFull):

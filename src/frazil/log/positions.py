@@ -1,6 +1,6 @@
 """What fed a partition, and how far: carried inside the log, so that nothing else has to remember it.
 
-Three kinds of feeders:
+Three kinds:
 - a *source* that can be replayed (a Kafka partition) has an identity and the next position to read;
 - a *producer* numbers its appends, so that one sent again is recognised;
 - a *request* without numbers is recognised by its hash for a while.

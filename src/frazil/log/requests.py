@@ -34,7 +34,7 @@ class Requests:
         self._limits = limits
         self._by_hash: dict[bytes, bytes] = {}
         self._in_order: deque[bytes] = deque()
-        """Of their offsets. A hash that came again after its time is in it twice."""
+        """Of their offsets, which only rise: each has rows. A hash that came again after its time is in it twice."""
 
     def __len__(self) -> int:
         return len(self._in_order)

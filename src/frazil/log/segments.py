@@ -68,7 +68,7 @@ class Segment:
     oldest_ms: int
     """When its first record was appended."""
     positions: dict[str, Any] = field(repr=False)
-    """The full positions as of `end`."""
+    """As of `end`, as `Kept.to_json` has them; of requests, those that the writer still knew."""
 
     @property
     def key(self) -> str:
