@@ -21,6 +21,7 @@ from frazil.errors import (
     SegmentMissing,
 )
 from frazil.log import frames
+from frazil.log.positions import Origin
 from frazil.log.wal.entries import Kind
 from frazil.log.wal.recovery import wal_files
 from tests.log.check.wal_cases import (
@@ -90,6 +91,8 @@ def test_appends_and_seals_go_on_and_repeated_appends_are_recognised(folder: Pat
         again = writer.append(batch(APPENDS - 1), origin(APPENDS - 1))
         assert again.duplicate
         assert again.offset == writer.next_offset - ROWS
+        sealed, unsealed = (writer.append(batch(n), Origin(request=n.to_bytes(16))) for n in (0, APPENDS - 2))
+        assert (sealed.duplicate, sealed.offset, unsealed.duplicate) == (True, 0, True)
         writer.append(batch(APPENDS), origin(APPENDS))
         writer.seal_all()
     survivors = [i for i in range((APPENDS + 1) * ROWS) if not harmed.entry.offset <= i < harmed.entry.end]

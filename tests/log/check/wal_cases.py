@@ -42,7 +42,7 @@ def batch(number: int) -> pa.RecordBatch:
 
 
 def origin(number: int) -> Origin:
-    return Origin(sequence=Sequence("producer", number))
+    return Origin(sequence=Sequence("producer", number), request=number.to_bytes(16))
 
 
 def fill(folder: Path) -> None:
