@@ -7,21 +7,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 from hypothesis import given
-from hypothesis import strategies as st
 
 from frazil.log import frames
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Origin, Positions, Sequence, Source, Stored
+from frazil.log.positions import Positions, Stored
 from frazil.log.wal.entries import FileHeader, Kind
-
-texts = st.text(min_size=1, max_size=8)
-origins = st.builds(
-    Origin,
-    source=st.none() | st.builds(Source, texts, texts, st.integers(0, 2**62)),
-    sequence=st.none() | st.builds(Sequence, texts, st.integers(0, 2**62)),
-    request=st.none() | st.binary(min_size=1, max_size=64),
-)
-appends = st.lists(st.builds(Stored, st.integers(0, 2**62), st.integers(1, 2**31), origins), max_size=20)
+from tests.log.test_positions import stored
 
 
 def header_of(appends: list[Stored]) -> FileHeader:
@@ -48,7 +39,7 @@ def read_back(encoded: frames.Encoded) -> FileHeader:
     return FileHeader.decode(frame.body(data))
 
 
-@given(appends)
+@given(stored)
 def test_all_of_it_comes_back(appends: list[Stored]) -> None:
     header = header_of(appends)
     again = read_back(header.encode())
@@ -57,7 +48,7 @@ def test_all_of_it_comes_back(appends: list[Stored]) -> None:
     assert replace(again, positions=header.positions) == header
 
 
-@given(appends)
+@given(stored)
 def test_requests_within_the_json(appends: list[Stored]) -> None:
     """As older files have them."""
     header = header_of(appends)
