@@ -32,7 +32,7 @@ from frazil.hot.queries import HotBuffer
 from frazil.hot_part import HotPart
 from frazil.log.writer import PartitionWriter
 from frazil.log_part import LogPart
-from frazil.ops.health import Health
+from frazil.ops.health import Health, HealthReport
 from frazil.serve import Assembly, serve
 
 APPEND_ROWS = 10_000
@@ -178,7 +178,7 @@ def main(folder: Path, rows: int) -> None:
         fillers.append(Filler(rows, log, hot))
         return Assembly((log, hot, *fillers), hot.endpoints)
 
-    def announce(url: str) -> None:
+    def announce(url: str, _: HealthReport) -> None:
         (filler,) = fillers
         print(json.dumps(asdict(filler.measure(url.removeprefix("http://")))), flush=True)
 

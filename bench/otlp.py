@@ -36,6 +36,8 @@ from frazil.lake.tables import base_identifier
 from frazil.telemetry.descriptors import handler_of
 
 CLIENTS, MANY_CLIENTS = 8, 64
+TABLE_CLIENTS = 4
+"""As many as others were measured with."""
 BARE = "ptars alone, the same bytes"
 BARE_SERVER = "a server that drops bodies"
 
@@ -148,6 +150,41 @@ def _bare_server(port: int) -> Iterator[None]:
             process.kill()
 
 
+# --- requests of all sizes -------------------------------------------------------------------------------------
+
+
+def sizes(bench: Bench) -> Iterator[Figure]:
+    """Scraped points in requests of about 5, 20, 60 and 200 KB: CPU of the door, against that of the bare decoder."""
+    rounds = 1 if bench.quick else 3
+    for hosts in (1, 4, 11, 38):
+        points = hosts * otlp_messages.HOST_POINTS
+        requests = (100_000 if bench.quick else 600_000) // points
+        make = otlp_messages.scrapes(hosts)
+        sample = list(bodies(make, 40, points))
+        name = f"scraped points, requests of {len(sample[0]) / 1000:.0f} KB, {TABLE_CLIENTS} clients"
+        with opened("ingest", bench) as door:
+            send(door.address, METRICS.path, sample, TABLE_CLIENTS)
+            measured = []
+            for number in range(rounds):
+                bench.say(f"{name}: round {number + 1} of {rounds}")
+                sent = list(bodies(make, requests, points))
+                before = processes.cpu_seconds(door.frazil.pid)
+                send(door.address, METRICS.path, sent, TABLE_CLIENTS)
+                used = processes.cpu_used(before, processes.cpu_seconds(door.frazil.pid))
+                bare = _decoding_cpu(METRICS, sample) / (len(sample) * points)
+                measured.append(Round(used / (requests * points) * 1e6, bare * 1e6))
+        yield figure(name, "CPU s/M", measured, BARE)
+
+
+def _decoding_cpu(signal: Signal, sample: list[bytes]) -> float:
+    """Seconds of CPU, one request at a time."""
+    handler = handler_of(signal.requests.message.DESCRIPTOR, frozenset())
+    started = time.process_time()
+    for body in sample:
+        handler.array_to_record_batch(pa.array([body], pa.binary()))
+    return time.process_time() - started
+
+
 # --- memory ----------------------------------------------------------------------------------------------------
 
 
@@ -176,12 +213,17 @@ class Goal(NamedTuple):
     """Seconds of CPU for a million that must not be reached."""
     disk: float | None = None
     """Bytes on disk for each byte of OTLP that must not be reached."""
+    acknowledged: float | None = None
+    """Seconds of CPU for a million, until the last is acknowledged, that must not be reached."""
 
 
+SCRAPED = Kind("scraped points", METRICS, otlp_messages.scrapes)
 GOALS = (
-    Goal(KINDS[0], 1000, 1000, 20.5, "VictoriaLogs, another run; Loki 101", 15.0, 69 / 346),
+    Goal(KINDS[0], 1000, 1000, 20.5, "VictoriaLogs, another run; Loki 101", 15.0, 69 / 346, 9.0),
     Goal(KINDS[1], 500, 800, 13.59 / 0.4, "Tempo, another run"),
     Goal(KINDS[2], 1920, 500, 3.5 / 0.96, "Prometheus, another run; VictoriaMetrics 2.6"),
+    # 500 samples of Prometheus in each request, of which there are 380 points.
+    Goal(SCRAPED, 1920, 380, 2.7 / 0.73, "Prometheus, another run; VictoriaMetrics 1.5", acknowledged=3.0 / 0.73),
 )
 
 
@@ -206,13 +248,20 @@ def _to_table(bench: Bench, goal: Goal) -> Iterator[Figure]:
         before = _disk(door.config, topic)
         with processes.CpuUse(door.frazil.pid) as cpu:
             started = time.perf_counter()
-            send(door.address, goal.kind.signal.path, sent, CLIENTS)
+            with processes.CpuUse(door.frazil.pid) as first_cpu:
+                send(door.address, goal.kind.signal.path, sent, TABLE_CLIENTS)
             door.frazil.wait(lambda: committed(door.config, topic) >= begun + count, 0.1)
             seconds = time.perf_counter() - started
         disk = _disk(door.config, topic) - before
     used = cpu.seconds / count * 1e6
     name = f"{goal.kind.name} to the table"
     yield Figure(f"{name}, with the time that the last ones wait for more", "records/s", count / seconds)
+    yield Figure(
+        f"{name}: CPU until the last is acknowledged",
+        "CPU s/M",
+        first_cpu.seconds / count * 1e6,
+        target=Below(goal.acknowledged, "CPU s/M") if goal.acknowledged else None,
+    )
     yield Figure(
         f"{name}: CPU, without the start of Spark",
         "CPU s/M",

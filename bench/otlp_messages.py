@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from google.protobuf.message import Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -25,6 +26,8 @@ POINT_STEP_NS = 15 * 10**9
 PER_TRACE = 8
 """Records, or spans, of one trace. Each log record is of a span of its own."""
 HOSTS = 50
+SCRAPED_HOSTS, HOST_POINTS = 20, 76
+"""Those of `scrapes`, and how many points each has."""
 ROUTES = [
     f"/api/v1/{word}" for word in ("orders", "carts", "users", "items", "payments", "search", "health", "login")
 ]
@@ -50,6 +53,10 @@ class Clock:
 
     def next(self, step: int = STEP_NS) -> int:
         self._now += step
+        return self._now
+
+    @property
+    def now(self) -> int:
         return self._now
 
 
@@ -146,6 +153,67 @@ def points() -> Make:
         return request
 
     return make
+
+
+def scrapes(hosts: int = 5) -> Make:
+    """What a Collector sends for some hosts of twenty that it scrapes by turns. Each has 76 points, which are 100
+    samples of Prometheus: 40 of counters, 34 of gauges and two of classic histograms."""
+    clock = Clock()
+    turn = 0
+
+    def make(records: int, rng: random.Random) -> Message:
+        nonlocal turn
+        if records != hosts * HOST_POINTS:
+            raise ValueError(f"{hosts} hosts have {hosts * HOST_POINTS} points, and not {records}")
+        request = ExportMetricsServiceRequest()
+        for _ in range(hosts):
+            turn += 1
+            now = clock.next(POINT_STEP_NS) if turn % SCRAPED_HOSTS == 1 else clock.now
+            level = request.resource_metrics.add()
+            level.resource.attributes.extend(
+                [_text("service.name", "node"), _text("service.instance.id", f"host-{turn % SCRAPED_HOSTS}:9100")]
+            )
+            scope = level.scope_metrics.add()
+            scope.scope.name = "scraper"
+            _scrape(scope.metrics, now, rng)
+        return request
+
+    return make
+
+
+def _scrape(metrics: Any, now: int, rng: random.Random) -> None:
+    """One host's points."""
+    counter = metrics.add(name="http_requests", unit="1", description="Requests that were answered.").sum
+    counter.aggregation_temporality, counter.is_monotonic = 2, True
+    for number in range(40):
+        counter.data_points.add(
+            start_time_unix_nano=START_NS,
+            time_unix_nano=now,
+            as_double=float(rng.randrange(10**6)),
+            attributes=[
+                _text("route", ROUTES[number % 8]),
+                _text("code", ("200", "404", "500", "502", "503")[number // 8]),
+            ],
+        )
+    for kind, count in (("cpu_utilization", 16), ("disk_free_bytes", 10), ("queue_length", 8)):
+        gauge = metrics.add(name=kind, description="A gauge.").gauge
+        for number in range(count):
+            gauge.data_points.add(
+                time_unix_nano=now, as_double=rng.random() * 1000, attributes=[_text("device", f"{kind}-{number}")]
+            )
+    histogram = metrics.add(name="http_request_duration", unit="s", description="How long answers took.").histogram
+    histogram.aggregation_temporality = 2
+    for method in ("GET", "POST"):
+        counts = [rng.randrange(1000) for _ in range(11)]
+        histogram.data_points.add(
+            start_time_unix_nano=START_NS,
+            time_unix_nano=now,
+            count=sum(counts),
+            sum=rng.random() * 10**4,
+            bucket_counts=counts,
+            explicit_bounds=[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0],
+            attributes=[_text("method", method)],
+        )
 
 
 def _resource(rng: random.Random) -> list[KeyValue]:

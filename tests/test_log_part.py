@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from frazil.config.log import LogConfig, SealConfig
 from frazil.config.model import Config
-from frazil.errors import LogCorrupted
+from frazil.errors import FrazilIoError, LogCorrupted
+from frazil.log.log import Log
 from frazil.log.store.local import LocalStore
 from frazil.log.wal.recovery import wal_files
 from frazil.log_part import LogPart
@@ -73,6 +74,60 @@ def test_a_damaged_wal_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(LogCorrupted, match=path.name):
         asyncio.run(LogPart(Config(data_dir=tmp_path), CollectorRegistry()).start())
     assert wal_files(wal_of(tmp_path)) == [path]
+
+
+@pytest.mark.parametrize("harm", ["file gone", "header", "middle", "not a file", "claim", "segment"])
+def test_harm_to_one_topic_stops_that_alone(tmp_path: Path, harm: str) -> None:
+    """And it is served again when it is mended, without a restart."""
+    for topic in (TOPIC, "visits"):
+        log = Log(Config(data_dir=tmp_path))
+        left = log.writer(topic, SCHEMA)
+        left.append(rows(0, 10))
+        left.seal()
+        # Then what follows is in a file of its own.
+        left._dropping.result()
+        left.append(rows(10, 10))
+        left.append(rows(20, 10))
+        log._sealer.stop()
+        crash(left)
+    path = cut_zeros(newest_wal(tmp_path))
+    store = tmp_path / "store" / "queue" / TOPIC / "00000"
+    path = {"claim": store / "writer.json", "segment": store / f"{0:020d}.parquet"}.get(harm, path)
+    whole = path.read_bytes()
+    if harm == "file gone":
+        path.unlink()
+    elif harm == "not a file":
+        path.unlink()
+        path.mkdir()
+    else:
+        data = bytearray(whole)
+        data[{"header": 30, "claim": 3, "segment": -20}.get(harm, len(data) // 2)] ^= 1
+        path.write_bytes(data)
+
+    async def run() -> None:
+        part = LogPart(Config(data_dir=tmp_path), CollectorRegistry())
+        await part.start()
+        health = part.health()
+        assert (health.status, list(health.details)) == ("degraded", [f"{TOPIC}/0"])
+        assert part.log.writer("visits").append(rows(30, 10)).offset == 30
+        for _ in range(2):
+            with pytest.raises((LogCorrupted, FrazilIoError)):
+                part.log.writer(TOPIC)
+        if harm == "claim":
+            assert ids(part.log.reader(TOPIC, 0).read(0)) == list(range(30))
+        else:
+            with pytest.raises((LogCorrupted, FrazilIoError)):
+                ids(part.log.reader(TOPIC, 0).read(0))
+        if harm not in ("claim", "segment"):
+            assert ids(part.log.reader(TOPIC, 0).read(0, 10)) == list(range(10)), "what is sealed can be read"
+        if harm == "not a file":
+            path.rmdir()
+        path.write_bytes(whole)
+        assert part.log.writer(TOPIC).append(rows(30, 10)).offset == 30
+        assert part.health().status == "healthy"
+        await part.stop()
+
+    asyncio.run(run())
 
 
 def test_a_store_that_goes_away_degrades_and_comes_back(

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from frazil.config.model import Config
 from frazil.ops.health import HealthReport
 from frazil.pipeline_part import PipelinePart
+from tests.query.support import World, rows
 
 NOBODY = "http://127.0.0.1:9/"
 """Nothing listens there."""
@@ -69,3 +70,13 @@ def test_settings_that_cannot_work_are_told(tmp_path: Path) -> None:
     part = PipelinePart(config(tmp_path, properties={"type": "rest"}), CollectorRegistry())
     health = asyncio.run(told(part, "needs its address"))
     assert health.status == "unhealthy"
+
+
+def test_no_table_is_made_in_a_catalog_that_was_lost(tmp_path: Path) -> None:
+    with World(tmp_path) as world:
+        world.fill("orders", rows(0, 10), moved=10, sealed=10)
+        for path in world.config.data_dir.glob("catalog.db*"):
+            path.unlink()
+        health = asyncio.run(told(PipelinePart(world.config, CollectorRegistry()), "frazil maintain register"))
+    assert health.components["catalog"].status == "unhealthy"
+    assert "is empty and does not know 1 tables" in health.reason

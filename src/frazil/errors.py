@@ -16,6 +16,12 @@ class FrazilError(Exception):
     exit_code = 10
     kind = "other"
     retryable = False
+    public = False
+    """Whether the text names nothing of the server: no folder, no address, no credentials."""
+
+    def for_clients(self) -> str | None:
+        """What may be told to whoever sent a request; None when that is for the server's log only."""
+        return str(self) if self.public else None
 
     def again(self) -> Self:
         """A copy to raise: one that is raised twice would keep the frames of both alive."""
@@ -28,6 +34,7 @@ class FrazilError(Exception):
 class ConfigError(FrazilError):
     """Raised when a setting is unknown, missing or wrong."""
 
+    public = True
     exit_code = 1
     kind = "config"
 
@@ -81,6 +88,8 @@ class BackpressureEngaged(KafkaError):
 class MessageParse(KafkaError):
     """Raised when a message cannot be decoded."""
 
+    public = True
+
 
 class ConsumerClosed(KafkaError):
     """Raised when a closed consumer is used."""
@@ -106,6 +115,8 @@ class KafkaTopicReplaced(KafkaError):
 
 class KafkaOffsetsGone(KafkaError):
     """Raised when Kafka no longer has the offsets that come next; a person must say that they are lost."""
+
+    public = True
 
 
 class RegistryError(KafkaError):
@@ -138,6 +149,7 @@ class SchemaUnsupported(KafkaError):
 class BufferError(FrazilError):
     """Raised when records cannot be kept in memory."""
 
+    public = True
     kind = "buffer"
 
 
@@ -210,17 +222,29 @@ class TableExists(IcebergError):
 class TableForeign(IcebergError):
     """Raised when a table of the wanted name was not made by Frazil, or belongs to another topic."""
 
+    public = True
+
+
+class CatalogLost(IcebergError):
+    """Raised when the catalog is empty though there were tables in it; a person restores it, or registers them."""
+
 
 class TableDropped(IcebergError):
     """Raised when a table that Frazil made is gone; it is made anew only when a person says so."""
+
+    public = True
 
 
 class TableReplaced(IcebergError):
     """Raised when another table stands where Frazil's was; it is used only when a person says so."""
 
+    public = True
+
 
 class TableRolledBack(IcebergError):
     """Raised when a table's rows and its offsets disagree: somebody went back in its history and must decide."""
+
+    public = True
 
 
 class SnapshotCommit(IcebergError):
@@ -266,6 +290,8 @@ class DeadLetterMissing(IcebergError):
 class TableSchemaMismatch(IcebergError):
     """Raised when rows do not fit the schema of a table."""
 
+    public = True
+
 
 # --- log and transaction log -----------------------------------------------------------------------------
 
@@ -283,6 +309,34 @@ class LogCorrupted(TransactionLogError):
 
 class ChecksumMismatch(LogCorrupted):
     """Raised when a frame does not match its checksum."""
+
+
+class WalDamaged(LogCorrupted):
+    """Raised when the WAL of a partition is damaged: `frazil log repair` makes it work again."""
+
+
+class PartitionDamaged(LogCorrupted):
+    """Raised when a partition is stopped, because what is stored of it cannot be read back. All others go on."""
+
+    def __init__(self, where: str, cause: str, command: str = "") -> None:
+        """`where` is TOPIC/PARTITION; `command` is a line for a shell on the server that repairs it, if one does."""
+        super().__init__(where, cause, command)
+
+    @property
+    def command(self) -> str:
+        return str(self.args[2])
+
+    def __str__(self) -> str:
+        where, cause, command = self.args
+        told = f"{where} is stopped, nothing is stored or read there: {cause}"
+        return f"{told} Run: {command}" if command else told
+
+    def for_clients(self) -> str:
+        where = self.args[0]
+        return (
+            f"{where} is stopped, nothing is stored or read there: what is stored of it is damaged. On the server, "
+            f"/health and the log say how to repair it (`frazil log repair {where}`)."
+        )
 
 
 class LogVersionUnsupported(TransactionLogError):
@@ -318,6 +372,7 @@ class PartitionLocked(TransactionLogError):
 class PartitionFenced(TransactionLogError):
     """Raised when another writer came first; what was waiting is not stored and may be sent again."""
 
+    public = True
     retryable = True
 
 
@@ -328,9 +383,13 @@ class PartitionTaken(TransactionLogError):
 class SequenceTooOld(TransactionLogError):
     """Raised when a producer repeats a sequence so old that its offset is no longer known."""
 
+    public = True
+
 
 class SegmentsGone(TransactionLogError):
     """Raised when a read starts before the first offset that is left."""
+
+    public = True
 
 
 class SegmentMissing(TransactionLogError):
@@ -340,9 +399,13 @@ class SegmentMissing(TransactionLogError):
 class OffsetOutOfRange(TransactionLogError):
     """Raised when a read goes past the end of the log."""
 
+    public = True
+
 
 class OffsetGone(TransactionLogError):
     """Raised when the messages a reader is at are neither in the log nor in the table; `first_left` is the next."""
+
+    public = True
 
     def __init__(self, first_left: int, message: str = "") -> None:
         super().__init__(message or f"The messages before offset {first_left} are gone.")
@@ -355,15 +418,20 @@ class OffsetGone(TransactionLogError):
 class EpochChanged(TransactionLogError):
     """Raised when a reader's position is in a part of the log that a new epoch replaced."""
 
+    public = True
+
 
 class TopicNotFound(TransactionLogError):
     """Raised when a topic does not exist: its name is wrong, the log is not."""
 
+    public = True
     exit_code = 1
 
 
 class SubscriptionFenced(TransactionLogError):
     """Raised when another process has taken a subscription over, or somebody deleted it; this one has stopped."""
+
+    public = True
 
 
 # --- pipeline --------------------------------------------------------------------------------------------
@@ -415,6 +483,13 @@ class ObjectNotFound(StorageError):
     """Raised when there is no object of that name."""
 
 
+class TableDamaged(StorageError):
+    """Raised when a file of a table is not as it was written: its checksums say so, or it cannot be decoded.
+    Names the file below the warehouse."""
+
+    public = True
+
+
 class FrazilIoError(FrazilError):
     """Raised when the local file system fails."""
 
@@ -427,9 +502,14 @@ class DiskFull(FrazilIoError):
 
     retryable = True
 
+    def for_clients(self) -> str:
+        return "There is no room on the disk of the server, and nothing of this was stored. Try again later."
+
 
 class SerializationError(FrazilError):
     """Raised when bytes and values cannot be turned into each other."""
+
+    public = True
 
 
 class RecordUndecodable(SerializationError):
@@ -439,6 +519,7 @@ class RecordUndecodable(SerializationError):
 class RequestError(FrazilError):
     """Raised when a request cannot be answered as it stands: something in it is wrong or missing."""
 
+    public = True
     exit_code = 1
 
 
@@ -509,12 +590,14 @@ class QueryTimeout(QueryError):
 class QueriesBusy(FrazilError):
     """Raised when too many queries run already, and none ended in time."""
 
+    public = True
     retryable = True
 
 
 class ShutdownError(FrazilError):
     """Raised when something is asked of a part that is shutting down."""
 
+    public = True
     retryable = True
 
 

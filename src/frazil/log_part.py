@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import shlex
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -44,20 +47,35 @@ class LogPart:
 
     async def start(self) -> None:
         self._log = await asyncio.to_thread(Log, self._config, on_failure=self._errors.count)
+        _tell_of_open_folder(self._config.data_dir)
         try:
             await self._adopt()
+            await self._check_anything_served()
         except BaseException:
             await asyncio.to_thread(self._log.close)
             raise
         self._metrics.register(LogCollector(self._log))
         self._adopting = asyncio.create_task(self._keep_adopting())
 
+    async def _check_anything_served(self) -> None:
+        """Raise when every topic that there is has a partition that is stopped."""
+        stopped = self.log.stopped()
+        if not stopped or self._problem:
+            return
+        topics = set(await asyncio.to_thread(self.log.topics))
+        if topics <= {topic for topic, _ in stopped}:
+            raise next(iter(stopped.values()))
+
     async def _adopt(self) -> None:
         """Ask the store for an answer and seal what others left; a store that is away is no reason not to start."""
         try:
             await asyncio.to_thread(check_writable, layout.wal_root(self._config.data_dir))
             await asyncio.to_thread(self.log.topics)
-            found = await asyncio.to_thread(self.log.adopt_orphans)
+            before = self.log.stopped()
+            try:
+                found = await asyncio.to_thread(self.log.adopt_orphans)
+            finally:
+                self._tell_of_stopped(before)
             self._problem = None
         except FrazilError as error:
             if not error.retryable:
@@ -68,6 +86,16 @@ class LogPart:
         else:
             if found:
                 logger.info("sealed what other processes left", extra={"partitions": found})
+
+    def _tell_of_stopped(self, before: Mapping[tuple[str, int], FrazilError]) -> None:
+        now = self.log.stopped()
+        for (topic, partition), error in now.items():
+            if str(error) != str(before.get((topic, partition), "")):
+                self._errors.count(error)
+                told = {"topic": topic, "partition": partition, "reason": str(error)}
+                logger.error("a partition is stopped; all others are served", extra=told)
+        for topic, partition in before.keys() - now.keys():
+            logger.info("a partition is served again", extra={"topic": topic, "partition": partition})
 
     async def _keep_adopting(self) -> None:
         while True:
@@ -87,9 +115,10 @@ class LogPart:
 
     def health(self) -> Health:
         problems = dict(self.log.problems())
+        lost = any(isinstance(error, PartitionTaken | LogBroken) for error in problems.values())
+        problems |= {f"{topic}/{partition}": error for (topic, partition), error in self.log.stopped().items()}
         if self._problem:
             problems["disk or store"] = self._problem
-        lost = any(isinstance(error, PartitionTaken | LogBroken) for error in problems.values())
         return Health.of(problems, "unhealthy" if lost else "degraded")
 
     def oldest_unsealed(self) -> dict[str, float]:
@@ -101,6 +130,19 @@ class LogPart:
         for writer in self._log.writers:
             ages[writer.topic] = max(ages.get(writer.topic, 0.0), _age(writer, now))
         return ages
+
+
+def _tell_of_open_folder(folder: Path) -> None:
+    """A folder that others may enter stays as it is: somebody may want it so. What is made in it is private."""
+    try:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+    except OSError:
+        return
+    if mode & 0o077:
+        logger.warning(
+            "other users of this machine may look into the data folder",
+            extra={"mode": f"{mode:04o}", "to close it": shlex.join(["chmod", "-R", "go=", str(folder.resolve())])},
+        )
 
 
 class LogCollector(Collector):

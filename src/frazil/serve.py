@@ -13,9 +13,11 @@ from frazil.config.model import Config
 from frazil.hot_part import HotPart
 from frazil.kafka_part import KafkaPart
 from frazil.log_part import LogPart
-from frazil.ops.health import HealthRegistry
+from frazil.ops.health import HealthRegistry, HealthReport
+from frazil.ops.hosts import AllowedHosts, BrowserGuard
 from frazil.ops.http import Endpoint, create_app
 from frazil.ops.metrics import create_registry
+from frazil.ops.openfiles import allow_open_files
 from frazil.ops.server import HttpServer
 from frazil.ops.service import Part, Service
 from frazil.ops.status import status_endpoint
@@ -25,8 +27,8 @@ from frazil.query_part import QueryPart
 from frazil.telemetry_part import TelemetryPart
 from frazil.topics_part import TopicsPart
 
-Announce = Callable[[str], None]
-"""Called with the HTTP address once everything has started."""
+Announce = Callable[[str, HealthReport], None]
+"""Called with the HTTP address, and with how everything is, once it has started."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,28 @@ them, several times: measured, a fifth of the time that consuming takes. They ar
 """
 
 
+def _connections(config: Config) -> int:
+    """How many there may be on all ports together."""
+    ports = (
+        config.server,
+        *((config.otlp.http, config.otlp.grpc) if config.otlp.enabled else ()),
+        *((config.loki,) if config.loki.enabled else ()),
+        *((config.prometheus,) if config.prometheus.enabled else ()),
+        *((config.danube,) if config.danube.enabled else ()),
+    )
+    return sum(port.max_connections for port in ports)
+
+
 async def serve(config: Config, role: Role, announce: Announce) -> signal.Signals | None:
     """Run until a signal, which is returned."""
     health = HealthRegistry()
     metrics = create_registry()
     assembly = role(config, metrics)
     endpoints = [status_endpoint(config, health, metrics), *assembly.endpoints]
-    server = HttpServer(create_app(health, metrics, endpoints), config.server.host, config.server.port)
+    allow_open_files(_connections(config))
+    at = config.server
+    app = BrowserGuard(create_app(health, metrics, endpoints), AllowedHosts(at.allowed_hosts, at.host), names=True)
+    server = HttpServer(app, at.host, at.port, max_connections=at.max_connections, metrics=metrics)
     service = Service(assembly.parts, server, health, config.server.shutdown_timeout_seconds, behind=assembly.behind)
 
     def ready() -> None:
@@ -90,6 +107,6 @@ async def serve(config: Config, role: Role, announce: Announce) -> signal.Signal
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
-        announce(server.url)
+        announce(server.url, health.report())
 
     return await service.run(on_ready=ready)

@@ -11,8 +11,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from frazil.config.endpoint import EndpointConfig, TlsConfig
+from frazil.config.loki import LokiConfig
 from frazil.config.model import Config
+from frazil.config.prometheus import PrometheusConfig
 from frazil.config.section import MIB
 from frazil.doors.listening import check_settings
 from frazil.doors.loki.http import LokiDialect
@@ -29,16 +33,21 @@ from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.ports import AsgiPort
+from frazil.doors.telemetry.ports import AsgiPort, Take
 from frazil.doors.telemetry.preparing import Preparer
 from frazil.doors.telemetry.writers import Writers
 from frazil.log.log import Log
+from frazil.ops.connections import connection_metrics
 from frazil.ops.health import Health
+from frazil.ops.hosts import AllowedHosts, BrowserGuard
 from frazil.ops.server import HttpServer
 
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
+
+Listening = EndpointConfig | LokiConfig | PrometheusConfig
+"""Settings that say where an API over HTTP listens."""
 
 
 class TelemetryPart:
@@ -47,6 +56,7 @@ class TelemetryPart:
     def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
         """`log` gives the log of this process, which is started before this part."""
         self._config = config
+        self._registry = metrics
         self._metrics = TelemetryMetrics(metrics)
         self._log = log
         self._writers: Writers | None = None
@@ -77,26 +87,40 @@ class TelemetryPart:
         if config.otlp.enabled:
             paths = {signal.path: otlp(signal) for signal in SIGNALS}
             port = AsgiPort(paths, _others(paths, "/health"))
-            where, tls = config.otlp.http, config.otlp.tls
-            self._servers["otlp"] = HttpServer(port, where.host, where.port, "otlp.http", tls)
-            self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, most)
+            self._servers["otlp"] = self._server(port, config.otlp.http, "otlp.http", config.otlp.tls)
+            connections = connection_metrics(self._registry)
+            self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, connections, most)
             await self._grpc.start()
         if config.loki.enabled:
             push = Endpoint(intake(PUSH), LokiDialect(), doorway)
             paths = {LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}
             app = AsgiPort(paths, _others(paths, "/ready"))
-            self._servers["loki"] = HttpServer(app, config.loki.host, config.loki.port, "loki", config.loki.tls)
+            self._servers["loki"] = self._server(app, config.loki, "loki", config.loki.tls)
         if config.prometheus.enabled:
-            written = Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), doorway)
-            paths = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
-            app = AsgiPort(paths, _others(paths, "/-/ready", "/-/healthy"))
-            at = config.prometheus
-            self._servers["prometheus"] = HttpServer(app, at.host, at.port, "prometheus", at.tls)
+            written = remote_write.RemoteWrite(
+                Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), doorway),
+                Endpoint(intake(remote_write.REQUESTS_V2), remote_write.RemoteWriteV2Dialect(), doorway),
+            )
+            both: dict[str, Take] = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
+            app = AsgiPort(both, _others(both, "/-/ready", "/-/healthy"))
+            self._servers["prometheus"] = self._server(app, config.prometheus, "prometheus", config.prometheus.tls)
         for api, server in self._servers.items():
             await server.start()
             logger.info("takes telemetry", extra={"api": api, "url": server.url})
         if self._grpc is not None:
             logger.info("takes OTLP over gRPC", extra={"host": config.otlp.grpc.host, "port": self.grpc_port})
+
+    def _server(self, app: ASGIApp, at: Listening, section: str, tls: TlsConfig) -> HttpServer:
+        hosts = AllowedHosts(self._config.server.allowed_hosts, at.host)
+        return HttpServer(
+            BrowserGuard(app, hosts, names=False),
+            at.host,
+            at.port,
+            section,
+            tls,
+            max_connections=at.max_connections,
+            metrics=self._registry,
+        )
 
     def url(self, api: str) -> str:
         """The address of an API over HTTP: `otlp`, `loki` or `prometheus`."""

@@ -18,9 +18,10 @@ from frazil.doors.topics.consuming import SubscriptionsApi
 from frazil.errors import ShutdownError
 from frazil.lake.catalog import Lake
 from frazil.log.log import Log
+from frazil.ops.connections import connection_metrics
 from frazil.ops.health import Health
 from frazil.ops.http import Endpoint
-from frazil.topics.metrics import SubscriptionsCollector
+from frazil.topics.metrics import ReadersCollector, SubscriptionsCollector
 from frazil.topics.opening import Topics
 from frazil.topics.settings import check_names
 
@@ -60,7 +61,7 @@ class TopicsPart:
         self._lake = Lake(self._config)
         topics = self._whole = Topics(log, self._lake)
         if self._config.danube.enabled:
-            danube = self._danube = DanubeServer(self._config.danube)
+            danube = self._danube = DanubeServer(self._config.danube, connection_metrics(self._metrics))
             monotonic = log.world.clock.monotonic
             await danube.start(
                 Discovery(topics, danube.url),
@@ -69,6 +70,7 @@ class TopicsPart:
             )
             logger.info("serves Danube's clients", extra={"url": danube.url})
         self._metrics.register(SubscriptionsCollector(log, topics.subscriptions))
+        self._metrics.register(ReadersCollector(topics))
         self._running = topics
 
     @property
@@ -90,4 +92,5 @@ class TopicsPart:
                 self._lake.close()
 
     def health(self) -> Health:
-        return Health.of({})
+        problem = None if self._whole is None else self._whole.subscriptions.problem
+        return Health.of({} if problem is None else {"subscriptions": problem})

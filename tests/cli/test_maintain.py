@@ -15,6 +15,7 @@ from frazil.lake.offsets import history_offsets
 from frazil.log.store import open_store
 from tests.cli.support import FRAZIL, environment, frazil
 from tests.lake.commits import NAME, live_files, make_lake, make_table, read_rows, span
+from tests.lake.damaging import data_paths, flip
 from tests.maintain.support import HOUR, move, stray
 
 
@@ -122,3 +123,23 @@ def test_a_base_table_that_is_gone_for_good_is_let_go_of(tmp_path: Path, lake: L
     done = frazil(tmp_path, "maintain", "trim", "events", "--release", "frazil.events_of_old")
     assert done.returncode == 0, done.stderr
     assert "--release" not in done.stdout
+
+
+def test_verify_names_damaged_files_and_those_without_checksums(tmp_path: Path, lake: Lake) -> None:
+    done = frazil(tmp_path, "maintain", "verify", "--output", "json", JAVA_HOME="/nowhere")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)
+    assert (found["files"], found["damaged"], len(found["without"])) == (6, {}, 6)
+
+    first, second = data_paths(lake.load(NAME))[:2]
+    flip(first, 8 * (first.stat().st_size - 2))
+    second.write_bytes(second.read_bytes()[:-10])
+    done = frazil(tmp_path, "maintain", "verify", "events")
+    assert done.returncode == 4
+    for path in (first, second):
+        assert f"frazil/events/data/{path.parent.name}/{path.name}" in done.stderr
+        assert f"damaged: frazil/events/data/{path.parent.name}/{path.name}" in done.stdout
+    done = frazil(tmp_path, "maintain", "verify", "events", "--drop-damaged")
+    assert done.returncode == 0, done.stderr
+    assert "dropped: " in done.stdout
+    assert len(live_files(lake.load(NAME))) == 4

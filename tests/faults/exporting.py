@@ -72,12 +72,16 @@ def lines_of(texts: list[str], number: int) -> bytes:
     return push_body(*texts, time=_times(number))
 
 
-def samples_of(texts: list[str], number: int) -> bytes:
-    """As Prometheus writes them."""
+def samples_request(texts: list[str], number: int) -> Message:
     request = WriteRequest()
     for text in texts:
         add(request, (number, TIME_MS + number), name=text)
-    return packed(_bytes(request))
+    return request
+
+
+def samples_of(texts: list[str], number: int) -> bytes:
+    """As Prometheus writes them."""
+    return packed(_bytes(samples_request(texts, number)))
 
 
 class Link(ABC):

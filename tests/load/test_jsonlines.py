@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.errors import RecordTooLarge, SerializationError
 from frazil.formats.json.kinds import known_part
 from frazil.load import jsonblocks
@@ -20,7 +21,7 @@ LIMIT = 32 << 20
 
 
 def lines_of(path: Path, *, skip_bad: bool = False, limit: int = LIMIT) -> JsonLines:
-    return JsonLines(find_input(str(path), "jsonl"), limit, skip_bad=skip_bad)
+    return JsonLines(find_input(str(path), "jsonl"), limit, MOST_COLUMNS, skip_bad=skip_bad)
 
 
 def written(folder: Path, *lines: object) -> Path:

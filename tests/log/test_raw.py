@@ -12,11 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.errors import FrazilError, LogBroken, LogVersionUnsupported, RecordTooLarge, WriteFailed
+from frazil.errors import (
+    FrazilError,
+    LogBroken,
+    LogCorrupted,
+    LogVersionUnsupported,
+    RecordTooLarge,
+    WriteFailed,
+)
 from frazil.log.forms import Raw
 from frazil.log.group import Ack, Part
 from frazil.log.positions import Origin
 from frazil.log.store.local import LocalStore
+from frazil.log.tail import RAW_RUN_BYTES
 from frazil.log.wal.follower import WalTail
 from frazil.log.writer import PartitionWriter
 from tests.log import raw_form
@@ -122,35 +130,111 @@ def test_a_form_that_is_not_known(local_store: LocalStore, tmp_path: Path) -> No
     again = writer(local_store, tmp_path)
     with pytest.raises(LogVersionUnsupported, match=r"'ids\.1', which is not known here"):
         list(reader(local_store, again).read(0))
-    with pytest.raises(LogBroken, match="offset 0 to 2 cannot be sealed"):
-        again.seal()
-    crash(again)
+    again.seal_all()
+    with pytest.raises(LogVersionUnsupported, match=r"'ids\.1', which is not known here"):
+        list(reader(local_store, again).read(0))
+    again.append(rows(30, 1))
+    again.close()
     with raw_form.registered():
         known = writer(local_store, tmp_path)
-        known.seal_all()
-        assert ids(reader(local_store, known).read(0)) == [10, 11]
+        assert ids(reader(local_store, known).read(0)) == [10, 11, 30]
         known.close()
 
 
 def test_without_enough_memory_it_is_sealed_later(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
+    """Beside rows, they are made rows to be sealed."""
     w = writer(local_store, tmp_path)
     append(w, raw((10, 2)), [Part(2)])
+    append(w, rows(7, 1), [Part(1)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(form, "rows", lambda *_: pa.allocate_buffer(1 << 60))
         with pytest.raises(WriteFailed, match="not enough memory") as told:
             w.seal()
     assert told.value.retryable
     w.seal_all()
-    assert ids(reader(local_store, w).read(0)) == [10, 11]
+    assert ids(reader(local_store, w).read(0)) == [10, 11, 7]
     w.close()
 
 
 def test_other_numbers_of_rows_than_were_stored(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
     w = writer(local_store, tmp_path)
     append(w, raw((10, 2)), [Part(3)])
+    append(w, rows(7, 1), [Part(1)])
     with pytest.raises(LogBroken, match="became 2 rows, but 3 were stored"):
         w.seal()
     crash(w)
+
+
+# --- sealed as they came ---------------------------------------------------------------------------------------
+
+
+def test_sealed_as_they_came(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
+    """Nobody makes rows of them before they are read."""
+    machine = Machine()
+    w = writer(local_store, tmp_path, machine)
+    append(w, raw((100, 2), (200, 3)), [Part(2), Part(3)])
+    machine.clock.advance(1)
+    append(w, raw((300, 4)), [Part(4)])
+    w.seal_all()
+    assert form.calls == []
+    expected = [100, 101, 200, 201, 202, 300, 301, 302, 303]
+    assert ids(reader(local_store).read(0)) == expected
+    assert form.calls == [3]
+    start = Machine().clock.ms
+    assert form.times == [start, start, start + 1000]
+    for first in range(9):
+        for end in range(first, 10):
+            assert ids(reader(local_store).read(first, end)) == expected[first:end]
+            assert ids(reader(local_store).read(first, end, piece_bytes=BYTES)) == expected[first:end]
+    assert [each.batch.schema.names for each in reader(local_store).read(0, columns=["text"])] == [["text"]]
+    w.close()
+
+
+def test_what_is_read_bit_by_bit_is_made_bit_by_bit(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
+    w = writer(local_store, tmp_path)
+    for number in range(200):
+        append(w, raw((number * 10, 10)), [Part(10)])
+    w.seal_all()
+    found = list(reader(local_store).read(500, 1500, piece_bytes=100 * BYTES))
+    assert ids(iter(found)) == list(range(500, 1500))
+    assert {each.batch.num_rows for each in found} == {100}
+    assert max(form.calls) == 10
+    w.close()
+
+
+def test_many_are_a_segment_of_their_own(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
+    """Beside a few rows; few of them become rows with these."""
+    many = RAW_RUN_BYTES // BYTES + 1
+    w = writer(local_store, tmp_path, max_append_bytes=2 * RAW_RUN_BYTES, max_tail_bytes=8 * RAW_RUN_BYTES)
+    append(w, rows(1, 2), [Part(2)])
+    append(w, raw((10, 3)), [Part(3)])
+    append(w, rows(4, 1), [Part(1)])
+    append(w, raw((100, many)), [Part(many)])
+    append(w, rows(5, 1), [Part(1)])
+    expected = [(0, 6), (6, many + 6), (many + 6, many + 7)]
+    assert [(each.first, each.end) for each in iter(w.seal, None)] == expected
+    assert form.calls == [1]
+    assert ids(reader(local_store).read(0, 6)) == [1, 2, 10, 11, 12, 4]
+    assert ids(reader(local_store).read(many + 5)) == [100 + many - 1, 5]
+    w.close()
+
+
+def test_damage_is_told(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
+    w = writer(local_store, tmp_path)
+    append(w, raw((10, 20)), [Part(20)])
+    segment = w.seal()
+    w.close()
+    assert segment is not None
+    path = tmp_path / "store" / segment.key
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        try:
+            assert ids(reader(local_store).read(0)) == list(range(10, 30))
+        except LogCorrupted:
+            continue
+    path.write_bytes(whole)
+    assert ids(reader(local_store).read(0)) == list(range(10, 30))
 
 
 _appends = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 6)), min_size=1, max_size=5)

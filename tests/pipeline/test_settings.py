@@ -32,6 +32,14 @@ def test_later_ones_win() -> None:
     assert settings["spark.app.name"] == "caller's"
 
 
+def test_ports_of_spark_ask_for_a_secret_and_its_files_are_private() -> None:
+    settings = _settings({}, {}, {})
+    assert settings["spark.authenticate"] == "true"
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.ui.enabled"] == "false"
+    assert settings["spark.hadoop.fs.permissions.umask-mode"] == "077"
+
+
 def test_lists_are_joined() -> None:
     settings = _settings(
         {

@@ -12,6 +12,7 @@ import pytest
 
 from frazil.log.topics import TopicSchemas
 from tests.lake.commits import compact, expire
+from tests.lake.damaging import bit_of_column, data_paths, flip
 from tests.lake.rows.support import Topic, span
 from tests.lake.support import TOPIC, nessie_config
 from tests.log.support import SCHEMA
@@ -182,7 +183,7 @@ def test_an_error_is_a_sentence_in_what_spark_says(spark: SparkSession, log: Top
         Exception, match="ConfigError: Unknown option 'topik' of the frazil data source; known: topic"
     ):
         load(spark, log, topik="x")
-    with pytest.raises(Exception, match="TopicNotFound: Topic 'nothing' does not exist in"):
+    with pytest.raises(Exception, match="TopicNotFound: Topic 'nothing' does not exist"):
         load(spark, log, topic="nothing")
     with pytest.raises(Exception, match="ConfigError: Topic 'orders' has no partition 9; its partitions: 0"):
         load(spark, log, startingOffsets='{"9": 1}').collect()
@@ -324,3 +325,13 @@ def test_a_rest_catalog_and_s3_are_reached_from_tasks_without_showing_how(
         assert found(frame) == span(0, 0, 12)
         frame.explain(extended=True)
         assert SECRET_ACCESS_KEY not in capsys.readouterr().out
+
+
+def test_a_damaged_file_of_the_table_is_named(spark: SparkSession, log: Topic) -> None:
+    log.create(0)
+    log.seal(100)
+    log.move(100)
+    (path,) = data_paths(log.lake.load(log.name))
+    flip(path, bit_of_column(path, "id"))
+    with pytest.raises(Exception, match=rf"TableDamaged.*{path.parent.name}/{path.name} of table .* is damaged"):
+        load(spark, log).collect()

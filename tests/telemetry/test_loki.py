@@ -101,7 +101,7 @@ def test_a_row_is_as_one_of_a_resource_without_a_scope() -> None:
     level = request.resource_logs.add(resource=resource)
     level.scope_logs.add().log_records.append(sent)
     (same,) = plain(logs.to_rows(decode(logs.REQUEST, [request.SerializeToString()]), Arrival(["tenant-0"], NOW)))
-    assert same == {**row, "service_name": None}
+    assert same == {**row, "service_name": None, "ingest_protocol": "otlp"}
 
 
 @pytest.mark.parametrize(("seconds", "nanos"), [(0, 0), (-1, 5), (2**62, 0), (5, -1), (5, 10**9), (-62135596800, 0)])

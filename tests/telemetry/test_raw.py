@@ -33,8 +33,10 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
 from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
+from frazil.errors import RequestError
 from frazil.log.forms import form_of
 from frazil.telemetry import logs, metrics, raw, spans
+from frazil.telemetry.messages import check
 from frazil.telemetry.outlines import GROWTH, LARGEST, Bounds, Outline
 from frazil.telemetry.raw import RequestForm
 from frazil.telemetry.rows import ROW_BYTES, Arrival, Rows
@@ -78,12 +80,17 @@ def attributes(count: int) -> list[KeyValue]:
 
 
 def outline_of(form: RequestForm, request: Message | bytes, bounds: Bounds = BOUNDS) -> Outline | None:
-    return form.outline(request if isinstance(request, bytes) else request.SerializeToString(), bounds)
+    """None also for what is no request."""
+    body = request if isinstance(request, bytes) else request.SerializeToString()
+    try:
+        return form.outline(check(form.message, body), body, bounds)
+    except RequestError:
+        return None
 
 
 def made(form: RequestForm, bodies: list[bytes]) -> pa.RecordBatch:
     """The rows of plain requests after they were stored, each of a tenant of its own."""
-    outlines = [form.outline(body, BOUNDS) for body in bodies]
+    outlines = [outline_of(form, body) for body in bodies]
     tenants = [f"tenant-{number}" for number in range(len(bodies))]
     stored = form.raw(tenants, bodies, [each for each in outlines if each])
     assert len(stored.appends) == len(bodies)
@@ -111,7 +118,7 @@ def same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
 @given(data=st.data())
 def test_the_rows_are_the_same(form: RequestForm, data: st.DataObject) -> None:
     given = data.draw(st.lists(REQUESTS[form], max_size=4))
-    bodies = [body for request in given if form.outline(body := request.SerializeToString(), BOUNDS)]
+    bodies = [body for request in given if outline_of(form, body := request.SerializeToString())]
     if bodies:
         assert same(made(form, bodies), at_once(FORMS[form], bodies))
 
@@ -126,7 +133,7 @@ def test_whatever_is_plain_can_be_made_rows(form: RequestForm, data: st.DataObje
             place = data.draw(st.integers(0, len(body) - 1))
             body[place] ^= 1 << data.draw(st.integers(0, 7))
     damaged = bytes(body[: data.draw(st.integers(0, len(body)))])
-    if form.outline(damaged, BOUNDS):
+    if outline_of(form, damaged):
         rows = made(form, [damaged])
         assert raw.ERROR not in str(rows["attributes"].to_pylist())
         assert same(rows, at_once(FORMS[form], [damaged]))
@@ -153,6 +160,19 @@ def test_plain_requests() -> None:
     found = outline_of(raw.METRICS, of_metrics(number, histogram, Metric(name="without any points")))
     assert found is not None
     assert found.rows == 3
+
+
+def test_large_requests() -> None:
+    records = [a_log(body=AnyValue(string_value=f"{number} {'x' * 300}")) for number in range(3000)]
+    body = of_logs(*records).SerializeToString()
+    assert len(body) > 10 * (1 << 20) // GROWTH
+    found = outline_of(raw.LOGS, body)
+    assert found is not None
+    assert found.rows == 3000
+    assert same(made(raw.LOGS, [body]), at_once(LOGS, [body]))
+    assert outline_of(raw.LOGS, body, BOUNDS._replace(append_nbytes=found.nbytes - 1)) is None
+    points = [NumberDataPoint(time_unix_nano=1, attributes=attributes(2)) for _ in range(3000)]
+    assert outline_of(raw.METRICS, of_metrics(Metric(gauge=Gauge(data_points=points)))) is not None
 
 
 def _two_kinds() -> bytes:
@@ -193,7 +213,15 @@ NOT_PLAIN: dict[str, tuple[RequestForm, Message | bytes]] = {
     ),
     "rows that are large": (
         raw.LOGS,
-        of_logs(*[a_log()] * 100, resource=Resource(attributes=[KeyValue(key="x" * 8000)])),
+        of_logs(*[a_log()] * 1100, resource=Resource(attributes=[KeyValue(key="x" * 8000)])),
+    ),
+    "a large record among many": (
+        raw.LOGS,
+        of_logs(*[a_log()] * 100, a_log(body=AnyValue(string_value="x" * ((1 << 20) // GROWTH)))),
+    ),
+    "many attributes of a record among many": (
+        raw.SPANS,
+        of_spans(*[a_span()] * 3000, a_span(attributes=attributes(257))),
     ),
     "a count that no column has": (
         raw.METRICS,

@@ -114,22 +114,47 @@ def test_no_buckets_at_all() -> None:
     assert (list(alone.bucket_counts), list(alone.explicit_bounds)) == ([0], [])
 
 
-def test_floats_that_are_whole_numbers() -> None:
+def test_counts_that_are_floats_have_columns_of_their_own() -> None:
     row = row_of(
         Histogram(
-            count_float=7,
+            count_float=7.25,
             zero_count_float=1,
             schema=2,
-            positive_spans=spans((0, 2)),
-            positive_counts=[4, 2],
+            positive_spans=spans((0, 1), (1, 1)),
+            positive_counts=[4, 0.1],
             negative_spans=spans((5, 1)),
-            negative_counts=[0],
+            negative_counts=[math.inf],
             timestamp=TIME_MS,
         )
     )
-    assert (row["count"], row["zero_count"], row["scale"]) == (7, 1, 2)
-    assert (row["positive_offset"], row["positive_bucket_counts"]) == (-1, [4, 2])
-    assert (row["negative_offset"], row["negative_bucket_counts"]) == (4, [0])
+    assert (row["count"], row["zero_count"], row["scale"]) == (None, None, 2)
+    assert (row["count_double"], row["zero_count_double"]) == (7.25, 1.0)
+    assert (row["positive_offset"], row["positive_bucket_counts_double"]) == (-1, [4, 0, 0.1])
+    assert (row["negative_offset"], row["negative_bucket_counts_double"]) == (4, [math.inf])
+    assert (row["positive_bucket_counts"], row["negative_bucket_counts"]) == (None, None)
+    custom = Histogram(count_float=0.5, schema=-53, custom_values=[1, 2], positive_counts=[0.5])
+    custom.positive_spans.add(offset=1, length=1)
+    row = row_of(custom)
+    assert (row["metric_type"], row["scale"], row["explicit_bounds"]) == ("histogram", -53, [1, 2])
+    assert (row["bucket_counts"], row["bucket_counts_double"]) == (None, [0, 0.5, 0])
+
+
+def test_whole_numbers_have_no_floats() -> None:
+    row = row_of(Histogram(count_int=1, schema=0, positive_spans=spans((0, 1)), positive_deltas=[1]))
+    assert [row[name] for name in row if name.endswith("counts_double") or name == "count_double"] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [(0, "unknown"), (1, "reset"), (2, "not_reset"), (3, "gauge"), (4, "unknown"), (-1, "unknown")],
+)
+def test_what_they_say_of_resets(number: int, hint: str) -> None:
+    assert row_of(Histogram(reset_hint=number))["counter_reset_hint"] == hint
+
+
+def test_resolutions_that_prometheus_would_reduce_stay() -> None:
+    row = row_of(Histogram(count_int=1, schema=20, positive_spans=spans((1000, 1)), positive_deltas=[1]))
+    assert (row["scale"], row["positive_offset"]) == (20, 999)
 
 
 def test_a_histogram_that_goes_up_and_down() -> None:
@@ -145,14 +170,11 @@ def test_the_end_of_a_series(schema: int) -> None:
 
 
 WRONG: dict[str, Callable[[], Message]] = {
-    "counts that are not whole numbers": lambda: Histogram(count_float=0.5),
-    "not whole": lambda: Histogram(count_float=math.nan),
-    "whole": lambda: Histogram(count_float=1, positive_spans=spans((0, 1)), positive_counts=[math.inf]),
     "a count above 9223372036854775807": lambda: Histogram(count_int=2**63),
-    "a count above": lambda: Histogram(count_float=1e19),
+    "below zero": lambda: Histogram(count_float=-0.5),
     "counts below zero": lambda: Histogram(negative_spans=spans((0, 2)), negative_deltas=[1, -2]),
-    "none of -4 to 8": lambda: Histogram(schema=9),
-    "none of -4 to 8 and -53": lambda: Histogram(schema=-5),
+    "none of -9 to 52": lambda: Histogram(schema=53),
+    "none of -9 to 52 and -53": lambda: Histogram(schema=-10),
     "more or fewer buckets": lambda: Histogram(positive_spans=spans((0, 2)), positive_deltas=[1]),
     "buckets than its spans": lambda: Histogram(positive_spans=spans((0, 2**32 - 1))),
     "fewer buckets": lambda: Histogram(count_int=1, positive_spans=spans((0, 1)), positive_counts=[1]),
@@ -213,7 +235,7 @@ def test_histograms_and_samples_of_one_request() -> None:
     ]
     assert rows.requests.tolist() == [0, 0, 0, 1]
     assert [len(row["exemplars"]) for row in plain(rows)] == [0, 0, 1, 0]
-    assert rows.timeless == {0}
+    assert rows.timeless == frozenset()
     assert rows.rejected == {0: (2, "2 with no label `__name__`")}
 
 

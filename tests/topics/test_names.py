@@ -59,6 +59,7 @@ def test_all_forms_mean_the_same(namespace: str, name: str, partition: int | Non
         ("..", "cannot be a topic"),
         ("/shop/" + "x" * 249, "254 characters"),
         ("orders-part-10000", "at most 10,000"),
+        ("/shop/orders-part-1-part-0", "'orders-part-1' is a partition already"),
     ],
 )
 def test_what_is_no_name_is_explained(text: str, words: str) -> None:

@@ -14,9 +14,18 @@ from typing import Any
 
 import pytest
 
-from frazil.errors import InvalidTopic, RequestError, ShutdownError, SubscriptionNotFound, TopicNotFound
+from frazil.config.model import Config
+from frazil.errors import (
+    InvalidTopic,
+    LogCorrupted,
+    RequestError,
+    ShutdownError,
+    SubscriptionNotFound,
+    TopicNotFound,
+)
 from frazil.topics.bounds import MOST_BYTES
 from frazil.topics.messages import Message, from_batch
+from frazil.topics.opening import open_topics
 from frazil.topics.starts import EARLIEST, LATEST
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.consumer import Consumer
@@ -310,3 +319,23 @@ def test_deleted_ones_are_gone_and_can_be_of_another_type_afterwards(tmp_path: P
 
 if __name__ == "__main__":
     asyncio.run(_die(Path(sys.argv[1])))
+
+
+def test_damaged_acknowledgements_stop_subscriptions_alone(tmp_path: Path) -> None:
+    """Until the printed command has run; nothing is restarted."""
+
+    async def run() -> None:
+        folder = tmp_path / "subscriptions"
+        folder.mkdir(parents=True)
+        (folder / f"{1:020d}.acks").write_bytes(b"rubbish, and long enough to be a frame")
+        async with open_topics(Config(data_dir=tmp_path)) as topics:
+            await topics.create_topic("orders")
+            with pytest.raises(LogCorrupted) as told:
+                await topics.subscribe("orders", "billing")
+            assert topics.subscriptions.problem is told.value
+            assert (await topics.store("orders", [Message(b"one")])).first == 0
+            subprocess.run(str(told.value).partition("Run: ")[2], shell=True, check=True)
+            await topics.subscribe("orders", "billing")
+            assert topics.subscriptions.problem is None
+
+    asyncio.run(run())

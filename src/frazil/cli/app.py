@@ -18,6 +18,9 @@ from frazil.cli.commands import COMMANDS
 from frazil.cli.context import Context
 from frazil.errors import ConfigError, FrazilError, Interrupted
 
+PRIVATE = 0o077
+"""Permissions that no file and no folder gets."""
+
 # What a shell reports for a process that SIGPIPE ended.
 _BROKEN_PIPE = 141
 
@@ -30,6 +33,8 @@ def main() -> NoReturn:
     """
     # Before Arrow is loaded, here and in the processes that this one starts (docs/decisions/0060).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    # What is made here, and by the processes that this one starts, is this user's alone (docs/decisions/0073).
+    os.umask(PRIVATE)
     code = run(sys.argv[1:])
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

@@ -14,13 +14,20 @@ def ingest(*, context: GivenContext) -> None:
 
     `frazil serve` does this too; run it alone where records come in and the pipeline has a machine of its own.
     """
+    from frazil.cli.serve import not_served
     from frazil.serve import ingest as doors
     from frazil.serve import serve
 
     config = context.load().config
     setup_logging(config.logging)
     ended_by = asyncio.run(
-        serve(config, doors, announce=lambda url: print(f"Doors are open; health at {url}/health.", flush=True))
+        serve(
+            config,
+            doors,
+            announce=lambda url, report: print(
+                "\n".join([f"Doors are open; health at {url}/health.", *not_served(report)]), flush=True
+            ),
+        )
     )
     if ended_by is not None:
         raise Interrupted(f"stopped by {ended_by.name}")

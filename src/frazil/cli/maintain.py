@@ -11,13 +11,14 @@ from cyclopts import App, Parameter
 
 from frazil.cli.context import Context, GivenContext
 from frazil.cli.output import Format, count, print_json, print_table
-from frazil.errors import ConfigError, IcebergError
+from frazil.errors import ConfigError, IcebergError, TableDamaged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.config.model import Config
     from frazil.maintain.report import Amounts, Report
+    from frazil.maintain.verification import Verified
     from frazil.maintain.workshop import Workshop
 
 app = App(name="maintain")
@@ -95,6 +96,89 @@ def trim(
 def migrate(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
     """Bring tables that an older Frazil made up to date."""
     _maintain(context, ("migrate",), names, dry_run, output)
+
+
+@app.command
+def verify(
+    *names: Names,
+    quick: Annotated[bool, Parameter(negative=(), help="Read the footers only, not all of each file.")] = False,
+    drop_damaged: Annotated[
+        bool, Parameter(negative=(), help="Let tables go on without their damaged files, whose rows are lost.")
+    ] = False,
+    output: Output = "human",
+    context: GivenContext,
+) -> None:
+    """Read all files of tables: which are damaged, and which have no checksums."""
+    from frazil.log.topics import list_topics
+    from frazil.maintain.targets import find_targets
+    from frazil.maintain.verification import verify_table
+
+    config = context.load().config
+    with _workshop(config, dry_run=not drop_damaged) as shop:
+        found = []
+        for target in find_targets(shop.lake, config, names, list_topics(shop.store)):
+            if target.problem is not None:
+                raise target.problem
+            _say(f"verifying {target.name}")
+            table = shop.lake.load(target.identifier)
+            found.append(verify_table(shop, table, quick=quick, drop_damaged=drop_damaged))
+    if output == "json":
+        print_json([each.as_data() for each in found])
+    else:
+        _print_verified(found)
+    damaged = [f"{each.table}: {name}" for each in found if not each.dropped for name in each.damaged]
+    if damaged:
+        raise TableDamaged(
+            f"{count(len(damaged), 'file is', 'files are')} damaged: {'; '.join(damaged)}. Restore them from a "
+            f"backup or another copy of the warehouse, or let the tables go on without their rows: --drop-damaged"
+        )
+
+
+@app.command
+def register(
+    *,
+    metadata: Annotated[
+        tuple[str, ...],
+        Parameter(help="Metadata file to take for its table, where several may be the last.", consume_multiple=False),
+    ] = (),
+    dry_run: DryRun = False,
+    output: Output = "human",
+    context: GivenContext,
+) -> None:
+    """Find tables in the warehouse that the log remembers and the catalog does not have, and register them there."""
+    from frazil.lake.catalog import Lake
+    from frazil.lake.registering import plan
+    from frazil.lake.registering import register as register_table
+    from frazil.log.store import open_store
+
+    config = context.load().config
+    lake = Lake(config)
+    try:
+        planned = plan(lake, open_store(config.store, config.data_dir), metadata)
+        if not dry_run:
+            for each in planned:
+                register_table(lake, each)
+    finally:
+        lake.close()
+    tables = [
+        {
+            "topic": each.topic,
+            "table": ".".join(each.identifier),
+            "metadata": each.found.location,
+            "offsets": {str(partition): offset for partition, offset in sorted(each.found.offsets.items())},
+            "outcome": "would be registered" if dry_run else "registered",
+        }
+        for each in planned
+    ]
+    if output == "json":
+        print_json(tables)
+    elif not tables:
+        print(f"The {lake.where} has all tables that the log remembers; there is nothing to register.")
+    else:
+        print_table(
+            ("table", "topic", "outcome", "metadata"),
+            [(each["table"], each["topic"], each["outcome"], each["metadata"]) for each in tables],
+        )
 
 
 @app.command(name="all")
@@ -220,6 +304,20 @@ def _print(reports: Sequence[Report]) -> None:
     for report in reports:
         for item in report.work.items:
             print(f"  {report.operation} {report.table}: {item}")
+
+
+def _print_verified(found: Sequence[Verified]) -> None:
+    columns = ("table", "files", "bytes", "damaged", "only pages", "no checksums")
+    rows = [
+        (each.table, each.files, f"{each.bytes:,}", len(each.damaged), len(each.only_pages), len(each.without))
+        for each in found
+    ]
+    print_table(columns, rows)
+    for each in found:
+        for name, problem in each.damaged.items():
+            print(f"  {'dropped' if each.dropped else 'damaged'}: {name}: {problem}")
+        for name in each.without:
+            print(f"  no checksums: {name}")
 
 
 def _change(report: Report, what: str) -> str:

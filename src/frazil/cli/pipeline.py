@@ -22,7 +22,7 @@ def pipeline(*, context: GivenContext) -> None:
         serve(
             config,
             pipeline_alone,
-            announce=lambda url: print(f"Pipeline is starting; health at {url}/health.", flush=True),
+            announce=lambda url, _: print(f"Pipeline is starting; health at {url}/health.", flush=True),
         )
     )
     if ended_by is not None:

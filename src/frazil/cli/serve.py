@@ -17,6 +17,7 @@ from frazil.config.loki import LokiConfig
 from frazil.config.model import Config
 from frazil.config.prometheus import PrometheusConfig
 from frazil.errors import Interrupted
+from frazil.ops.health import HEALTHY, HealthReport
 from frazil.ops.logging import setup_logging
 from frazil.serve import everything
 from frazil.serve import serve as run
@@ -37,7 +38,11 @@ def serve(*, context: GivenContext) -> None:
     """Run Frazil on this machine until SIGTERM or Ctrl-C."""
     config = context.load().config
     setup_logging(config.logging)
-    ended_by = asyncio.run(run(config, everything, announce=lambda url: print(banner(config, url), flush=True)))
+
+    def announce(url: str, report: HealthReport) -> None:
+        print(banner(config, url, report), flush=True)
+
+    ended_by = asyncio.run(run(config, everything, announce=announce))
     if ended_by is not None:
         raise Interrupted(f"stopped by {ended_by.name}")
 
@@ -70,8 +75,14 @@ def _url(at: EndpointConfig | LokiConfig | PrometheusConfig | DanubeConfig, tls:
     return f"{scheme}://{at.host}:{at.port or '(any)'}"
 
 
-def banner(config: Config, url: str) -> str:
-    """What listens where, and what to try next: only commands that exist."""
+def not_served(report: HealthReport) -> list[str]:
+    """What a person must see to before all topics are served; each line ends with the command that helps, if any."""
+    wrong = report.components.get("log", HEALTHY).details.values()
+    return ["Not served:", *(f"  {each}" for each in wrong)] if wrong else []
+
+
+def banner(config: Config, url: str, report: HealthReport) -> str:
+    """What listens where, what is not served, and what to try next: only commands that exist."""
     known = {command.name for command in COMMANDS}
     steps = [(line.replace("frazil ", f"{program()} "), why) for name, line, why in _NEXT_STEPS if name in known]
     steps.append((f"curl {url}/health", "ask how it is"))
@@ -88,6 +99,7 @@ def banner(config: Config, url: str) -> str:
                 if config.pipeline.enabled
                 else []
             ),
+            *not_served(report),
             "Try next:",
             *(f"  {line:<{width}}  {why}" for line, why in steps),
             "Ctrl-C stops it.",

@@ -10,6 +10,9 @@ from pydantic import Field, model_validator
 from frazil.config.section import Section, problem
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
+MAX_CONNECTIONS = 2000
+Connections = Annotated[int, Field(gt=0, le=100_000)]
+CONNECTIONS_TEXT = "Most connections at a time; more are closed."
 
 
 class TlsConfig(Section):
@@ -31,3 +34,4 @@ class EndpointConfig(Section):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: Port = Field(0, description="Port; 0 takes a free one.")
+    max_connections: Connections = Field(MAX_CONNECTIONS, description=CONNECTIONS_TEXT)

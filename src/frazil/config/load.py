@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from frazil.config.environment import apply_environment
 from frazil.config.hiding import HIDDEN, is_secret, masked
+from frazil.config.invocation import Invocation
 from frazil.config.keys import Group, KeyPath, Leaf, dotted, find, suggestion, tree
 from frazil.config.lists import split_lists
 from frazil.config.model import Config
@@ -45,7 +46,12 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     config = _validate(document)
     if config is None or document.problems:
         raise ConfigError(_report(document.problems))
-    return LoadedConfig(config, path, document.origins)
+    given = {
+        name: environ[name]
+        for key, name in document.origins.items()
+        if name in environ and (not is_secret(key) or name.upper().endswith("_FILE"))
+    }
+    return LoadedConfig(config.invoked(Invocation(path, given)), path, document.origins)
 
 
 def _open_empty_sections(group: Group, values: Values) -> None:

@@ -10,6 +10,7 @@ from frazil.config.section import FreeText, Positive, Seconds, Section, names
 
 Sync = Literal["always", "periodic", "none"]
 Ack = Literal["local", "object"]
+MOST_COLUMNS = 2000
 
 
 class SealConfig(Section):
@@ -49,6 +50,10 @@ class LogConfig(Section):
     max_file_size_mb: Positive = Field(64, description="Size at which a WAL file is rotated, in MiB.")
     max_append_mb: Annotated[int, Field(gt=0, le=1024)] = Field(
         32, description="Largest single append, in MiB; a larger one is refused."
+    )
+    max_columns: Positive = Field(
+        MOST_COLUMNS,
+        description="Most columns of a topic, with those inside of others; records that bring more are refused.",
     )
     max_tail_mb: Positive = Field(
         256, description="Most unsealed data per partition, in MiB; appends wait while it is full."

@@ -16,3 +16,9 @@ class MessagesConfig(Section):
     prefetch_size: Positive = Field(
         5, description="Runs of messages, of at most 4 MiB each, that a stream reads ahead in each partition."
     )
+    max_memory_mb: Positive = Field(
+        128,
+        description="Memory of all readers together, in MiB: half of it for messages that were just read from files "
+        "and for the files, half for what streams are sending and subscriptions have read ahead or delivered. A few "
+        "KiB for each reader, and a message that is larger than its part, come on top.",
+    )

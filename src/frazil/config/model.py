@@ -8,9 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from frazil.config.danube import DanubeConfig
+from frazil.config.endpoint import CONNECTIONS_TEXT, MAX_CONNECTIONS, Connections, Port
+from frazil.config.invocation import Invocation
 from frazil.config.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
 from frazil.config.lake import NEEDS_COLUMN, IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
 from frazil.config.log import LogConfig, StoreConfig
@@ -38,7 +40,13 @@ class ServerConfig(Section):
     """The operations endpoint: health, readiness, metrics."""
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: Annotated[int, Field(ge=0, le=65_535)] = Field(8080, description="Port; 0 takes a free one.")
+    port: Port = Field(8080, description="Port; 0 takes a free one.")
+    max_connections: Connections = Field(MAX_CONNECTIONS, description=CONNECTIONS_TEXT)
+    allowed_hosts: list[str] = Field(
+        default_factory=list,
+        description="More names under which this process is reached, and whose web pages may send it requests: a "
+        "name, `*.` with a domain, or `*` for any. Addresses and names outside of public DNS need not be told.",
+    )
     shutdown_timeout_seconds: Seconds = Field(30.0, description="Longest time of a clean stop.")
 
 
@@ -80,6 +88,17 @@ class Config(Section):
     )
     server: ServerConfig = Field(ServerConfig(), description="The operations endpoint.")
     logging: LoggingConfig = Field(LoggingConfig(), description="Log output.")
+
+    _invocation: Invocation = PrivateAttr(default_factory=Invocation)
+
+    def command(self, *arguments: str) -> str:
+        """A line for a shell that runs `frazil` with these settings."""
+        return self._invocation.line(self.data_dir, *arguments)
+
+    def invoked(self, invocation: Invocation) -> Self:
+        """The same settings, which know how they were given."""
+        self._invocation = invocation
+        return self
 
     def topic(self, name: str) -> TopicConfig:
         given = self.topics.get(name, DEFAULTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from frazil.config.endpoint import Port, TlsConfig
+from frazil.config.endpoint import CONNECTIONS_TEXT, MAX_CONNECTIONS, Connections, Port, TlsConfig
 from frazil.config.section import Section
 
 
@@ -14,4 +14,5 @@ class PrometheusConfig(Section):
     enabled: bool = Field(True, description="Whether to serve it.")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: Port = Field(9090, description="Port; 0 takes a free one.")
+    max_connections: Connections = Field(MAX_CONNECTIONS, description=CONNECTIONS_TEXT)
     tls: TlsConfig = Field(TlsConfig(), description="Its TLS.")

@@ -52,7 +52,12 @@ class TenantLimitsConfig(Section):
 class TelemetryConfig(Section):
     """What the doors for telemetry have in common: OTLP, Loki's push and Prometheus's remote write."""
 
-    max_body_mb: Positive = Field(64, description="Largest request, in MiB, after decompression.")
+    max_body_mb: Positive = Field(
+        64,
+        le=256,
+        description="Largest request, in MiB, after decompression. Columns of Arrow address no more than this can "
+        "become.",
+    )
     max_in_flight_mb: Positive = Field(
         256,
         description="Most MiB of requests that are worked on at once, and of rows of them that are not stored yet; "

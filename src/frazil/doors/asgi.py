@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Receive, Scope
 
-from frazil.doors.bodies import Gone, announced, check_there
+from frazil.doors.bodies import BodyIncomplete, announced, check_there
 
 
 class AsgiBody:
@@ -22,12 +22,17 @@ class AsgiBody:
         told = self._headers.get(name.encode())
         return None if told is None else told.decode("latin-1")
 
+    def all(self, name: str) -> tuple[str, ...]:
+        """The values of all headers of this name, which is in lower case."""
+        wanted = name.encode()
+        return tuple(value.decode("latin-1") for given, value in self._scope["headers"] if given == wanted)
+
     async def part(self) -> bytes | None:
         if self._come == self.length or not self._more:
             return None
         message = await self._receive()
         if message["type"] != "http.request":
-            raise Gone
+            raise BodyIncomplete
         part: bytes = message.get("body", b"")
         self._come += len(part)
         if not message.get("more_body", False):
@@ -40,4 +45,4 @@ class AsgiBody:
             if self._scope["http_version"] == "2":
                 await check_there(self._receive())
         elif self._come != self.length:
-            raise Gone
+            raise BodyIncomplete

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from frazil.doors.deadlines import Deadline
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, RequestError
 
 SILENCE_SECONDS = 30.0
 """How long nothing may come of a body that is not complete: what has come of it takes room."""
@@ -17,25 +17,30 @@ PASS_OVER_SECONDS = 10.0
 """How long the rest of a refused body may take; it is kept nowhere."""
 LEAVE_SECONDS = 0.05
 """How long after the end of a body it is known at the latest that the client had gone instead."""
-CLOSED = 499
-"""Status of answers that nobody reads: the client has gone."""
 
 
 class BodyStalled(FrazilError):
     """Raised when nothing more comes of a body. It may come again, so clients must not be told that it is wrong."""
 
+    public = True
     retryable = True
 
 
-class Gone(Exception):
-    """Raised when the client goes before all of its body is here."""
+class BodyIncomplete(RequestError):
+    """Raised when a body ends too early, because its client has gone, or has malformed chunks."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The body is not complete: it ends before its Content-Length or its last chunk, or a chunk is malformed. "
+            "Nothing of it is stored."
+        )
 
 
 class Incoming(Protocol):
     """A body that is on its way."""
 
     async def part(self) -> bytes | None:
-        """What has come of it, which may be nothing; None when all is here. Raises `Gone`."""
+        """What has come of it, which may be nothing; None when all is here. Raises `BodyIncomplete`."""
 
 
 def announced(told: str | None) -> int | None:
@@ -44,7 +49,8 @@ def announced(told: str | None) -> int | None:
 
 
 async def read_body(incoming: Incoming, count: Callable[[bytes], None]) -> bytes:
-    """All of a body; `count` is told of each part, and raises if it is too much. Raises `BodyStalled` and `Gone`."""
+    """All of a body; `count` is told of each part, and raises if it is too much. Raises `BodyStalled` and
+    `BodyIncomplete`."""
     parts: list[bytes] = []
     now = asyncio.get_running_loop().time
     end = now() + BODY_SECONDS
@@ -64,7 +70,7 @@ async def read_body(incoming: Incoming, count: Callable[[bytes], None]) -> bytes
 
 
 async def check_there(leaving: Awaitable[object]) -> None:
-    """Raise `Gone` if the client has gone at the end of its body; `leaving` ends when it does.
+    """Raise `BodyIncomplete` if the client has gone at the end of its body; `leaving` ends when it does.
 
     Over HTTP/2 who breaks off without an error, as some proxies do, seems to have sent all. Only that it is no longer
     there is known, and a moment later.
@@ -74,7 +80,7 @@ async def check_there(leaving: Awaitable[object]) -> None:
             await leaving
     except TimeoutError:
         return
-    raise Gone
+    raise BodyIncomplete
 
 
 async def pass_over(incoming: Incoming) -> None:
@@ -86,6 +92,6 @@ async def pass_over(incoming: Incoming) -> None:
         async with asyncio.timeout(PASS_OVER_SECONDS):
             while await incoming.part() is not None:
                 pass
-    except (Gone, TimeoutError, asyncio.CancelledError, RuntimeError):
+    except (BodyIncomplete, TimeoutError, asyncio.CancelledError, RuntimeError):
         # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
         return

@@ -9,6 +9,24 @@ import grpc
 from frazil.config.endpoint import TlsConfig
 from frazil.errors import ConfigError
 
+HANDSHAKE_SECONDS = 30
+"""How long a client may take until it speaks gRPC."""
+IDLE_SECONDS = 300
+"""How long a connection may stay without a call; clients open another when they need one."""
+MOST_CALLS = 1000
+"""Calls of one connection at a time; those beyond wait at the client."""
+
+
+def connection_options(max_connections: int) -> list[tuple[str, int]]:
+    """What bounds the connections of a server. gRPC closes those beyond at once."""
+    return [
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_allowed_incoming_connections", max_connections),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECONDS * 1000),
+        ("grpc.max_connection_idle_ms", IDLE_SECONDS * 1000),
+        ("grpc.max_concurrent_streams", MOST_CALLS),
+    ]
+
 
 def open_port(server: Any, host: str, port: int, tls: TlsConfig, *, section: str, port_key: str, rival: str) -> int:
     """Listen, with TLS if there is a certificate; returns the port. `rival` is who else may listen there."""

@@ -5,7 +5,7 @@ Iceberg's own metadata. All such names begin with an underscore, and a field so 
 has more underscores already, which keeps different names different: `_offset` becomes `__offset`, and `__offset`
 becomes `___offset`. Names within a struct are as they were.
 
-Names that differ in case only are left alone: the table refuses them (`lake.schema`), and the topic stops.
+Names that differ in case only are left alone: a record that has both is a dead letter.
 """
 
 from __future__ import annotations

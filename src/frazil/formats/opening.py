@@ -36,7 +36,7 @@ def _key_decoder(config: Config, topic: str, kind: Format) -> ValueDecoder:
     from frazil.formats.json import JsonDecoder
 
     # Keys in JSON are numbers and strings more often than objects.
-    return JsonDecoder({}, records=False)
+    return JsonDecoder({}, records=False, most_columns=config.log.max_columns)
 
 
 def _value_decoder(config: Config, kind: Format, subject: str, columns: dict[str, str]) -> ValueDecoder:
@@ -48,7 +48,7 @@ def _value_decoder(config: Config, kind: Format, subject: str, columns: dict[str
         case "json":
             from frazil.formats.json import JsonDecoder
 
-            return JsonDecoder(columns)
+            return JsonDecoder(columns, most_columns=config.log.max_columns)
         case "avro" | "protobuf" | "json_schema":
             return _registered(config, kind, subject)
 
@@ -56,20 +56,20 @@ def _value_decoder(config: Config, kind: Format, subject: str, columns: dict[str
 def _registered(config: Config, kind: Literal["avro", "protobuf", "json_schema"], subject: str) -> ValueDecoder:
     from frazil.formats.registry import Registry
 
-    registry = Registry.of(config)
+    registry, most = Registry.of(config), config.log.max_columns
     match kind:
         case "avro":
             from frazil.formats.avro import AvroDecoder
 
-            return AvroDecoder(registry, subject)
+            return AvroDecoder(registry, subject, most)
         case "protobuf":
             from frazil.formats.protobuf import ProtobufDecoder
 
-            return ProtobufDecoder(registry, subject)
+            return ProtobufDecoder(registry, subject, most)
         case "json_schema":
             from frazil.formats.json_schema import JsonSchemaDecoder
 
-            return JsonSchemaDecoder(registry, subject)
+            return JsonSchemaDecoder(registry, subject, most)
 
 
 def _subject(topic: str, chosen: FormatConfig) -> str:

@@ -1,29 +1,13 @@
-"""How tables name what is inside of columns: by a path from the top, with dots, in which case does not count.
-
-So a column `a.b` cannot be beside a column `a` that has a field `b`.
-"""
+"""Types without the parts that no table can have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.types as types
 
-
-class Named(NamedTuple):
-    path: str
-    name: str
-    """The last part of the path."""
-
-
-def named_parts(kind: pa.DataType, above: str = "") -> Iterator[Named]:
-    """All that has a name inside of a type: fields, and what lists and maps consist of."""
-    for name, part in _parts(kind):
-        path = below(above, name)
-        yield Named(path, name)
-        yield from named_parts(part, path)
+from frazil.log.paths import below, folded
 
 
 def pruned(kind: pa.DataType, keep: Callable[[str, str], bool]) -> pa.DataType:
@@ -60,25 +44,8 @@ def distinct(kind: pa.DataType) -> pa.DataType:
     taken: set[str] = set()
 
     def is_free(path: str, _: str) -> bool:
-        free = path.lower() not in taken
-        taken.add(path.lower())
+        free = folded(path) not in taken
+        taken.add(folded(path))
         return free
 
     return pruned(kind, is_free)
-
-
-def below(above: str, name: str) -> str:
-    return f"{above}.{name}" if above else name
-
-
-def _parts(kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    if isinstance(kind, pa.BaseExtensionType):
-        yield from _parts(kind.storage_type)
-    elif types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        yield from _parts(kind.value_type)
-    elif types.is_struct(kind):
-        yield from ((field.name, field.type) for field in kind.fields)
-    elif types.is_map(kind):
-        yield from (("key", kind.key_type), ("value", kind.item_type))
-    elif types.is_nested(kind) and hasattr(kind, "value_field"):
-        yield "element", kind.value_type

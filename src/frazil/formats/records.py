@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats import kafka
+from frazil.formats.columns import columns_of
 from frazil.formats.decoding import Decoded, Piece
 from frazil.formats.joining import joined_schema, joined_type
 from frazil.formats.memo import BySchema
@@ -90,13 +91,7 @@ class RecordDecoder:
         if self.value.records:
             own.append(pa.field(kafka.TOMBSTONE, pa.bool_()))
         named = [pa.schema([pa.field(kafka.KEY, kind)]) for kind in (pa.null(), *keys)]
-        return joined_schema([*named, pa.schema(own), *map(_columns, values)])
-
-
-def _columns(kind: pa.DataType) -> pa.Schema:
-    if pa.types.is_struct(kind):
-        return pa.schema([field.with_name(column_of(field.name)) for field in kind.fields])
-    return pa.schema([pa.field(VALUE, kind)])
+        return joined_schema([*named, pa.schema(own), *map(columns_of, values)])
 
 
 def _payloads(batch: pa.RecordBatch) -> tuple[Payloads, Payloads]:

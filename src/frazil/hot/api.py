@@ -13,6 +13,7 @@ from frazil.errors import (
     ConfigError,
     FrazilError,
     NotBuffered,
+    PartitionDamaged,
     QueriesBusy,
     QueryTimeout,
     RecordUndecodable,
@@ -25,7 +26,7 @@ from frazil.hot.requests import check_parameters, flag, key_of, limit_of, number
 from frazil.hot.threads import Threads
 from frazil.ops.answers import problem, row_answer, rows_answer
 from frazil.ops.http import Endpoint
-from frazil.ops.tenants import tenant_of
+from frazil.ops.tenants import HEADER, tenant_of
 
 Handler = Callable[[Request], Awaitable[Response]]
 Work = Callable[[Request, HotBuffer], Response]
@@ -43,7 +44,7 @@ def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads
     def by_key(request: Request, buffer: HotBuffer) -> Response:
         check_parameters(request, "encoding", "cold", "raw")
         topic = request.path_params["topic"]
-        tenant = tenant_of(config, topic, request.headers)
+        tenant = tenant_of(config, topic, request.headers.getlist(HEADER))
         cold = flag(request, "cold")
         row = buffer.query_by_key(topic, key_of(request), cold=cold, raw=flag(request, "raw"), tenant=tenant)
         if row is None:
@@ -54,7 +55,7 @@ def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads
         check_parameters(request, "cold", "raw")
         topic = request.path_params["topic"]
         partition, offset = _partition(request), number(request.path_params["offset"], "offset")
-        tenant = tenant_of(config, topic, request.headers)
+        tenant = tenant_of(config, topic, request.headers.getlist(HEADER))
         cold = flag(request, "cold")
         row = buffer.query_by_offset(topic, partition, offset, cold=cold, raw=flag(request, "raw"), tenant=tenant)
         if row is None:
@@ -73,14 +74,14 @@ def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads
             limit_of(request, LIMIT),
             cold=flag(request, "cold"),
             raw=flag(request, "raw"),
-            tenant=tenant_of(config, topic, request.headers),
+            tenant=tenant_of(config, topic, request.headers.getlist(HEADER)),
         )
         return _rows(request, found)
 
     def newest(request: Request, buffer: HotBuffer) -> Response:
         check_parameters(request, "limit", "raw")
         topic = request.path_params["topic"]
-        tenant = tenant_of(config, topic, request.headers)
+        tenant = tenant_of(config, topic, request.headers.getlist(HEADER))
         return _rows(
             request, buffer.query_all(topic, limit_of(request, LIMIT), raw=flag(request, "raw"), tenant=tenant)
         )
@@ -128,7 +129,7 @@ def _refusal(error: FrazilError) -> Response:
         response = problem(429, error)
         response.headers["retry-after"] = "1"
         return response
-    return problem(503 if error.retryable else 500, error)
+    return problem(503 if error.retryable or isinstance(error, PartitionDamaged) else 500, error)
 
 
 def _partition(request: Request) -> int:

@@ -218,10 +218,11 @@ class HotBuffer:
 
     def _visible(self, topic: str) -> dict[int, Held]:
         """What is held of each partition, with all that was acknowledged before."""
+        self._log.check_served(topic)
         self.feed.catch_up(topic)
         partitions = self.buffer.topic(topic)
         if not partitions and TopicSchemas(self._log.store, topic).latest() is None:
-            raise TopicNotFound(f"Topic {topic!r} does not exist in {self._log.store.url}.")
+            raise TopicNotFound(f"Topic {topic!r} does not exist.")
         return {partition: kept.visible() for partition, kept in partitions.items()}
 
     def _key_column(self, topic: str) -> str:

@@ -19,6 +19,7 @@ from frazil.lake.catalog import Lake
 from frazil.lake.evolution import Evolution, apply, name_problems, new_schema, plan_columns, wanted_columns
 from frazil.lake.merging import Merge, Remedy
 from frazil.lake.offsets import named, topic_of
+from frazil.log.paths import folded
 
 
 def accept_schema(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
@@ -101,5 +102,5 @@ def _sort_order(metadata: TableMetadata, replaced: set[str], schema: Schema) -> 
 
 
 def _free_name(name: str, schema: Schema) -> str:
-    taken = {column.name.lower() for column in schema.fields}
-    return next(free for n in count(1) if (free := f"{name}__{n}").lower() not in taken)
+    taken = {folded(column.name) for column in schema.fields}
+    return next(free for n in count(1) if folded(free := f"{name}__{n}") not in taken)

@@ -66,6 +66,12 @@ class Lake:
         with calling(f"Asking the {self.where}"):
             catalog.list_namespaces()
 
+    def is_empty(self) -> bool:
+        """Whether the catalog has no namespace, and so no table."""
+        catalog = self.catalog
+        with calling(f"Asking the {self.where}"):
+            return not catalog.list_namespaces()
+
     def load(self, identifier: Identifier) -> Table:
         """The table as it is now. `TableNotFound`, `CatalogConnection` or `CatalogRefused` when it cannot be had."""
         catalog = self.catalog

@@ -16,6 +16,7 @@ from frazil.lake.dictionaries import keeping
 from frazil.lake.mapkeys import repeats_a_key
 from frazil.lake.text import valid_text
 from frazil.lake.types import convert, is_nanoseconds
+from frazil.log.repeated import extent
 from frazil.log.schema import has_dictionary, plain_type
 
 Conversion = Callable[[pa.Array], pa.Array]
@@ -138,7 +139,7 @@ class Conversions:
         def change(array: pa.Array) -> pa.Array:
             if array.null_count == len(array):
                 return pa.nulls(len(array), kept)
-            offsets, start, length = _extent(array)
+            offsets, start, length = extent(array)
             values = inner(array.values.slice(start, length))
             mask = array.is_null() if array.null_count else None
             return pa.ListArray.from_arrays(offsets, values, type=kept, mask=mask)
@@ -151,7 +152,7 @@ class Conversions:
         kept = keeping(target, source)
 
         def change(array: pa.Array) -> pa.Array:
-            offsets, start, length = _extent(array)
+            offsets, start, length = extent(array)
             keys = key(array.keys.slice(start, length))
             if repeats_a_key(offsets, keys):
                 raise Unfit("the same key twice in a map")
@@ -286,12 +287,3 @@ def _attempt(source: pa.DataType, target: pa.DataType) -> Conversion:
             raise Unfit(f"{source} cannot be turned into {target}") from error
 
     return change
-
-
-def _extent(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Offsets that count from the first value of this very array, not of what it is a slice of."""
-    offsets = array.offsets
-    start = offsets[0].as_py()
-    if start or offsets.offset:
-        offsets = pc.subtract(offsets, pa.scalar(start, offsets.type))
-    return offsets, start, offsets[-1].as_py()

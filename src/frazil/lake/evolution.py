@@ -28,7 +28,6 @@ from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from frazil.errors import CasConflict, SchemaEvolution
 from frazil.failpoints import failpoint
-from frazil.formats.paths import below
 from frazil.lake.asides import asides_of, route
 from frazil.lake.catalog import Lake, calling
 from frazil.lake.layers import layered, unambiguous
@@ -37,6 +36,7 @@ from frazil.lake.merging import Merge, Problem, Remedy
 from frazil.lake.offsets import named, topic_of
 from frazil.lake.remedies import resume_command
 from frazil.lake.schema import dead_letter_schema, origin_fields, topic_fields
+from frazil.log.paths import below, folded
 
 ON_MISMATCH = "frazil.on-mismatch"
 STOP: Final = "stop"
@@ -253,20 +253,20 @@ def _origin(table: Schema) -> list[NestedField]:
 
 def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[Problem]:
     """Names that Iceberg's libraries, and with them all readers, would refuse the whole table for."""
-    taken = {field.name.lower() for spec in metadata.partition_specs for field in spec.fields}
+    taken = {folded(field.name) for spec in metadata.partition_specs for field in spec.fields}
     new: list[tuple[str, str]] = []
     for column in fields:
         for path, field_id in _paths(column, ""):
             if field_id <= metadata.last_column_id:
-                taken.add(path.lower())
+                taken.add(folded(path))
             else:
                 new.append((path, column.name))
     problems: list[Problem] = []
     for path, top in new:
-        if path.lower() in taken:
+        if folded(path) in taken:
             text = f"the name of column {path!r} is taken in the table by another"
             problems.append(Problem(top, text, Remedy.NONE))
-        taken.add(path.lower())
+        taken.add(folded(path))
     return problems
 
 

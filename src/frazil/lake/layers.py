@@ -25,8 +25,9 @@ def layered(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
     if len(schemas) < 2:
         return list(schemas)
     layers: list[dict[str, pa.Field]] = [{}]
-    for name in dict.fromkeys(name for schema in schemas for name in schema.names):
-        for depth, column in enumerate(_together([schema.field(name) for schema in schemas if name in schema.names])):
+    named = [{column.name: column for column in schema} for schema in schemas]
+    for name in dict.fromkeys(name for columns in named for name in columns):
+        for depth, column in enumerate(_together([columns[name] for columns in named if name in columns])):
             if depth == len(layers):
                 layers.append({})
             layers[depth][name] = column

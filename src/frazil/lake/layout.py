@@ -12,6 +12,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from frazil.config.lake import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.terms import Term, parse_field, parse_order
+from frazil.log.paths import folded
 
 MIB = 1024 * 1024
 OWN_PREFIX = "frazil."
@@ -97,7 +98,7 @@ def _partition_name(term: Term, schema: Schema) -> str:
     column = term.column.replace(".", "_")
     suffixes = {"identity": "", "void": "_null", "truncate": "_trunc"}
     name = column + suffixes.get(term.function, f"_{term.function}")
-    taken = {field.name.lower() for field in schema.fields if field.field_id != term.field_id}
-    while name.lower() in taken:
+    taken = {folded(field.name) for field in schema.fields if field.field_id != term.field_id}
+    while folded(name) in taken:
         name += "_part"
     return name

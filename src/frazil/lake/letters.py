@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.parser import parse
 from pyiceberg.table import FileScanTask, Table
 
@@ -27,7 +27,7 @@ from frazil.lake.commit import send
 from frazil.lake.datafiles import DataFileWriter
 from frazil.lake.offsets import OFFSETS, TableState, current_snapshot, describe_offsets, named, offset_properties
 from frazil.lake.proposals import propose
-from frazil.lake.rows.files import FileReader
+from frazil.lake.rows.files import FileReader, read_rows
 
 REPLAYED_AT = "replayed_at"
 MARKED = "frazil.letters.marked"
@@ -54,10 +54,7 @@ def read_letters(
     table: Table, columns: Sequence[str], where: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The letters as the table has them now, in no order."""
-    with calling(f"Reading table {named(table)}"):
-        scan = table.scan(where or AlwaysTrue(), tuple(columns), snapshot_id=current_snapshot(table).snapshot_id)
-        for batch in scan.to_arrow_batch_reader():
-            yield batch.select(list(columns))
+    return read_rows(table, columns, where)
 
 
 def newest_letters(table: Table, limit: int, partition: int | None = None) -> list[dict[str, Any]]:

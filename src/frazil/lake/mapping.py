@@ -103,13 +103,14 @@ class _Plan:
         )
         conversions = Conversions()
         self._steps: dict[str, _Step] = {}
+        stored = set(target.names)
         companions = {
             field.name + NANOSECONDS: field.name
             for field in source
-            if is_nanoseconds(field.type) and field.name + NANOSECONDS in target.names
+            if is_nanoseconds(field.type) and field.name + NANOSECONDS in stored
         }
         present = set(source.names)
-        self._added = {name for name in (PARTITION, OFFSET) if name in target.names and name not in present}
+        self._added = {name for name in (PARTITION, OFFSET) if name in stored and name not in present}
         for field in target:
             if field.name in self._added:
                 continue
@@ -129,7 +130,7 @@ class _Plan:
         self._refused = [
             _Step(field.name, refuse)
             for field in source
-            if field.name not in target.names and (refuse := conversions.unknown(field.type, field.name)) is not None
+            if field.name not in stored and (refuse := conversions.unknown(field.type, field.name)) is not None
         ]
         self.problems = conversions.problems
 

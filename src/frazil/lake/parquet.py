@@ -14,6 +14,7 @@ from pyiceberg.io import FileIO
 
 from frazil.errors import ConfigError, FileUpload, ParquetWrite
 from frazil.lake.arrow import FIELD_ID
+from frazil.lake.checksums import ChecksummedFile
 from frazil.lake.metrics import Leaf, Metrics, from_footer
 
 CODEC = "write.parquet.compression-codec"
@@ -58,6 +59,7 @@ class Options(NamedTuple):
             # Half of Iceberg's default: looking up in larger dictionaries costs more than it saves.
             "dictionary_pagesize_limit": _number(properties, _DICTIONARY_BYTES, _MEBIBYTE),
             "write_page_index": True,
+            "write_page_checksum": True,
             "store_decimal_as_integer": True,
             # What Parquet itself says is enough, and it is all that other readers know.
             "store_schema": False,
@@ -102,7 +104,7 @@ class ParquetFile:
         )
         self._nans = {field_id: 0 for field_id, _ in self._floats}
         with _failures_told(path):
-            self._sink: Any = io.new_output(path).create(overwrite=False)
+            self._sink = ChecksummedFile(io.new_output(path).create(overwrite=False))
             try:
                 repeated = _worth_a_dictionary(first)
                 self._writer = pq.ParquetWriter(self._sink, schema, use_dictionary=repeated, **options.arguments)
@@ -113,7 +115,7 @@ class ParquetFile:
     @property
     def size(self) -> int:
         """Bytes written so far."""
-        return int(self._sink.tell())
+        return self._sink.tell()
 
     def write(self, rows: pa.Table) -> None:
         """As one row group."""
@@ -125,11 +127,11 @@ class ParquetFile:
     def close(self) -> Finished:
         """Finish the file; it is durable when this returns, as far as its storage can be."""
         with _failures_told(self.path):
+            self._sink.hold()
             self._writer.close()
-            size = self.size
             self._sink.close()
         footer = self._writer.writer.metadata
-        return Finished(self.path, footer.num_rows, size, from_footer(footer, self._columns, self._nans))
+        return Finished(self.path, footer.num_rows, self.size, from_footer(footer, self._columns, self._nans))
 
     def abort(self) -> None:
         """Stop writing and remove what there is."""

@@ -27,7 +27,6 @@ from frazil.errors import CasConflict, FrazilError, SchemaEvolution, TableNotFou
 from frazil.failpoints import failpoint
 from frazil.formats.opening import open_decoder
 from frazil.lake.attempts import attempt_folder, new_attempt
-from frazil.lake.calls import calling
 from frazil.lake.catalog import Identifier, Lake, dotted
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.commit import send
@@ -41,13 +40,12 @@ from frazil.lake.offsets import (
     OFFSETS,
     TableState,
     check_history,
-    current_snapshot,
     describe_offsets,
-    named,
     offset_properties,
 )
 from frazil.lake.proposals import propose
 from frazil.lake.remaking import Letter, Remade, remake
+from frazil.lake.rows.files import read_rows
 from frazil.lake.standing import Standing, check_table
 from frazil.lake.tables import Role, base_identifier, dead_letter_identifier
 from frazil.log.store import ObjectStore
@@ -205,11 +203,8 @@ def find_rows(base: Table, places: Collection[Place]) -> set[Place]:
     }
 
 
-def _found(base: Table, where: BooleanExpression) -> Iterable[int]:
-    with calling(f"Reading table {named(base)}"):
-        scan = base.scan(where, (OFFSET,), snapshot_id=current_snapshot(base).snapshot_id)
-        found: list[int] = scan.to_arrow()[OFFSET].to_pylist()
-        return found
+def _found(base: Table, where: BooleanExpression) -> Iterator[int]:
+    return (offset for batch in read_rows(base, (OFFSET,), where) for offset in batch.column(OFFSET).to_pylist())
 
 
 def _read(letters: Table, where: BooleanExpression | None) -> Iterator[Letter]:

@@ -6,7 +6,6 @@ microseconds leave out; and each row says where in the log it came from.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -23,15 +22,13 @@ from pyiceberg.types import (
 
 from frazil.errors import ConfigError, SchemaEvolution
 from frazil.formats import kafka
-from frazil.formats.paths import Named, named_parts
-from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION, RESERVED
+from frazil.lake.columns import NANOSECONDS, OFFSET, PARTITION
 from frazil.lake.merging import Problem, Remedy
 from frazil.lake.types import Unmappable, convert_field, is_nanoseconds
+from frazil.log.columns import flaws
 
 FORMAT_VERSION = 2
 """Of the table format: the newest that all readers know."""
-
-_DOTTED = "tables name what is inside of others with dots, too"
 
 
 def target_schema(topic_schema: pa.Schema) -> Schema:
@@ -90,7 +87,7 @@ def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[Probl
             fields += _columns(column)
         except Unmappable as error:
             problems.append(Problem(column.name, str(error), Remedy.NONE))
-    problems += _name_problems(topic_schema)
+    problems += [Problem(*flaw, Remedy.NONE) for flaw in flaws(topic_schema)]
     return fields, problems
 
 
@@ -110,37 +107,3 @@ def _columns(column: pa.Field) -> list[NestedField]:
         ]
     field = convert_field(column, column.name, required)
     return [field] if field is not None else []
-
-
-def _name_problems(topic_schema: pa.Schema) -> list[Problem]:
-    taken = {name.lower() for name in (PARTITION, OFFSET)}
-    problems: list[Problem] = []
-
-    def found(name: str, text: str) -> None:
-        problems.append(Problem(name, text, Remedy.NONE))
-
-    for name in topic_schema.names:
-        if name.lower() in taken:
-            found(name, f"column {name!r} has the name of a column that Frazil adds to every row")
-        elif name.lower() in RESERVED:
-            found(name, f"column {name!r} has a name that Iceberg keeps for itself")
-    alike: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for column in topic_schema:
-        for path, name in (Named(column.name, column.name), *named_parts(column.type, column.name)):
-            if "\0" in name:
-                found(column.name, f"column {path!r} has a NUL in its name, which many readers take for its end")
-            elif path in alike[path.lower()]:
-                found(column.name, f"there are two columns {path!r}: {_DOTTED}")
-            alike[path.lower()][path] = column.name
-    for columns in alike.values():
-        if len(columns) > 1:
-            listed = " and ".join(map(repr, columns))
-            *_, last = columns.values()
-            found(last, f"columns {listed} differ in case only, which Spark cannot tell apart")
-    present = {name.lower() for name in topic_schema.names}
-    for column in topic_schema:
-        rest = column.name + NANOSECONDS
-        if is_nanoseconds(column.type) and rest.lower() in present:
-            text = f"column {rest!r} has the name of the column for the nanoseconds of {column.name!r}"
-            found(column.name, text)
-    return problems

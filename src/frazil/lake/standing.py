@@ -7,7 +7,7 @@ from enum import Enum
 
 from pyiceberg.table import Table
 
-from frazil.errors import IcebergError, TableDropped, TableForeign, TableReplaced
+from frazil.errors import CatalogLost, IcebergError, TableDropped, TableForeign, TableReplaced
 from frazil.lake.catalog import Identifier, Lake, dotted
 from frazil.lake.markers import Marker, markers
 from frazil.lake.offsets import ROLE, TOPIC
@@ -33,6 +33,8 @@ class Check:
     table: Table | None
     history: list[Marker]
     """All tables that the topic has had under this name, and when each was done with."""
+    lost: CatalogLost | None = None
+    """Set when the whole catalog is empty, and not this table alone is gone."""
 
     @property
     def generation(self) -> int:
@@ -52,9 +54,12 @@ class Check:
     def error(self) -> IcebergError:
         """What to raise when the table cannot be used as it is."""
         name, topic = dotted(self.identifier), self.topic
+        if self.lost is not None:
+            return self.lost.again()
         if self.table is None:
             return TableDropped(
-                f"Table {name} of topic {topic!r} was dropped; {self._command('recreate')} makes it anew."
+                f"Table {name} of topic {topic!r} was dropped; {self._command('recreate')} makes it anew. If it is "
+                f"still in the warehouse, `frazil maintain register` has the catalog find it again."
             )
         if self.standing is Standing.REPLACED:
             last = next((marker.uuid for marker in reversed(self.history) if marker.uuid), None)
@@ -101,7 +106,18 @@ def check_table(lake: Lake, store: ObjectStore, topic: str, identifier: Identifi
     """How the table of this name stands to the topic."""
     history = markers(store, topic, identifier)
     table = find_table(lake, identifier)
-    return Check(topic, role, identifier, _standing(table, history, topic, role), table, history)
+    standing = _standing(table, history, topic, role)
+    empty = standing is Standing.DROPPED and lake.is_empty()
+    loss = catalog_lost(lake, f"{dotted(identifier)}, the table of topic {topic!r}") if empty else None
+    return Check(topic, role, identifier, standing, table, history, loss)
+
+
+def catalog_lost(lake: Lake, what: str) -> CatalogLost:
+    return CatalogLost(
+        f"The {lake.where} is empty and does not know {what}: it was lost, or another one is configured. Restore it "
+        f"from a backup, or let `frazil maintain register` find the tables in the warehouse; it shows with --dry-run "
+        f"what it would do. Records are taken in meanwhile, and moved when the tables are back."
+    )
 
 
 def _standing(table: Table | None, history: list[Marker], topic: str, role: Role) -> Standing:

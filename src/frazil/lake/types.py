@@ -30,6 +30,8 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from frazil.log.columns import MOST_DIGITS
+
 _UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _SIMPLE: dict[pa.DataType, IcebergType] = {
     pa.bool_(): BooleanType(),
@@ -53,8 +55,6 @@ _SIMPLE: dict[pa.DataType, IcebergType] = {
     pa.large_binary(): BinaryType(),
     pa.binary_view(): BinaryType(),
 }
-_MAX_PRECISION = 38
-
 # Ids inside a type are placeholders: they are assigned anew when the whole schema is known.
 _NO_ID = 0
 
@@ -87,7 +87,7 @@ def convert(kind: pa.DataType, path: str) -> Converted | None:
         return Converted(LongType(), f"{_UNITS[_time_unit(kind)]} since midnight")
     if types.is_duration(kind):
         return Converted(LongType(), f"{_UNITS[kind.unit]}")
-    if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= _MAX_PRECISION:
+    if types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= MOST_DIGITS:
         return Converted(DecimalType(kind.precision, kind.scale), None)
     if types.is_fixed_size_binary(kind):
         return Converted(FixedType(kind.byte_width), None)

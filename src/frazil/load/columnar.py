@@ -31,10 +31,10 @@ def open_columnar(source: Input) -> Iterator[Columnar]:
     try:
         with pa.memory_map(source.name) as file:
             if source.format == "parquet":
-                yield _parquet(pq.ParquetFile(file), size)
+                yield _parquet(pq.ParquetFile(file, page_checksum_verification=True), size)
             else:
                 yield _arrow(file, size)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         what = "Parquet" if source.format == "parquet" else "Arrow"
         raise SerializationError(f"{source.name} cannot be read as {what}: {_short(error)}") from error
 
@@ -74,6 +74,8 @@ def pieces(
     with open_columnar(source) as file:
         start = 0
         for batch, read in file.batches():
+            # Offsets in a damaged file may point anywhere, and text may be no UTF-8.
+            batch.validate(full=True)
             fresh = batch.slice(max(0, skip - start))
             row = start + batch.num_rows - fresh.num_rows
             start += batch.num_rows

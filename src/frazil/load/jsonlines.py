@@ -11,19 +11,22 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from frazil.errors import FrazilError, RecordTooLarge, SerializationError
+from frazil.errors import FrazilError, RecordTooLarge, SchemaMismatch, SerializationError
 from frazil.formats.json.kinds import Conflict, known_part, widen
 from frazil.formats.json.parsing import BadJson, Unexpected
 from frazil.load.inputs import Input, Piece
 from frazil.load.jsonblocks import Lines, blocks, parse
+from frazil.log.columns import check_columns
 
 ESCAPED = 6
 """Most bytes of JSON per byte of a string (`\\u0041`)."""
+INFER_BYTES = 64 * 1024
+"""Text whose columns are learnt at once: each new one takes a place in the rows of all its lines."""
 
 
 class JsonLines:
-    def __init__(self, source: Input, limit: int, *, skip_bad: bool) -> None:
-        """`limit` is the most bytes one append may hold."""
+    def __init__(self, source: Input, limit: int, most_columns: int, *, skip_bad: bool) -> None:
+        """`limit` is the most bytes one append may hold, `most_columns` the most that the topic may have."""
         self.source = source
         self.bad = 0
         """Lines that were left out."""
@@ -31,6 +34,7 @@ class JsonLines:
         self.unknown: set[str] = set()
         """Columns of the stream that held nothing to tell their type from, at least for a while."""
         self._limit = limit
+        self._most_columns = most_columns
         self._skip_bad = skip_bad
 
     def learn(self, fixed: pa.Schema, on_read: Callable[[int], None] = lambda _: None) -> pa.Schema:
@@ -62,15 +66,38 @@ class JsonLines:
             raise SerializationError(f"{self.source.name} cannot be read: {error}.") from error
 
     def _learn(self, lines: Lines, fixed: pa.Schema, known: pa.Schema) -> pa.Schema:
-        try:
-            return widen(known, parse(lines.text, fixed, "infer").schema)
-        except (BadJson, Conflict, RecursionError) as error:
-            halves = lines.halves()
-            if halves is None:
-                self._refuse(lines, error)
-                return known
+        if self._brings_nothing(lines, known):
+            return known
+        halves = lines.halves()
+        if halves is None or len(lines.text) <= INFER_BYTES:
+            try:
+                return self._grown(known, parse(lines.text, fixed, "infer").schema)
+            except (BadJson, Conflict, RecursionError) as error:
+                if halves is None:
+                    self._refuse(lines, error)
+                    return known
+            except SchemaMismatch as error:
+                if halves is None:
+                    # Left out, its other columns would be stored without it: nothing is wrong with them.
+                    raise SchemaMismatch(f"{self.source.name}, line {lines.first}: {error}") from error
         left, right = halves
         return self._learn(right, fixed, self._learn(left, fixed, known))
+
+    def _brings_nothing(self, lines: Lines, known: pa.Schema) -> bool:
+        """Whether all lines have known columns of known types."""
+        if not len(known):
+            return False
+        try:
+            parse(lines.text, known, "error")
+        except (BadJson, SerializationError, RecursionError):
+            return False
+        return True
+
+    def _grown(self, known: pa.Schema, found: pa.Schema) -> pa.Schema:
+        grown = widen(known, found)
+        if not grown.equals(known):
+            check_columns(grown, self._most_columns, known)
+        return grown
 
     def _pieces(self, lines: Lines, schema: pa.Schema, unexpected: Unexpected) -> Iterator[Piece]:
         halves = None

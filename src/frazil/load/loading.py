@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from frazil.config.section import MIB
 from frazil.errors import FrazilError, LogFull, SchemaMismatch, SerializationError
+from frazil.formats import kafka
 from frazil.formats.json.kinds import known_part
 from frazil.formats.kafka import is_kafka
 from frazil.load import once
@@ -22,6 +23,7 @@ from frazil.load.inputs import Input, Piece
 from frazil.load.jsonlines import JsonLines
 from frazil.load.progress import Unwatched, Watcher
 from frazil.log import layout
+from frazil.log.columns import check_columns
 from frazil.log.group import Ack
 from frazil.log.log import Log
 from frazil.log.schema import evolve, plain
@@ -85,8 +87,14 @@ class Loader:
         self._remember = remember
         self._watcher = watcher or Unwatched()
         self._limit = log.config.log.max_append_mb * MIB
+        self._most_columns = log.config.log.max_columns
         self._sources = [
-            (source, JsonLines(source, self._limit, skip_bad=skip_bad) if source.format == "jsonl" else None)
+            (
+                source,
+                JsonLines(source, self._limit, self._most_columns, skip_bad=skip_bad)
+                if source.format == "jsonl"
+                else None,
+            )
             for source in inputs
         ]
         self._writer: PartitionWriter | None = None
@@ -117,7 +125,9 @@ class Loader:
             )
         schema = latest.schema if latest else pa.schema([])
         if self._given is not None:
-            return evolve(schema, self._given, self._topic) if latest else self._given
+            given = evolve(schema, self._given, self._topic) if latest else self._given
+            self._check(given, schema, "--schema")
+            return given
         for source, lines in self._sources:
             if lines is None:
                 with open_columnar(source) as file:
@@ -134,9 +144,25 @@ class Loader:
         if not len(known):
             return schema
         try:
-            return evolve(schema, plain(known), self._topic) if len(schema) else plain(known)
+            joined = evolve(schema, plain(known), self._topic) if len(schema) else plain(known)
         except SchemaMismatch as error:
             raise SchemaMismatch(f"{source.name}: {error}") from error
+        self._check(joined, schema, source.name)
+        return joined
+
+    def _check(self, wanted: pa.Schema, present: pa.Schema, where: str) -> None:
+        """Refuse columns that the topic may not have. `where` names what brings them."""
+        if wanted.equals(present):
+            return
+        if is_kafka(wanted):
+            raise SchemaMismatch(
+                f"{where}: the columns {kafka.VALUE!r} and {kafka.OFFSET!r} mark topics that come from Kafka. Rename "
+                f"one of them."
+            )
+        try:
+            check_columns(wanted, self._most_columns, present)
+        except SchemaMismatch as error:
+            raise SchemaMismatch(f"{where}: {error}") from error
 
     def _note_unknown(self, source: Input, names: Sequence[str]) -> None:
         if names:
@@ -179,7 +205,8 @@ class Loader:
         wanted = self._given if self._given is not None else known_part(batch.schema)[0]
         if self._given is not None and (extra := sorted(set(batch.schema.names) - set(wanted.names))):
             raise SchemaMismatch(f"{source.name}: the schema given has no column {', '.join(map(repr, extra))}.")
-        present = [field for field in wanted if field.name in batch.schema.names]
+        there = set(batch.schema.names)
+        present = [field for field in wanted if field.name in there]
         try:
             columns = [batch.column(field.name).cast(field.type) for field in present]
             return pa.RecordBatch.from_arrays(columns, schema=pa.schema(present))

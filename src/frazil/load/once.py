@@ -35,7 +35,7 @@ def alone(log: Log, topic: str) -> Iterator[None]:
     """Two such loads at once could not know of each other's appends."""
     folder = layout.wal_root(log.config.data_dir)
     make_folder(folder)
-    descriptor = os.open(folder / f"{topic}.once.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / f"{topic}.once.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from frazil.errors import ObjectExists, ObjectNotFound
+from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound
 from frazil.log import layout
 from frazil.log.store import ObjectStore
 from frazil.log.store.durable import make_folder, sync_file, sync_folder
@@ -47,7 +47,14 @@ def owner(store: ObjectStore, topic: str, partition: int) -> str | None:
         data = store.get(layout.claim_key(topic, partition))
     except ObjectNotFound:
         return None
-    return str(json.loads(bytes(data))["node"])
+    try:
+        return str(json.loads(bytes(data))["node"])
+    except (ValueError, KeyError, TypeError) as error:
+        key = layout.claim_key(topic, partition)
+        raise LogCorrupted(
+            f"{key} in {store.url} does not say which node writes {topic}/{partition}: {error}. Restore it from a "
+            f'backup, or replace it by {{"node": "NAME"}} with the name of the node whose data folder has its WAL.'
+        ) from error
 
 
 def claim(store: ObjectStore, topic: str, partition: int, node: str, world: World) -> bool:

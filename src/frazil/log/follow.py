@@ -11,7 +11,7 @@ from frazil.log.reader import PartitionReader, Records
 STORE_POLL_SECONDS = 0.5
 """How often a follower on another machine than the writer's looks for new segments."""
 IN_VAIN_SECONDS = 0.05
-"""How long to pause when a writer announced records that cannot be read: its WAL is damaged."""
+"""How long to pause when a writer announced records that are not there to be read yet."""
 WAIT_SECONDS = 0.5
 """How often a follower looks whether it is to stop, or whether its writer has come or gone."""
 

@@ -102,12 +102,18 @@ def delete(store: ObjectStore, topic: str, made: Deletion, now_ms: int) -> bool:
 def hidden(store: ObjectStore) -> set[str]:
     """Topics that were deleted and not created again."""
     deleted = {folder.rstrip("/").rpartition("/")[2] for folder in store.list_folders(layout.DELETED)}
-    return {topic for topic in deleted if creation(store, topic) is None}
+    # By their numbers alone: a record that cannot be read concerns its own topic, and all topics are looked at here.
+    return {topic for topic in deleted if not _is_created(store, topic)}
+
+
+def _is_created(store: ObjectStore, topic: str) -> bool:
+    return _newest(store, layout.creation_prefix(topic)) > _newest(store, layout.deletion_prefix(topic))
 
 
 def _newest(store: ObjectStore, prefix: str) -> int:
     """The number of the newest object, 0 if there is none."""
-    return max((int(info.key.rpartition("/")[2].removesuffix(".json")) for info in store.list(prefix)), default=0)
+    names = (info.key.rpartition("/")[2].removesuffix(".json") for info in store.list(prefix))
+    return max((int(name) for name in names if name.isdecimal()), default=0)
 
 
 def _read(store: ObjectStore, key: str, parse: Callable[[dict[str, Any]], T]) -> T | None:

@@ -114,7 +114,7 @@ class SegmentIndex:
     def gone(self, start: int) -> SegmentsGone:
         where = f"{self._topic}/{self._partition}"
         if start >= self.start:
-            return SegmentsGone(f"{where}: the log in {self._store.url} is empty: no segment holds offset {start}.")
+            return SegmentsGone(f"{where}: the log is empty: no segment holds offset {start}.")
         return SegmentsGone(
             f"{where}: offset {start} was trimmed from the log; the first that is left is {self.start}. Older "
             f"records are in the topic's table."

@@ -13,25 +13,26 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.config.model import Config
-from frazil.errors import FrazilError, PartitionLocked, PartitionTaken, TopicNotFound
+from frazil.errors import FrazilError, LogCorrupted, PartitionLocked, PartitionTaken, TopicNotFound, WalDamaged
 from frazil.log import layout
-from frazil.log.apart.process import Apart
 from frazil.log.claims import claim, node_name, owner
 from frazil.log.generations import hidden
-from frazil.log.opening import open_writer
+from frazil.log.index import SegmentIndex
+from frazil.log.opening import check_nothing_lost, open_writer
 from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, TailSource
 from frazil.log.sealer import OnFailure, Sealer
 from frazil.log.signal import Signal
+from frazil.log.stopped import StoppedPartitions
 from frazil.log.store import ObjectStore, open_store
 from frazil.log.store.local import LocalStore
 from frazil.log.store.probe import check_create_only
 from frazil.log.syncer import Syncer
 from frazil.log.tail import SealedTail, Tail
 from frazil.log.topics import TopicSchemas, list_partitions, list_topics
-from frazil.log.wal.disk import DirectoryLock, read_watermark
+from frazil.log.wal.disk import DirectoryLock, io_error, read_watermark
 from frazil.log.wal.follower import WalTail
-from frazil.log.wal.recovery import recover, wal_files
+from frazil.log.wal.recovery import is_wal, recover, wal_files
 from frazil.log.world import World
 from frazil.log.writer import PartitionWriter
 
@@ -71,8 +72,8 @@ class Log:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._executor = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="frazil-commit")
-        self.apart = Apart()
         """Who makes rows of what is stored as it came, if it is much."""
+        self._stopped = StoppedPartitions(config)
         self._sealer = Sealer(self.world, on_failure)
         self._syncer = Syncer(config.log.sync_interval_ms / 1000)
 
@@ -163,7 +164,17 @@ class Log:
         confirm: Callable[[], None] = lambda: None,
     ) -> PartitionWriter:
         self._check_store()
-        options = options or self.options(topic)
+        self._stopped.check((topic, partition))
+        try:
+            writer = self._opened(topic, partition, options or self.options(topic), confirm)
+        except LogCorrupted as error:
+            raise self._stopped.stop((topic, partition), error) from error
+        self._stopped.go_on((topic, partition))
+        return writer
+
+    def _opened(
+        self, topic: str, partition: int, options: WriterOptions, confirm: Callable[[], None]
+    ) -> PartitionWriter:
         directory = layout.wal_directory(self.config.data_dir, topic, partition)
         if options.ack == "object" and wal_files(directory):
             self._retire_wal(topic, partition, directory)
@@ -183,7 +194,6 @@ class Log:
             executor=self._executor,
             on_change=self._sealer.wake,
             confirm=confirm,
-            apart=self.apart,
         )
         with self._lock:
             self._writers[topic, partition] = writer
@@ -231,25 +241,49 @@ class Log:
             return list(self._writers.values())
 
     def adopt_orphans(self) -> int:
-        """Seal what processes that are gone have left in WALs of this node; how many were found."""
+        """Seal what processes that are gone have left in WALs of this node; how many were found.
+
+        A partition that is damaged, or whose files cannot be read, is stopped, and keeps none of the others from it.
+        What may pass, such as a store that is away, is raised at the end.
+        """
         found = 0
         problem: FrazilError | None = None
         root = layout.wal_root(self.config.data_dir)
         for folder in sorted(root.glob("*/*")) if root.is_dir() else []:
             partition = layout.parse_partition(folder.name)
             topic = folder.parent.name
-            if partition is None or self._open_already(topic, partition) or not wal_files(folder):
+            if partition is None or self._open_already(topic, partition) or not is_wal(folder):
                 continue
             try:
-                if _left_behind(folder, self.world.boot_id()):
+                self._stopped.check((topic, partition))
+                if self._left_behind(topic, partition, folder) or (topic, partition) in self.stopped():
                     with self._opening:
                         found += self._adopt(topic, partition)
+                self._stopped.go_on((topic, partition))
             except FrazilError as error:
-                # One that cannot be sealed must not keep the others from it.
-                problem = problem or error
+                if error.retryable:
+                    problem = problem or error
+                else:
+                    self._stopped.stop((topic, partition), error)
         if problem:
             raise problem
         return found
+
+    def _left_behind(self, topic: str, partition: int, folder: Path) -> bool:
+        """Whether nobody writes this WAL and it holds records; raises when it is damaged."""
+        try:
+            with DirectoryLock(folder):
+                acknowledged = read_watermark(folder)
+                recovered = recover(folder, self.world.boot_id(), acknowledged)
+        except PartitionLocked:
+            return False
+        except LogCorrupted as error:
+            raise WalDamaged(str(error)) from error
+        except OSError as error:
+            raise io_error(error, "Reading the WAL in", folder) from error
+        if recovered is None:
+            check_nothing_lost(SegmentIndex(self.store, topic, partition), acknowledged, folder)
+        return recovered is not None and bool(recovered.entries)
 
     def _adopt(self, topic: str, partition: int) -> bool:
         options = replace(self.options(topic), ack="local")
@@ -268,7 +302,7 @@ class Log:
     def schemas(self, topic: str) -> TopicSchemas:
         with self._lock:
             if topic not in self._schemas:
-                self._schemas[topic] = TopicSchemas(self.store, topic)
+                self._schemas[topic] = TopicSchemas(self.store, topic, self.config.log.max_columns)
             return self._schemas[topic]
 
     def topics(self) -> list[str]:
@@ -291,8 +325,8 @@ class Log:
             if writer is not None:
                 stable = writer.options.ack == "local" or provisional
                 return writer.tail if stable else SealedTail(writer.tail)
-            if wal_files(directory):
-                elsewhere = elsewhere or WalTail(directory)
+            if is_wal(directory):
+                elsewhere = elsewhere or WalTail(directory, self.world.boot_id)
                 return elsewhere
             return None
 
@@ -313,12 +347,21 @@ class Log:
         stopped = {f"{w.topic}/{w.partition}": w.stopped for w in self.writers if w.stopped}
         return {**self._sealer.problems(), **stopped}
 
+    def stopped(self) -> dict[tuple[str, int], FrazilError]:
+        """Partitions of this node that cannot be opened, and why; all others are served."""
+        return self._stopped.all()
+
+    def check_served(self, topic: str) -> None:
+        """Raise what stopped a partition of the topic, if one is stopped: others than its readers need to know."""
+        for (name, _), error in self.stopped().items():
+            if name == topic:
+                raise error.again()
+
     def close(self, *, seal: bool = True) -> None:
         """Refuse appends, finish those under way, seal what can be sealed, and let go."""
         for writer in self.writers:
             writer.refuse()
         self._syncer.stop()
-        self.apart.close()
         self._sealer.stop()
         problem: FrazilError | None = None
         with self._opening:
@@ -349,14 +392,3 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _left_behind(folder: Path, boot: str) -> bool:
-    """Whether nobody writes this WAL and it holds records; raises when it is damaged."""
-    try:
-        lock = DirectoryLock(folder)
-    except PartitionLocked:
-        return False
-    with lock:
-        recovered = recover(folder, boot, read_watermark(folder))
-    return recovered is not None and bool(recovered.entries)

@@ -16,7 +16,7 @@ def existing_topic(store: ObjectStore, name: str) -> str:
     known = list_topics(store)
     if name in known:
         return name
-    raise TopicNotFound(f"Topic {name!r} does not exist in {store.url}.{hint(name, known)}")
+    raise TopicNotFound(f"Topic {name!r} does not exist.{hint(name, known)}")
 
 
 def hint(name: str, known: Sequence[str]) -> str:

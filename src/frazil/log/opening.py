@@ -6,8 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
-from frazil.errors import LogCorrupted
-from frazil.log.apart.process import Apart
+from frazil.errors import LogCorrupted, WalDamaged
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.starting import Start, start_from_store, start_from_wal, start_new_wal
@@ -32,15 +31,14 @@ def open_writer(
     executor: Executor,
     on_change: Callable[[PartitionWriter], None] = lambda _: None,
     confirm: Callable[[], None] = lambda: None,
-    apart: Apart | None = None,
 ) -> PartitionWriter:
     """Take the partition over from whoever wrote it before, here or elsewhere."""
     lock = _lock(directory) if options.exclusive or options.ack == "local" else NoLock()
+    wal: Wal | None = None
     try:
         index = SegmentIndex(store, topic, partition)
         index.refresh()
         where = f"{topic}/{partition}"
-        wal: Wal | None = None
         if options.ack == "local":
             wal = Wal(
                 directory,
@@ -64,13 +62,13 @@ def open_writer(
             lock=lock,
             on_change=on_change,
             confirm=confirm,
-            apart=apart,
         )
-    except OSError as error:
+    except BaseException as error:
+        if wal is not None:
+            wal.close(None)
         lock.release()
-        raise io_error(error, "Opening", directory) from error
-    except BaseException:
-        lock.release()
+        if isinstance(error, OSError):
+            raise io_error(error, "Opening", directory) from error
         raise
 
 
@@ -82,13 +80,22 @@ def _lock(directory: Path) -> DirectoryLock:
         raise io_error(error, "Opening", directory) from error
 
 
-def _start(wal: Wal, index: SegmentIndex, world: World, options: WriterOptions, where: str) -> Start:
-    recovered = wal.recover()
-    if recovered is None and wal.acknowledged > index.sealed_end():
-        raise LogCorrupted(
-            f"{where}: records up to offset {wal.acknowledged} were acknowledged, but {wal.directory} has no WAL "
-            f"files and the store only records up to {index.sealed_end()}. `frazil log repair` goes on without them."
+def check_nothing_lost(index: SegmentIndex, acknowledged: int, directory: Path) -> None:
+    """Raise when records were acknowledged that are neither in segments nor in WAL files, for there are none."""
+    index.refresh()
+    if acknowledged > index.sealed_end():
+        raise WalDamaged(
+            f"Records up to offset {acknowledged} were acknowledged, but {directory} has no WAL files and the store "
+            f"has records up to {index.sealed_end()} only. `frazil log repair` goes on without them."
         )
+
+
+def _start(wal: Wal, index: SegmentIndex, world: World, options: WriterOptions, where: str) -> Start:
+    try:
+        recovered = wal.recover()
+    except LogCorrupted as error:
+        raise WalDamaged(str(error)) from error
     if recovered is None:
+        check_nothing_lost(index, wal.acknowledged, wal.directory)
         return start_new_wal(index, world, options.sources, where)
     return start_from_wal(recovered, index, world, options.sources, where)

@@ -12,7 +12,14 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from frazil.errors import LogCorrupted, OffsetOutOfRange, SegmentMissing
+from frazil.errors import (
+    FrazilIoError,
+    LogCorrupted,
+    OffsetOutOfRange,
+    PartitionDamaged,
+    SegmentMissing,
+    WalDamaged,
+)
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.schema import conform, with_dictionaries
@@ -28,6 +35,9 @@ BATCH_ROWS = 65_536
 class TailSource(Protocol):
     def view(self, start: int = 0) -> TailView | None:
         """The tail from `start` on; None when there is nothing to join with the segments."""
+
+    def promised(self) -> int:
+        """The offset up to which records were acknowledged, as far as the tail itself can tell."""
 
     def wait(self, offset: int, timeout: float) -> bool:
         """Block until there is something at `offset`; False when the timeout came first."""
@@ -134,7 +144,7 @@ class PartitionReader:
         are not read at once but in pieces of about that size, for those who take their time. With `dictionaries`,
         texts of segments that are read at once come as dictionaries where they are stored so.
         """
-        view, sealed_end = self._join(start)
+        view, sealed_end = self._join(start, end)
         log_end = max(sealed_end, view.end if view else 0)
         if end is None:
             end = log_end
@@ -154,7 +164,10 @@ class PartitionReader:
     def news(self, start: int, epoch: str | None = None) -> Iterator[Records]:
         """As `read` up to the end, but without asking the store when memory has it all."""
         source = self._tail()
-        view = source.view(start) if source else None
+        try:
+            view = source.view(start) if source else None
+        except (WalDamaged, FrazilIoError):
+            view = None
         if view is None or start < view.start or start > view.end:
             return self.read(start, epoch=epoch)
         if epoch is not None:
@@ -169,12 +182,31 @@ class PartitionReader:
     def _where(self) -> str:
         return f"{self.topic}/{self.partition}"
 
-    def _join(self, start: int) -> tuple[TailView | None, int]:
-        """The tail and the sealed end, in this order: what leaves the tail meanwhile is then in the segments."""
+    def _join(self, start: int, end: int | None = None) -> tuple[TailView | None, int]:
+        """The tail and the sealed end, in this order: what leaves the tail meanwhile is then in the segments.
+
+        A damaged tail is no matter for those who ask for what is sealed, up to an `end`, and an error for all others.
+        """
         source = self._tail()
-        view = source.view(start) if source else None
+        view: TailView | None = None
+        damage: WalDamaged | FrazilIoError | None = None
+        promised = 0
+        try:
+            promised = source.promised() if source else 0
+            view = source.view(start) if source else None
+        except (WalDamaged, FrazilIoError) as error:
+            damage = error
         self._index.refresh()
         sealed_end = self._index.sealed_end()
+        if damage is None and view is None and promised > sealed_end:
+            damage = WalDamaged(
+                f"records up to offset {promised} were acknowledged, but there are no WAL files, and the store has "
+                f"records up to {sealed_end} only. `frazil log repair` goes on without them."
+            )
+        if damage is not None:
+            if end is not None and end <= sealed_end:
+                return None, sealed_end
+            raise PartitionDamaged(self._where, str(damage)) from damage
         newest = self._index.newest()
         if view and newest and newest.writer not in view.writers and newest.end > view.start:
             # Somebody else went on with this partition: what this tail holds is not part of the log.
@@ -211,7 +243,8 @@ class PartitionReader:
             offset = max(start, entry.offset)
             batch = entry.batch().slice(offset - entry.offset, min(end, entry.end) - offset)
             if columns is not None:
-                batch = batch.select([name for name in columns if name in batch.schema.names])
+                there = set(batch.schema.names)
+                batch = batch.select([name for name in columns if name in there])
             yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
 
     def _batches(self, segment: Segment, skip: int, count: int, how: _How) -> Iterator[pa.RecordBatch]:

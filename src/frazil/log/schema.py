@@ -8,6 +8,7 @@ A column may be absent from a batch when it is nullable. Anything else is `Schem
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from frazil.errors import SchemaMismatch
+from frazil.log.columns import TOO_DEEP, is_too_deep
 
 _INTEGERS: tuple[pa.DataType, ...] = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS: tuple[pa.DataType, ...] = (pa.float16(), pa.float32(), pa.float64())
@@ -36,15 +38,16 @@ class SchemaVersion(NamedTuple):
 
 def plain(schema: pa.Schema) -> pa.Schema:
     """The schema as a topic stores it: no dictionaries, no metadata, one layout per meaning."""
-    names = schema.names
-    if not names:
+    if not len(schema):
         raise SchemaMismatch("Records without columns cannot be stored.")
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
+    if is_too_deep(schema):
+        raise SchemaMismatch(f"Such records cannot be stored: {TOO_DEEP}.")
+    if repeated := sorted(name for name, count in Counter(schema.names).items() if count > 1):
         raise SchemaMismatch(f"Columns of the same name: {', '.join(repeated)}. Each column needs its own name.")
     result = pa.schema([pa.field(field.name, plain_type(field.type), field.nullable) for field in schema])
     try:
         pq.write_table(result.empty_table(), pa.BufferOutputStream())
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise SchemaMismatch(f"Parquet, which segments are stored as, cannot hold such records: {error}.") from error
     return result
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from frazil.errors import ObjectExists
 from frazil.log import segments
-from frazil.log.apart.process import Apart
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.options import WriterOptions
 from frazil.log.positions import Feeders, Kept
 from frazil.log.raw import batches_of
+from frazil.log.raw_segments import Making
 from frazil.log.schema import conform
-from frazil.log.segments import Encoding, Segment
+from frazil.log.segments import Segment
 from frazil.log.starting import Start
 from frazil.log.store import ObjectStore
 from frazil.log.tail import Tail
@@ -41,18 +41,6 @@ class Fenced(Exception):
     """Raised when the segment's name belongs to another writer; says how that was found out."""
 
 
-APART_BYTES = 8 * 1024 * 1024
-"""From so much on, rows are made in another process: appends would wait while they are made in this one."""
-
-
-def encode(
-    segment: Segment, entries: list[Entry], schema: pa.Schema, compression_level: int, encoding: Encoding
-) -> pa.Buffer:
-    """The object that a segment is."""
-    batches = [conform(batch, schema) for batch in batches_of(entries)]
-    return segments.encode(segment, batches, schema, compression_level, encoding)
-
-
 class Sealing:
     """Called by one thread at a time."""
 
@@ -66,7 +54,6 @@ class Sealing:
         schemas: TopicSchemas,
         options: WriterOptions,
         world: World,
-        apart: Apart | None = None,
     ) -> None:
         self.draft: Draft | None = None
         self._topic = topic
@@ -76,7 +63,6 @@ class Sealing:
         self._schemas = schemas
         self._options = options
         self._world = world
-        self._apart = apart
         self._feeders = start.sealed_positions.feeders
 
     def prepare(self, entries: list[Entry], requests: bytes, writer: str, epochs: Epochs) -> Draft:
@@ -96,15 +82,16 @@ class Sealing:
             created_ms=self._world.clock.now_ms(),
             oldest_ms=entries[0].time_ms,
             positions=Kept(feeders.to_json(), requests).to_json(),
+            making=_making(entries, schema),
         )
         return Draft(segment, self._encode(segment, entries, schema), entries, feeders)
 
     def _encode(self, segment: Segment, entries: list[Entry], schema: pa.Schema) -> pa.Buffer:
-        how = self._options.compression_level, self._options.encoding
-        raw = sum(entry.nbytes for entry in entries if entry.is_raw)
-        if self._apart is None or raw < APART_BYTES:
-            return encode(segment, entries, schema, *how)
-        return self._apart.run(encode, segment, [entry.bare() for entry in entries], schema, *how)
+        level = self._options.compression_level
+        if segment.making:
+            return segments.encode_raw(segment, entries, level)
+        batches = [conform(batch, schema) for batch in batches_of(entries)]
+        return segments.encode(segment, batches, schema, level, self._options.encoding)
 
     def _advanced(self, entries: list[Entry]) -> Feeders:
         feeders = self._feeders.copy()
@@ -148,3 +135,11 @@ class Sealing:
     def restart(self, start: Start) -> None:
         self.draft = None
         self._feeders = start.sealed_positions.feeders
+
+
+def _making(entries: list[Entry], schema: pa.Schema) -> Making | None:
+    """How rows are made of a segment of these entries later, if none of them is rows already."""
+    forms = {entry.form for entry in entries}
+    if "" in forms or len(forms) > 1 or any(entry.schema_version != entries[0].schema_version for entry in entries):
+        return None
+    return Making(forms.pop(), schema)

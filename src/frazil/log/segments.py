@@ -1,7 +1,7 @@
 """Segments: sealed, immutable Parquet objects, named by their first offset only.
 
 What a segment says of itself (its end, who wrote it, what fed it) stands in the Parquet footer under the key
-`frazil`.
+`frazil`. It holds rows, or records that are still as they came (`raw_segments`): who reads it gets rows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ import pyarrow.parquet as pq
 import pyarrow.types as types
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported, ObjectNotFound, SegmentMissing
-from frazil.log import layout
+from frazil.log import layout, raw_segments
 from frazil.log.epochs import Epochs
+from frazil.log.raw_segments import Making
+from frazil.log.schema import from_text, to_text
 from frazil.log.store import ObjectStore
+from frazil.log.wal.entries import Entry
 
-VERSION = 1
+VERSION, RAW_VERSION = 1, 2
+"""Of segments that hold rows, and of those that hold records as they came, which came later."""
 FOOTER_GUESS = 64 * 1024
 """Bytes fetched for a footer at first; a larger one costs a second request."""
 PIECE_BYTES = 4 * 1024 * 1024
@@ -52,6 +56,7 @@ class Encoding:
 
 
 DEFAULT_ENCODING = Encoding()
+_RAW_ENCODING = Encoding(dictionary=(), statistics=())
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Segment:
     """When its first record was appended."""
     positions: dict[str, Any] = field(repr=False)
     """As of `end`, as `Kept.to_json` has them; of requests, those that the writer still knew."""
+    making: Making | None = field(default=None, repr=False)
+    """How rows are made of it, if it does not hold rows."""
 
     @property
     def key(self) -> str:
@@ -76,7 +83,7 @@ class Segment:
 
     def _describe(self) -> bytes:
         described = {
-            "version": VERSION,
+            "version": RAW_VERSION if self.making else VERSION,
             "topic": self.topic,
             "partition": self.partition,
             "first_offset": self.first,
@@ -88,6 +95,7 @@ class Segment:
             "created_ms": self.created_ms,
             "oldest_ms": self.oldest_ms,
             "positions": self.positions,
+            **({"form": self.making.form, "rows": to_text(self.making.schema)} if self.making else {}),
             "footer_crc": "0" * 8,
         }
         return json.dumps(described, separators=(",", ":")).encode()
@@ -100,14 +108,23 @@ def encode(
     level: int,
     encoding: Encoding = DEFAULT_ENCODING,
 ) -> pa.Buffer:
-    """The segment as Parquet bytes; all batches have this schema."""
+    """A segment of rows as Parquet bytes; all batches have this schema."""
     table = pa.Table.from_batches(batches, schema)
     if table.num_rows < len(batches) * SMALL_BATCH:
         table = table.combine_chunks()
+    return _encoded(segment, table, level, encoding)
+
+
+def encode_raw(segment: Segment, entries: Sequence[Entry], level: int) -> pa.Buffer:
+    """A segment of records that are still as they came."""
+    return _encoded(segment, raw_segments.table_of(entries), level, _RAW_ENCODING)
+
+
+def _encoded(segment: Segment, table: pa.Table, level: int, encoding: Encoding) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
-        schema,
+        table.schema,
         compression="zstd",
         compression_level=level,
         use_dictionary=True if encoding.dictionary is None else list(encoding.dictionary),
@@ -176,10 +193,12 @@ def read_records(
         file = pq.ParquetFile(
             pa.BufferReader(data),
             metadata=metadata,
-            read_dictionary=_repeated_texts(metadata) if dictionaries else None,
+            read_dictionary=_repeated_texts(metadata) if dictionaries and not segment.making else None,
             page_checksum_verification=True,
         )
-        table = file.read(columns=_present(file, columns))
+        table = file.read(columns=None if segment.making else _present(file, columns))
+    if segment.making:
+        table = raw_segments.rows_of(table, segment.making, columns, dictionaries=dictionaries)
     if table.num_rows != segment.end - segment.first:
         raise _unreadable(store, segment.key, f"{table.num_rows} rows, not {segment.end - segment.first}")
     return table
@@ -225,15 +244,10 @@ def stream_records(
     """`count` records after the first `skip`, in pieces of about `piece_bytes`; little more is in memory at once."""
     end = skip + count
     at = 0
-    with _damage_told(store, segment.key):
-        file = pq.ParquetFile(
-            pa.PythonFile(ObjectFile(store, segment.key), "r"),
-            buffer_size=READ_BYTES,
-            pre_buffer=False,
-            page_checksum_verification=True,
-        )
-        if file.metadata.num_rows != segment.end - segment.first:
-            raise ValueError(f"{file.metadata.num_rows} rows, not {segment.end - segment.first}")
+    with open_records(store, segment) as file:
+        if segment.making:
+            yield from raw_segments.stream_rows(file, segment.making, skip, count, columns, piece_bytes)
+            return
         rows = piece_rows(file.metadata, piece_bytes)
         for batch in file.iter_batches(rows, columns=_present(file, columns)):
             if at >= end:
@@ -244,6 +258,21 @@ def stream_records(
                 yield batch.slice(first, last - first)
         if at < end:
             raise ValueError(f"{at} rows could be read, not {end}")
+
+
+@contextmanager
+def open_records(store: ObjectStore, segment: Segment) -> Iterator[pq.ParquetFile]:
+    """A segment to be read where it is needed; pages are verified. Damage that shows meanwhile is told as such."""
+    with _damage_told(store, segment.key):
+        file = pq.ParquetFile(
+            pa.PythonFile(ObjectFile(store, segment.key), "r"),
+            buffer_size=READ_BYTES,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+        if segment.making is None and file.metadata.num_rows != segment.end - segment.first:
+            raise ValueError(f"{file.metadata.num_rows} rows, not {segment.end - segment.first}")
+        yield file
 
 
 def piece_rows(metadata: pq.FileMetaData, piece_bytes: int) -> int:
@@ -308,9 +337,10 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
     if described is None:
         raise _unreadable(store, key, "it was not written by Frazil")
     data = json.loads(described)
-    if data["version"] > VERSION:
+    if data["version"] > RAW_VERSION:
         raise LogVersionUnsupported(f"Segment {key} in {store.url} was written by a newer version of Frazil.")
-    if metadata.num_rows != data["end_offset"] - data["first_offset"]:
+    making = Making(data["form"], from_text(data["rows"])) if "form" in data else None
+    if making is None and metadata.num_rows != data["end_offset"] - data["first_offset"]:
         raise _unreadable(store, key, f"{metadata.num_rows} rows, but it claims {data['end_offset']} as its end")
     return Segment(
         topic=data["topic"],
@@ -324,6 +354,7 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
         created_ms=data["created_ms"],
         oldest_ms=data.get("oldest_ms", data["created_ms"]),
         positions=data["positions"],
+        making=making,
     )
 
 

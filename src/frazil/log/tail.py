@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import groupby
 from typing import NamedTuple
 
 from frazil.log.epochs import Epochs
 from frazil.log.raw import with_rows
 from frazil.log.signal import Signal
 from frazil.log.wal.entries import Entry
+
+RAW_RUN_BYTES = 8 * 1024 * 1024
+"""From so much on, as rows, entries that are not rows yet are sealed as they are, whatever comes before or after."""
 
 
 class TailView(NamedTuple):
@@ -83,8 +87,27 @@ class Tail:
             at = max(0, bisect_right(self._entries, start, key=_offset) - 1)
             return TailView(self._start, self._end, self._entries[at:], self.epochs, self.writers)
 
+    def promised(self) -> int:
+        return self._end
+
     def first(self, max_rows: int, max_bytes: int) -> list[Entry]:
-        """The oldest entries, at least one, as many as fit in one segment."""
+        """The oldest entries, at least one, as many as fit in one segment.
+
+        Many that are not rows yet are a segment of their own, so that no rows have to be made to seal them.
+        """
+        taken: list[Entry] = []
+        for form, run in groupby(self._fitting(max_rows, max_bytes), _form):
+            entries = list(run)
+            alone = form and sum(entry.nbytes for entry in entries) >= RAW_RUN_BYTES
+            if alone and taken:
+                break
+            taken += entries
+            if alone:
+                break
+        return taken
+
+    def _fitting(self, max_rows: int, max_bytes: int) -> list[Entry]:
+        """The oldest entries, as many as may be in one segment, and at least one."""
         taken: list[Entry] = []
         rows = nbytes = 0
         with self._lock:
@@ -135,6 +158,11 @@ def _offset(entry: Entry) -> int:
     return entry.offset
 
 
+def _form(entry: Entry) -> tuple[str, int] | None:
+    """What entries that become rows together have in common; None for those that are rows."""
+    return (entry.form, entry.schema_version) if entry.form else None
+
+
 def _raw_bytes(entries: Iterable[Entry]) -> int:
     return sum(entry.nbytes for entry in entries if entry.is_raw)
 
@@ -147,6 +175,9 @@ class SealedTail:
 
     def view(self, start: int = 0) -> TailView | None:
         return None
+
+    def promised(self) -> int:
+        return 0
 
     def wait(self, offset: int, timeout: float) -> bool:
         return self._tail.changed.wait(lambda: self._tail.start > offset, timeout)

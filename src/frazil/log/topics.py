@@ -11,8 +11,10 @@ import threading
 
 import pyarrow as pa
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.errors import LogCorrupted, ObjectExists, TopicNotFound
 from frazil.log import layout
+from frazil.log.columns import check_columns
 from frazil.log.generations import hidden
 from frazil.log.schema import SchemaVersion, evolve, from_text, plain, to_text
 from frazil.log.store import ObjectStore
@@ -21,9 +23,10 @@ from frazil.log.store import ObjectStore
 class TopicSchemas:
     """The schema of one topic through time. Thread-safe."""
 
-    def __init__(self, store: ObjectStore, topic: str) -> None:
+    def __init__(self, store: ObjectStore, topic: str, most_columns: int = MOST_COLUMNS) -> None:
         self._store = store
         self._topic = layout.check_topic(topic)
+        self._most_columns = most_columns
         self._versions: dict[int, pa.Schema] = {}
         self._lock = threading.Lock()
 
@@ -40,7 +43,7 @@ class TopicSchemas:
         if newest is None:
             newest = self.latest()
         if newest is None:
-            raise TopicNotFound(f"Topic {self._topic!r} does not exist in {self._store.url}.")
+            raise TopicNotFound(f"Topic {self._topic!r} does not exist.")
         return newest
 
     def get(self, version: int) -> pa.Schema:
@@ -52,7 +55,10 @@ class TopicSchemas:
             return self._versions[version]
 
     def admit(self, wanted: pa.Schema) -> SchemaVersion:
-        """The version that holds records of this schema, creating topic or version as needed."""
+        """The version that holds records of this schema, creating topic or version as needed.
+
+        Raises `SchemaMismatch` for columns that no table can have, and for more than a topic may have.
+        """
         wanted = plain(wanted)
         with self._lock:
             if not self._versions:
@@ -62,6 +68,7 @@ class TopicSchemas:
                 schema = evolve(newest.schema, wanted, self._topic) if newest else wanted
                 if newest and schema is newest.schema:
                     return newest
+                check_columns(schema, self._most_columns, newest.schema if newest else None)
                 version = newest.version + 1 if newest else 1
                 try:
                     self._store.put_new(layout.schema_key(self._topic, version), _encode(version, schema))

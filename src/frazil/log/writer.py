@@ -31,7 +31,6 @@ from frazil.errors import (
     ShutdownError,
     WriteFailed,
 )
-from frazil.log.apart.process import Apart
 from frazil.log.commit import Committer
 from frazil.log.forms import Raw
 from frazil.log.group import Ack, Group, GroupQueue, Part
@@ -40,7 +39,7 @@ from frazil.log.options import WriterOptions
 from frazil.log.pieces import size_of
 from frazil.log.positions import Feeders, Origin
 from frazil.log.schema import Fit, SchemaVersion
-from frazil.log.sealing import APART_BYTES, Draft, Fenced, Sealing
+from frazil.log.sealing import Draft, Fenced, Sealing
 from frazil.log.segments import Segment
 from frazil.log.starting import Start, start_from_store
 from frazil.log.store import ObjectStore
@@ -100,10 +99,8 @@ class PartitionWriter:
         lock: DirectoryLock | NoLock,
         on_change: Callable[[PartitionWriter], None] = lambda _: None,
         confirm: Callable[[], None] = lambda: None,
-        apart: Apart | None = None,
     ) -> None:
-        """`confirm` is called before a segment is put, and raises when what it holds must not be stored. `apart` is
-        who makes rows of much that is stored as it came."""
+        """`confirm` is called before a segment is put, and raises when what it holds must not be stored."""
         self.topic = topic
         self.partition = partition
         self.options = options
@@ -112,13 +109,12 @@ class PartitionWriter:
         self._executor = executor
         self._on_change = on_change
         self._confirm = confirm
-        self._apart = apart
         self._lock = lock
         self._index = SegmentIndex(store, topic, partition)
         self._tail = Tail(start.sealed_end, start.epochs, start.entries, (start.writer, *start.former_writers))
         self._committer = Committer(start, schemas, self._tail, wal, options, world)
         self.stats = self._committer.stats
-        self._sealing = Sealing(topic, partition, store, self._index, start, schemas, options, world, apart)
+        self._sealing = Sealing(topic, partition, store, self._index, start, schemas, options, world)
         self._queue = GroupQueue(MAX_GROUP_BYTES)
         self._committer.drop_below(start.sealed_end)
         self._unsealed: deque[Group] = deque()
@@ -313,8 +309,6 @@ class PartitionWriter:
             return
         if self._committer.unsynced > SYNC_AHEAD and self._syncing.done():
             self._syncing = self._executor.submit(self._committer.sync)
-        if self._apart and self._tail.raw_bytes > APART_BYTES and not self._apart.started:
-            self._executor.submit(self._apart.start)
         if was_empty or (not self._seal_lock.locked() and self.seal_due()):
             self._on_change(self)
 

@@ -21,6 +21,7 @@ from pyiceberg.transforms import BucketTransform, TruncateTransform, VoidTransfo
 
 from frazil.config.maintenance import CompactionConfig
 from frazil.lake.catalog import Identifier, dotted
+from frazil.lake.damage import check_files
 from frazil.lake.offsets import current_snapshot
 from frazil.maintain.contents import Contents, amounts
 from frazil.maintain.report import Work
@@ -74,10 +75,14 @@ def small_files(files: Iterable[DataFile], spec_id: int, target: int) -> list[Gr
     """By partition; files of an older partition spec are left as they are."""
     groups: defaultdict[Key, list[int]] = defaultdict(list)
     for file in files:
-        ours = file.spec_id == spec_id and file.content == DataFileContent.DATA
-        if ours and file.file_size_in_bytes < SMALL * target:
+        if is_small(file, spec_id, target):
             groups[key_of(file)].append(file.file_size_in_bytes)
     return [Group(key, tuple(sizes)) for key, sizes in groups.items()]
+
+
+def is_small(file: DataFile, spec_id: int, target: int) -> bool:
+    ours = file.spec_id == spec_id and file.content == DataFileContent.DATA
+    return ours and file.file_size_in_bytes < SMALL * target
 
 
 def key_of(file: DataFile) -> Key:
@@ -126,9 +131,7 @@ class Compaction:
             shop.say(f"compacting {dotted(table.name())}: {_describe(portion)}")
             # Spark would also take partitions that are not worth it.
             narrow = len(portion) < len(chosen) or any(len(group.sizes) > 1 for group in others)
-            table, files = self._rewrite(
-                shop, table, files, [group.key for group in portion] if narrow else [], target
-            )
+            table, files = self._rewrite(shop, table, files, [group.key for group in portion], narrow, target)
         after = amounts(files)
         return Work("done", before, after, note=f"{done} partition{'s' if done != 1 else ''} rewritten")
 
@@ -145,18 +148,21 @@ class Compaction:
         return chosen, [group for group in groups if group not in chosen]
 
     def _rewrite(
-        self, shop: Workshop, table: Table, files: Sequence[DataFile], keys: Sequence[Key], target: int
+        self, shop: Workshop, table: Table, files: Sequence[DataFile], keys: Sequence[Key], narrow: bool, target: int
     ) -> tuple[Table, list[DataFile]]:
-        """The table and its files afterwards."""
+        """The table and its files afterwards; `narrow` keeps Spark from other partitions."""
         from frazil.maintain.sparkwork import actions, asking_spark, java_table, settle
 
+        spec_id = table.metadata.default_spec_id
+        checked = [file for file in files if is_small(file, spec_id, target) and key_of(file) in keys]
+        check_files(table, checked)
         spark = shop.spark()
         identifier = table.name()
         with shop.turn(identifier), asking_spark("Compacting", identifier):
             action = actions(spark).rewriteDataFiles(java_table(spark, shop.config, identifier))
             ordered = bool(table.sort_order().fields) and self._config.strategy != "binpack"
             action = action.sort() if ordered else action.binPack()
-            if keys:
+            if narrow:
                 action = action.filter(_filter(spark, table, keys))
             options = {
                 "target-file-size-bytes": target,
@@ -170,6 +176,9 @@ class Compaction:
         now = Contents().data_files(after)
         old = {file.file_path for file in files}
         settle(table, after, [file.file_path for file in now if file.file_path not in old])
+        left = {file.file_path for file in (*now, *checked)}
+        # Spark takes files of other sizes, too, where many of their rows were deleted.
+        check_files(after, [file for file in files if file.file_path not in left])
         return after, now
 
 

@@ -80,8 +80,7 @@ def _passed(reader: Table) -> dict[int, int]:
 
 def highest_offsets(table: Table, file: DataFile) -> dict[int, int]:
     """The highest offset of each partition in a file: by its statistics, or where those do not tell, by its rows."""
-    first, last = _bound(table, file.lower_bounds, PARTITION), _bound(table, file.upper_bounds, PARTITION)
-    highest = _bound(table, file.upper_bounds, OFFSET)
+    first, last, highest = bounds_of(table, file)
     if first is not None and first == last and highest is not None:
         return {first: highest}
     found: dict[int, int] = {}
@@ -92,6 +91,15 @@ def highest_offsets(table: Table, file: DataFile) -> dict[int, int]:
             mine = pc.filter(rows.column(OFFSET), pc.equal(rows.column(PARTITION), partition))
             found[partition] = max(found.get(partition, 0), pc.max(mine).as_py())
     return found
+
+
+def bounds_of(table: Table, file: DataFile) -> tuple[int | None, int | None, int | None]:
+    """The first and last partition of a file and its highest offset, where its statistics tell."""
+    return (
+        _bound(table, file.lower_bounds, PARTITION),
+        _bound(table, file.upper_bounds, PARTITION),
+        _bound(table, file.upper_bounds, OFFSET),
+    )
 
 
 def lowest_offset(table: Table, file: DataFile) -> tuple[int, int] | None:

@@ -21,6 +21,7 @@ from frazil.lake.calls import calling
 from frazil.lake.catalog import Identifier, dotted
 from frazil.lake.columns import OFFSET, PARTITION
 from frazil.lake.completeness import marks
+from frazil.lake.damage import check_files
 from frazil.lake.offsets import ROLE, TOPIC, named
 from frazil.log.generations import creation
 from frazil.maintain.by_offset import plan_by_offset
@@ -91,7 +92,8 @@ def _has_messages(shop: Workshop, table: Table) -> bool:
     return _is_base(table) and creation(shop.store, table.metadata.properties[TOPIC]) is not None
 
 
-def drop_files(shop: Workshop, table: Table, plan: Plan) -> Table:
+def drop_files(shop: Workshop, table: Table, plan: Plan, highest: Mapping[int, int] | None = None) -> Table:
+    """The table without these files. `highest` are the last offsets that it loses, where the files cannot tell."""
     with calling(f"Writing manifests of table {named(table)}"):
         deletion = _DeleteFiles(
             operation=SnapshotOperation.DELETE,
@@ -103,7 +105,8 @@ def drop_files(shop: Workshop, table: Table, plan: Plan) -> Table:
         deletion.delete_by_predicate(plan.manifests)
         deletion._planned_delete_files = set(plan.whole)
         updates, _ = deletion._commit()
-        highest = _highest(highest_offsets(table, file) for file in plan.whole) if _is_base(table) else {}
+        if highest is None:
+            highest = _highest(highest_offsets(table, file) for file in plan.whole) if _is_base(table) else {}
     return change(shop.lake, table, [*updates, *_marking(table, highest)])
 
 
@@ -111,6 +114,7 @@ def _delete_rows(shop: Workshop, table: Table, plan: Plan) -> Table:
     from frazil.maintain.sparkwork import asking_spark, settle, sql_name
 
     identifier = table.name()
+    check_files(table, plan.mixed)
     shop.say(f"deleting old rows of {dotted(identifier)}")
     name = sql_name(shop.config, identifier)
     if table.metadata.properties.get(ROLE, "base") != "derived":

@@ -8,6 +8,7 @@ import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from frazil.ops.disclosure import told
 from frazil.ops.jsontext import rows_to_json
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
@@ -29,7 +30,7 @@ def row_answer(request: Request, row: pa.Table, headers: Mapping[str, str] | Non
 
 def problem(status: int, reason: object, **more: object) -> Response:
     """What went wrong, as a JSON object with `error` and whatever else helps."""
-    return JSONResponse({"error": str(reason), **more}, status)
+    return JSONResponse({"error": told(reason), **more}, status)
 
 
 def wants_arrow(request: Request) -> bool:

@@ -11,18 +11,24 @@ import errno
 import ipaddress
 import os
 import socket
+import time
 from typing import Any
 
 from granian._granian import SocketHolder
 from granian.constants import Interfaces, SSLProtocols
+from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server as Embedded
+from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.config.endpoint import TlsConfig
+from frazil.config.endpoint import MAX_CONNECTIONS, TlsConfig
 from frazil.config.keys import variable
 from frazil.errors import ConfigError
+from frazil.ops.connections import IDLE_SECONDS, Connections, connection_metrics
 
+HEADER_SECONDS = 30.0
+"""How long the headers of a request over HTTP/1 may take, counted from the end of the request before it."""
 _BACKLOG = 1024
 
 # Leaves the handlers of the process alone; granian's own set-up would reset them and write to stdout.
@@ -33,13 +39,24 @@ class HttpServer:
     """One application on one port. `section` names the settings to blame when it cannot listen."""
 
     def __init__(
-        self, app: ASGIApp, host: str, port: int, section: str = "server", tls: TlsConfig | None = None
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        section: str = "server",
+        tls: TlsConfig | None = None,
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+        idle_seconds: float = IDLE_SECONDS,
+        metrics: CollectorRegistry | None = None,
     ) -> None:
-        self._requests = _Requests(app)
         self._tls = tls is not None and tls.cert is not None
         self._socket = _listen(host, port, section)
         self.host, self.port = self._socket.getsockname()[:2]
-        self._server = _Granian(self._requests, self._socket, tls or TlsConfig())
+        measured = connection_metrics(metrics or CollectorRegistry())
+        self._connections = Connections(self.port, max_connections, section, measured, idle_seconds=idle_seconds)
+        self._requests = _Requests(app, self._connections)
+        self._server = _Granian(self._requests, self._socket, tls or TlsConfig(), max_connections, idle_seconds)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -53,6 +70,7 @@ class HttpServer:
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self._server.serve(), name=f"http {self.port}")
+        self._connections.start()
 
     async def wait(self) -> None:
         """Return when the server has ended, raise when it broke."""
@@ -64,6 +82,7 @@ class HttpServer:
         if self._task is None:
             self._socket.close()
             return
+        self._connections.stop()
         self._server.stop()  # type: ignore[no-untyped-call]
         done, _ = await asyncio.wait([self._task], timeout=timeout)
         if not done:
@@ -108,11 +127,16 @@ def _advice(code: int, section: str) -> str:
 
 
 class _Granian(Embedded):
-    def __init__(self, app: ASGIApp, listener: socket.socket, tls: TlsConfig) -> None:
+    def __init__(
+        self, app: ASGIApp, listener: socket.socket, tls: TlsConfig, max_connections: int, idle_seconds: float
+    ) -> None:
         super().__init__(
             app,
             interface=Interfaces.ASGINL,
             backlog=_BACKLOG,
+            # Those beyond are accepted only to be closed: without an answer, clients would wait.
+            backpressure=max_connections + max(max_connections // 4, 16),
+            http1_settings=HTTP1Settings(header_read_timeout=int(min(HEADER_SECONDS, idle_seconds) * 1000)),
             log_level=LogLevels.error,
             log_dictconfig=_QUIET,
             ssl_cert=tls.cert,
@@ -127,10 +151,11 @@ class _Granian(Embedded):
 
 
 class _Requests:
-    """The application, with its running requests known so that a stop can end them."""
+    """The application, with its running requests known: a stop can end them, and their connections stay."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, connections: Connections) -> None:
         self._app = app
+        self._connections = connections
         self._running: set[asyncio.Task[Any]] = set()
         self._cancelled = False
 
@@ -138,6 +163,9 @@ class _Requests:
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
+        host, port = scope["client"]
+        peer = (host, int(port))
+        self._connections.begin(peer)
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
@@ -145,6 +173,7 @@ class _Requests:
                 raise
         finally:
             self._running.discard(task)
+            self._connections.end(peer, time.monotonic())
 
     def cancel(self) -> None:
         self._cancelled = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -25,17 +25,19 @@ class Tenant(NamedTuple):
     name: str
 
 
-def tenant_name(headers: Mapping[str, str]) -> str:
-    """`headers` find their names in lower case, as those of Starlette do."""
-    name = headers.get(HEADER, DEFAULT)
+def tenant_name(told: Sequence[str]) -> str:
+    """`told` are the values of all headers of this name. Of two tenants nobody knows which is meant."""
+    if len(told) > 1:
+        raise InvalidTenant(f"X-Scope-OrgID is there {len(told)} times. Send it once, with one tenant.")
+    name = told[0] if told else DEFAULT
     if not is_tenant(name):
         raise InvalidTenant(f"{name!r} in X-Scope-OrgID cannot be a tenant: {NAME_RULE}.")
     return name
 
 
-def tenant_of(config: Config, topic: str, headers: Mapping[str, str]) -> Tenant | None:
+def tenant_of(config: Config, topic: str, told: Sequence[str]) -> Tenant | None:
     """Whose rows of a topic the request sees; None for all of them. A bad name is refused in any case."""
-    name = tenant_name(headers)
+    name = tenant_name(told)
     column = config.topic(topic).tenant_column
     return Tenant(column, name) if column else None
 

@@ -9,14 +9,15 @@ from functools import partial
 from pyiceberg.table import Table
 
 from frazil.errors import TableNotFound
-from frazil.lake.calls import calling
 from frazil.lake.catalog import dotted
-from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.columns import OFFSET
 from frazil.lake.evolution import follow_dead_letters
 from frazil.lake.offsets import TableState, check_history
 from frazil.lake.opening import open_dead_letter_table
 from frazil.lake.ranges import Range
 from frazil.lake.rows.agreement import check_against_log
+from frazil.lake.rows.cut import Span
+from frazil.lake.rows.files import read_rows, row_filter
 from frazil.lake.tables import dead_letter_identifier
 from frazil.pipeline.account import Account
 from frazil.pipeline.results import Written
@@ -101,7 +102,7 @@ class DeadLetters:
 def _offsets(table: Table, moved: Range, decided: int) -> list[int]:
     """The offsets of the range that are in the table, in order."""
     end = min(moved.end, decided)
-    wanted = f"{PARTITION} == {moved.partition} and {OFFSET} >= {moved.start} and {OFFSET} < {end}"
-    with calling(f"Reading {dotted(table.name())}"):
-        rows = table.scan(wanted, selected_fields=(OFFSET,)).to_arrow()
-    return sorted(rows[OFFSET].to_pylist())
+    wanted = row_filter({moved.partition: Span(moved.start, end)})
+    return sorted(
+        offset for batch in read_rows(table, (OFFSET,), wanted) for offset in batch.column(OFFSET).to_pylist()
+    )

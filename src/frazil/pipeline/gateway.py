@@ -19,6 +19,7 @@ from py4j.protocol import Py4JError
 from pyspark.java_gateway import launch_gateway
 
 from frazil.errors import SparkFailed
+from frazil.pipeline.callbacks import listen_for_callbacks
 from frazil.pipeline.folder import SessionFolder
 from frazil.pipeline.jars import spark_home
 from frazil.pipeline.java import Java
@@ -115,6 +116,7 @@ class SparkJvm:
         note.unlink()
         with environment({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
             gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]
+        listen_for_callbacks(gateway)
         return gateway
 
 

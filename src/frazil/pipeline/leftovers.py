@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from frazil.errors import TableNotFound
+from frazil.errors import LogCorrupted, TableNotFound
 from frazil.lake.catalog import Identifier, dotted
 from frazil.lake.cleanup import Done, cleanup_attempt
 from frazil.lake.offsets import named
@@ -40,13 +40,21 @@ class Leftovers:
         if clock.monotonic() < self._due:
             return
         self._due = clock.monotonic() + INTERVAL_SECONDS
-        for known in recover(self._tools.txlog):
+        damage: LogCorrupted | None = None
+        try:
+            attempts = recover(self._tools.txlog)
+        except LogCorrupted as error:
+            # That of another pipeline, which is gone: what is left of all others is cleaned up first.
+            damage, attempts = error, self._tools.txlog.open_attempts()
+        for known in attempts:
             if self._tools.stopping.is_set():
                 return
             # It may have ended while others were looked at; what is not being worked on does not change any more.
             attempt = None if known.key in self._tools.running else self._still_open(known)
             if attempt is not None:
                 self._look_at(attempt)
+        if damage is not None:
+            raise damage
 
     def _still_open(self, attempt: OpenAttempt) -> OpenAttempt | None:
         return next((each for each in self._tools.txlog.open_attempts() if each.key == attempt.key), None)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from frazil.config.model import Config
 from frazil.errors import FrazilError, IcebergError, SparkFailed, StorageError
 from frazil.lake.catalog import Lake
+from frazil.lake.registering import check_not_lost
 from frazil.log.store import open_store
 from frazil.log.topics import list_topics
 from frazil.log.world import World
@@ -87,13 +88,15 @@ class Pipeline:
             lake = Lake(self._config)
             if not self._await_catalog(lake):
                 return
+            store = open_store(self._config.store, self._config.data_dir)
+            check_not_lost(lake, store)
             spark = start_session(self._config)
             spark.dataSource.register(RangeSource)
             spark.dataSource.register(RowSource)
             tools = Tools(
                 config=self._config,
                 lake=lake,
-                store=open_store(self._config.store, self._config.data_dir),
+                store=store,
                 txlog=txlog,
                 world=self._world,
                 metrics=self._metrics,

@@ -85,6 +85,8 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(driver),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Hadoop sets permissions by itself, whatever the process was told.
+        "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
@@ -94,6 +96,8 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
         "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|account[.-]?key|credential|sas",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
+        # Iceberg reads with Hadoop's settings what it reads through Hadoop: local files, but not those of S3.
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         # Checkpoints are thrown away at every start, so their history is of no use.
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
@@ -108,6 +112,9 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
             # Elsewhere, the installed PySpark may be another one than Spark's.
             "spark.python.daemon.module": "frazil.pipeline.daemon",
         }
+    if master.cores is not None and not master.is_local_cluster:
+        # Spark's own ports ask for a secret, which it makes by itself.
+        settings["spark.authenticate"] = "true"
     if master.cores is not None:
         settings["spark.sql.shuffle.partitions"] = str(master.cores)
     return settings

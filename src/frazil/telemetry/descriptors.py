@@ -40,12 +40,13 @@ _CONFIG = PtarsConfig(list_value_nullable=True)
 
 
 @cache
-def handler_of(message: Descriptor, lists: frozenset[Name] = _LISTS) -> Any:
-    """What decodes serialized messages of this type into columns."""
-    return ProtoRegistry(_files(message.file, lists)).create_for_message(message.full_name, _CONFIG)
+def handler_of(message: Descriptor, lists: frozenset[Name] = _LISTS, only: frozenset[Name] | None = None) -> Any:
+    """What decodes serialized messages of this type into columns. With `only`, messages that it names have no fields
+    but those that it names."""
+    return ProtoRegistry(_files(message.file, lists, only)).create_for_message(message.full_name, _CONFIG)
 
 
-def _files(main: FileDescriptor, lists: frozenset[Name]) -> list[bytes]:
+def _files(main: FileDescriptor, lists: frozenset[Name], only: frozenset[Name] | None) -> list[bytes]:
     """The file and those that it imports, each after what it imports."""
     found: dict[str, bytes] = {}
 
@@ -53,16 +54,22 @@ def _files(main: FileDescriptor, lists: frozenset[Name]) -> list[bytes]:
         if file.name not in found:
             for imported in file.dependencies:
                 add(imported)
-            found[file.name] = _with_bytes(file, lists)
+            found[file.name] = _with_bytes(file, lists, only)
 
     add(main)
     return list(found.values())
 
 
-def _with_bytes(file: FileDescriptor, lists: frozenset[Name]) -> bytes:
+def _with_bytes(file: FileDescriptor, lists: frozenset[Name], only: frozenset[Name] | None) -> bytes:
     copy = FileDescriptorProto()
     file.CopyToProto(copy)
     for message in copy.message_type:
+        if only and message.name in {name for name, _ in only}:
+            kept = [field for field in message.field if (message.name, field.name) in only]
+            for field in kept:
+                field.ClearField("oneof_index")
+            del message.field[:], message.oneof_decl[:]
+            message.field.extend(kept)
         for field in message.field:
             if (message.name, field.name) in _VALUES | lists:
                 field.type = FieldDescriptorProto.TYPE_BYTES

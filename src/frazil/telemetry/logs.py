@@ -7,8 +7,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from frazil.telemetry import attributes
+from frazil.telemetry.attributes import Attributes
 from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zero, times
-from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, common_columns, named, records_of
+from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, Columns, Level, common_columns, named, records_of
+from frazil.telemetry.log_levels import DETECTED_LEVEL, Evidence, detected_levels, may_tell
 from frazil.telemetry.messaging import Row, any_value, pairs
 from frazil.telemetry.references import with_references
 from frazil.telemetry.rows import Arrival, Rows, requests_with, types_of_values
@@ -16,6 +18,9 @@ from frazil.telemetry.values import to_text
 
 TOPIC = "logs"
 REQUEST = ExportLogsServiceRequest
+INGEST_PROTOCOL = "ingest_protocol"
+"""How a record came, which says by what rules its labels are to be read: as `OTLP`, or as Loki's push."""
+OTLP = "otlp"
 
 SCHEMA = pa.schema(
     [
@@ -34,6 +39,8 @@ SCHEMA = pa.schema(
         *attributes.fields("attributes"),
         pa.field("dropped_attributes_count", pa.int64()),
         *ORIGIN,
+        pa.field(INGEST_PROTOCOL, pa.string()),
+        pa.field(DETECTED_LEVEL, pa.string()),
     ]
 )
 
@@ -43,8 +50,10 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     records, of_request, levels, scopes, _ = records_of(requests, "resource_logs", "scope_logs", "log_records")
     trace_ids, span_ids = ids(records.field("trace_id"), TRACE_ID), ids(records.field("span_id"), SPAN_ID)
     body, body_codes = to_text(records.field("body"))
+    shared = common_columns(levels, scopes)
+    own = attributes.of_lists(records.field("attributes"))
     columns = {
-        **common_columns(levels, scopes),
+        **shared,
         TENANT: arrival.tenants_of(of_request),
         "timestamp": times(records.field("time_unix_nano"), arrival.time_ns),
         "observed_timestamp": times(records.field("observed_time_unix_nano"), None),
@@ -57,13 +66,30 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "body_type": with_references(types_of_values(body_codes), records.field("body"), body_codes),
         "event_name": records.field("event_name"),
         "flags": counts(records.field("flags")),
-        **named("attributes", attributes.of_lists(records.field("attributes"))),
+        **named("attributes", own),
         "dropped_attributes_count": counts(records.field("dropped_attributes_count")),
+        INGEST_PROTOCOL: pa.repeat(OTLP, len(records)),
+        DETECTED_LEVEL: detected_levels(
+            Evidence(
+                body,
+                [own, *_beside(shared, levels)],
+                severity_texts=records.field("severity_text"),
+                severity_numbers=records.field("severity_number"),
+            )
+        ),
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     untimed = is_zero(records.field("time_unix_nano")) & is_zero(records.field("observed_time_unix_nano"))
     invalid = trace_ids.invalid + span_ids.invalid
     return Rows(batch, of_request, invalid, requests_with(untimed, of_request))
+
+
+def _beside(shared: Columns, levels: list[Level]) -> list[Attributes]:
+    """The attributes of resources and scopes, if they may tell the level of a record."""
+    if not may_tell(levels):
+        return []
+    names = ("resource_attributes", "scope_attributes")
+    return [Attributes(shared[name], shared[name + attributes.TYPES]) for name in names]
 
 
 def to_message(row: Row) -> LogRecord:

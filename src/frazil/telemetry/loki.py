@@ -17,11 +17,13 @@ from frazil.telemetry import attributes
 from frazil.telemetry.fields import SPAN_ID, TRACE_ID, Ids, ids, is_zero, times
 from frazil.telemetry.levels import SERVICE_NAME, TENANT, Columns, named
 from frazil.telemetry.lists import flat
-from frazil.telemetry.logs import SCHEMA
+from frazil.telemetry.log_levels import DETECTED_LEVEL, Evidence, detected_levels
+from frazil.telemetry.logs import INGEST_PROTOCOL, SCHEMA
 from frazil.telemetry.loki_labels import LEVEL_LABELS, Labels, LabelsError, parse
 from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
 from frazil.telemetry.runs import Ints
 
+_PROTOCOL = "loki"
 _SEVERITIES = {
     **dict.fromkeys(("trace", "trc"), 1),
     **dict.fromkeys(("debug", "dbg"), 5),
@@ -59,12 +61,13 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     metadata = _metadata(entries.field("structured_metadata"))
     codes = found.codes.take(pa.array(stream_at))
     of_stream = {name: column.take(codes) for name, column in _of_labels(found.labels).items()}
-    level = pc.coalesce(of_stream.pop("level"), _lookup(metadata.maps, LEVEL_LABELS), pa.scalar(""))
+    level = pc.coalesce(of_stream["level"], _lookup(metadata.maps, LEVEL_LABELS), pa.scalar(""))
     trace_ids = _hex_ids(_lookup(metadata.maps, ("trace_id",)), TRACE_ID)
     span_ids = _hex_ids(_lookup(metadata.maps, ("span_id",)), SPAN_ID)
+    lines = _texts(entries.field("line"))
     columns = {
         **_defaults(len(entries)),
-        **of_stream,
+        **{name: of_stream[name] for name in (SERVICE_NAME, "resource_attributes")},
         TENANT: arrival.tenants_of(of_request),
         "timestamp": times(nanoseconds, arrival.time_ns),
         "ingested_timestamp": arrival.times(len(entries)),
@@ -72,8 +75,10 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "span_id": span_ids.column,
         "severity_number": _severity_numbers(level),
         "severity_text": level,
-        "body": _texts(entries.field("line")),
+        "body": lines,
         **named("attributes", metadata),
+        INGEST_PROTOCOL: pa.repeat(_PROTOCOL, len(entries)),
+        DETECTED_LEVEL: detected_levels(Evidence(lines, [metadata], labels=of_stream[DETECTED_LEVEL])),
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     timeless = requests_with(is_zero(nanoseconds), of_request)
@@ -121,6 +126,7 @@ def _of_labels(labels: list[Labels]) -> Columns:
     return {
         SERVICE_NAME: pa.array([each.service for each in labels], pa.string()),
         "level": pa.array([each.level for each in labels], pa.string()),
+        DETECTED_LEVEL: pa.array([each.detected_level for each in labels], pa.string()),
         "resource_attributes": pa.array([each.pairs for each in labels], attributes.MAP),
     }
 

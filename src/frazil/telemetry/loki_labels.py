@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from frazil.errors import RequestError
+from frazil.telemetry.log_levels import level_of_labels
 
 SERVICE_LABELS = (
     "service_name",
@@ -68,6 +69,8 @@ class Labels(NamedTuple):
     """By name."""
     service: str | None
     level: str | None
+    detected_level: str | None
+    """The level that Loki detects by them."""
 
 
 def parse(text: str) -> Labels:
@@ -94,7 +97,7 @@ def _parse(text: str) -> Labels:
     told = {name: value for name, value in pairs.items() if value}
     service = next((told[name] for name in SERVICE_LABELS if name in told), None)
     level = next((told[name] for name in LEVEL_LABELS if name in told), None)
-    return Labels(tuple(sorted(pairs.items())), service, level)
+    return Labels(tuple(sorted(pairs.items())), service, level, level_of_labels(told))
 
 
 _remembered = lru_cache(_REMEMBERED)(_parse)

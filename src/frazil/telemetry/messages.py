@@ -1,7 +1,10 @@
-"""Requests of OTLP decoded, many at a time.
+"""Messages of Protobuf decoded into columns, many at a time.
 
-The decoder into columns refuses what is no message, and text that is no UTF-8, but with it all that it was given.
-Which of them it was, the Protobuf runtime can tell.
+The decoder (`ptars`) is quick, and trusts what it is given: groups within groups overflow its stack, which ends the
+process, and a length that is negative makes it panic. So the Protobuf runtime reads whatever a stranger sent before
+the decoder does (`check`). It refuses both, lengths beyond the message, and text that is no UTF-8; it goes no deeper
+than 100 messages or groups within each other. What is within a message has then been read as well, also where the
+decoder is told that it is bytes (`descriptors`).
 """
 
 from __future__ import annotations
@@ -14,22 +17,24 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError, Message
 
 from frazil.errors import RequestError
+from frazil.native import faults_as_errors
 from frazil.telemetry.descriptors import handler_of
 
 
-def check(kind: type[Message], body: bytes) -> None:
-    """Raises `RequestError` for what is no message of this kind."""
+def check(kind: type[Message], body: bytes) -> Message:
+    """The message. Raises `RequestError` for what is none of this kind."""
     try:
-        kind.FromString(body)
+        return kind.FromString(body)
     except DecodeError as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name}: {reason}.") from error
 
 
 def decode(kind: type[Message], bodies: Sequence[bytes | memoryview] | pa.Array) -> pa.RecordBatch:
-    """One row for each body. Raises `ValueError` if one of them is no message of this kind."""
+    """One row for each body. They were checked; raises `ValueError` if the decoder cannot read one all the same."""
     column = bodies if isinstance(bodies, pa.Array) else column_of(bodies)
-    return handler_of(kind.DESCRIPTOR).array_to_record_batch(column)
+    with faults_as_errors():
+        return handler_of(kind.DESCRIPTOR).array_to_record_batch(column)
 
 
 def column_of(bodies: Sequence[bytes | memoryview]) -> pa.Array:

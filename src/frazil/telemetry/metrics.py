@@ -24,6 +24,17 @@ from frazil.telemetry.series import Owners, series_ids, targets
 TOPIC = "metrics"
 REQUEST = ExportMetricsServiceRequest
 
+_FLOATS = pa.list_(pa.float64())
+NATIVE = [
+    pa.field("count_double", pa.float64()),
+    pa.field("zero_count_double", pa.float64()),
+    pa.field("bucket_counts_double", _FLOATS),
+    pa.field("positive_bucket_counts_double", _FLOATS),
+    pa.field("negative_bucket_counts_double", _FLOATS),
+    pa.field("counter_reset_hint", pa.string()),
+]
+"""What only native histograms of Prometheus have: counts that are no whole numbers, and what they say of resets."""
+
 SCHEMA = pa.schema(
     [
         *WHOSE,
@@ -39,6 +50,7 @@ SCHEMA = pa.schema(
         pa.field("ingested_timestamp", TIME, nullable=False),
         *points.FIELDS,
         *ORIGIN,
+        *NATIVE,
     ]
 )
 
@@ -67,6 +79,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "series_id": series_ids(Owners(names, *targets.flatten()), runs.places, found.columns["attributes"]),
         TENANT: arrival.tenants_of(numbers),
         "ingested_timestamp": arrival.times(len(numbers)),
+        **{field.name: pa.nulls(len(numbers), field.type) for field in NATIVE},
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     return Rows(batch, numbers, 0, requests_with(found.timeless, numbers), _rejected(of_request, found.rejected))

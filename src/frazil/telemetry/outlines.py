@@ -1,38 +1,44 @@
-"""What can be told of a small request at a glance, without making rows of it.
+"""What can be told of a request at a glance, without making rows of it.
 
 A request is *plain* if nothing about it has to be decided record by record: each has its time and valid ids, none is
-over a limit. All others are made rows before they are stored. Whatever looks at all records is a loop within the
-interpreter: to make columns of a small request would take far longer.
+over a limit. All others are made rows before they are stored. Whatever looks at all records is a loop within
+the interpreter: to make columns of a request would take far longer.
+
+A request must have been read by the Protobuf runtime, which trusts nothing, before it is called plain. The decoder
+into columns, which makes rows of it later, trusts what it is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
+from frazil.config.section import MIB
 from frazil.telemetry.points import EXPONENTIAL, HISTOGRAM, SUMMARY
+from frazil.telemetry.record_sizes import largest_record
 from frazil.telemetry.rows import ROW_BYTES
 
-LARGEST = 16 * 1024
-"""Bytes of a request that is small."""
+LARGEST, LARGEST_ROWS = 4 * MIB, 8 * MIB
+"""Bytes of a request that may be stored as it came, and of all its rows."""
 DENSEST, DENSEST_LEVEL = 16, 32
 """Bytes that a record has at least, on the average, and what several of them share: what is denser could take long to
 look at."""
-LARGEST_ROWS = 256 * 1024
-"""Bytes of all rows of a small request."""
 GROWTH = 16
 """No record has more bytes as a row than so many times those of its request, but for `ROW_BYTES`: a control character
 is six in JSON, a reference of four bytes about thirty."""
+ATTRIBUTE_BYTES = 2
+"""That an attribute has at least."""
 
 _LATEST = _MOST_COUNT = 2**63 - 1
 
-_of_log = attrgetter("attributes", "time_unix_nano", "trace_id", "span_id")
-_of_span = attrgetter("attributes", "start_time_unix_nano", "trace_id", "span_id", "parent_span_id")
-_of_point = attrgetter("attributes", "time_unix_nano")
+_attributes, _trace_id, _span_id, _parent_span_id = map(
+    attrgetter, ("attributes", "trace_id", "span_id", "parent_span_id")
+)
+_time, _start_time = attrgetter("time_unix_nano"), attrgetter("start_time_unix_nano")
 
 
 class Outline(NamedTuple):
@@ -46,14 +52,16 @@ class Bounds(NamedTuple):
 
     nbytes: int
     attributes: int
+    append_nbytes: int = LARGEST_ROWS
+    """What all records of a request may have, as rows."""
 
 
 class _NotPlain(Exception):
     """Raised when a request has to be looked at record by record."""
 
 
-Check = Callable[[Any], Iterable[Sized]]
-"""The attributes of records, of which there is at least one. Raises `_NotPlain`."""
+Check = Callable[[list[Any]], None]
+"""Of records, of which there is at least one. Raises `_NotPlain`."""
 
 
 class _Level(NamedTuple):
@@ -71,22 +79,30 @@ Levels = Callable[[Any, int], Iterator[_Level]]
 """Of a request that has so many bytes. Raises `_NotPlain`."""
 
 
-def outline(kind: type[Message], levels: Levels, body: bytes, bounds: Bounds) -> Outline | None:
-    """Of a request; None if it is not plain, or no request at all."""
-    if len(body) > LARGEST or GROWTH * len(body) + ROW_BYTES > bounds.nbytes:
+def outline(message: Message, body: bytes, levels: Levels, bounds: Bounds) -> Outline | None:
+    """Of a request with this body; None if it is not plain."""
+    if len(body) > LARGEST:
         return None
-    rows, nbytes = 0, len(body)
     try:
-        for number, (records, width, attributes, check) in enumerate(levels(kind.FromString(body), len(body))):
+        small = GROWTH * len(body) + ROW_BYTES <= bounds.nbytes
+        largest = len(body) if small else largest_record(type(message), body)
+        counted = largest > ATTRIBUTE_BYTES * bounds.attributes
+        rows, nbytes = 0, len(body)
+        for number, (records, width, most, check) in enumerate(levels(message, len(body))):
             rows += len(records)
             nbytes += len(records) * (width + ROW_BYTES)
             if rows * DENSEST > len(body) or number * DENSEST_LEVEL > len(body):
                 return None
-            if records and max(attributes, *map(len, check(records))) > bounds.attributes:
+            if most > bounds.attributes or GROWTH * min(largest + width, len(body)) + ROW_BYTES > bounds.nbytes:
                 return None
-    except (DecodeError, _NotPlain):
+            if records:
+                found = list(records)
+                check(found)
+                if counted and max(map(len, map(_attributes, found))) > bounds.attributes:
+                    return None
+    except _NotPlain:
         return None
-    return Outline(rows, nbytes) if rows and nbytes <= min(LARGEST_ROWS, bounds.nbytes) else None
+    return Outline(rows, nbytes) if rows and nbytes <= min(LARGEST_ROWS, bounds.append_nbytes) else None
 
 
 def of_logs(request: Any, size: int) -> Iterator[_Level]:
@@ -150,27 +166,21 @@ def _check_ids(ids: Iterable[bytes], size: int) -> None:
         raise _NotPlain
 
 
-def _check_logs(records: Any) -> Iterable[Sized]:
-    attributes, times, traces, spans = zip(*map(_of_log, records), strict=True)
-    _check_times(times)
-    _check_ids(traces, 16)
-    _check_ids(spans, 8)
-    return attributes
+def _check_logs(records: list[Any]) -> None:
+    _check_times(map(_time, records))
+    _check_ids(map(_trace_id, records), 16)
+    _check_ids(map(_span_id, records), 8)
 
 
-def _check_spans(records: Any) -> Iterable[Sized]:
-    attributes, times, traces, spans, parents = zip(*map(_of_span, records), strict=True)
-    _check_times(times)
-    _check_ids(traces, 16)
-    _check_ids(spans, 8)
-    _check_ids(parents, 8)
-    return attributes
+def _check_spans(records: list[Any]) -> None:
+    _check_times(map(_start_time, records))
+    _check_ids(map(_trace_id, records), 16)
+    _check_ids(map(_span_id, records), 8)
+    _check_ids(map(_parent_span_id, records), 8)
 
 
-def _check_points(points: Any) -> Iterable[Sized]:
-    attributes, times = zip(*map(_of_point, points), strict=True)
-    _check_times(times)
-    return attributes
+def _check_points(points: list[Any]) -> None:
+    _check_times(map(_time, points))
 
 
 def _counting(*names: str) -> Check:
@@ -178,12 +188,12 @@ def _counting(*names: str) -> Check:
     single = [attrgetter(name) for name in names if not name.endswith("s")]
     lists = [attrgetter(name) for name in names if name.endswith("s")]
 
-    def check(points: Any) -> Iterable[Sized]:
+    def check(points: list[Any]) -> None:
         found = chain(*(map(each, points) for each in single))
         in_lists = chain.from_iterable(chain(*(map(each, points) for each in lists)))
         if max(chain(found, in_lists), default=0) > _MOST_COUNT:
             raise _NotPlain
-        return _check_points(points)
+        _check_points(points)
 
     return check
 

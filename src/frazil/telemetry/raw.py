@@ -15,6 +15,7 @@ import pyarrow.types as types
 from google.protobuf.message import Message
 
 from frazil.log.forms import Bytes, Raw
+from frazil.native import faults_as_errors
 from frazil.telemetry import logs, metrics, outlines, spans
 from frazil.telemetry.attributes import MAP
 from frazil.telemetry.fields import TIME
@@ -46,7 +47,7 @@ def _stored(append: Bytes) -> _Stored:
 
 @dataclass(frozen=True)
 class RequestForm:
-    """Small and plain requests of one signal (`outlines`)."""
+    """Plain requests of one signal (`outlines`)."""
 
     name: str
     message: type[Message]
@@ -54,9 +55,9 @@ class RequestForm:
     to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
     levels: Levels
 
-    def outline(self, body: bytes, bounds: Bounds) -> Outline | None:
-        """None for what is not stored in this form."""
-        return outlines.outline(self.message, self.levels, body, bounds)
+    def outline(self, message: Message, body: bytes, bounds: Bounds) -> Outline | None:
+        """Of a request with this body; None for what is not stored in this form."""
+        return outlines.outline(message, body, self.levels, bounds)
 
     def raw(self, tenants: Sequence[str], bodies: Sequence[bytes], found: Sequence[Outline]) -> Raw:
         """Requests to be stored."""
@@ -73,7 +74,8 @@ class RequestForm:
 
     def _rows(self, requests: list[_Stored], times_ms: Ints) -> pa.RecordBatch:
         try:
-            return self._made(requests, times_ms)
+            with faults_as_errors():
+                return self._made(requests, times_ms)
         except MemoryError:
             # That says nothing of the requests: the next time there may be enough.
             raise

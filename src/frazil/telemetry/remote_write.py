@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from google.protobuf.message import Message
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 
 from frazil.telemetry.exemplars import EXEMPLARS
@@ -22,7 +23,8 @@ from frazil.telemetry.metrics import SCHEMA
 from frazil.telemetry.remote_write_exemplars import Exemplars, Moments, exemplars_of, hosts, lists_of
 from frazil.telemetry.remote_write_families import Families
 from frazil.telemetry.remote_write_histograms import STALE, histograms_of
-from frazil.telemetry.remote_write_labels import Bools, label_sets, map_bytes
+from frazil.telemetry.remote_write_labels import Bools, LabelSets, label_sets, map_bytes
+from frazil.telemetry.remote_write_messages import Histogram
 from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total
 from frazil.telemetry.runs import Ints
 from frazil.telemetry.series import Owners, series_ids
@@ -30,6 +32,7 @@ from frazil.telemetry.series import Owners, series_ids
 _MILLISECOND = 10**6
 _LATEST = (2**63 - 1) // _MILLISECOND
 _BEYOND = "a time that is not between the years 1678 and 2262"
+UNFILLED = "a series without samples and histograms"
 _KIND = ("metric_type", "is_monotonic", "aggregation_temporality")
 """What histograms say themselves, and samples have from their family."""
 _ROW_BYTES = {"samples": ROW_BYTES, "exemplars": ROW_BYTES, "histograms": 4000}
@@ -42,6 +45,8 @@ class _Piece(NamedTuple):
     columns: Columns
     """What is not the same for all rows of a series."""
     milliseconds: Ints
+    starts: Ints
+    """When they began to count, in milliseconds; 0 where that is not told."""
     series: Ints
 
 
@@ -62,27 +67,34 @@ class _Rejections:
         }
 
 
-class _Series:
+class Series:
     """All series of some requests."""
 
-    def __init__(self, requests: pa.RecordBatch, arrival: Arrival, families: Families) -> None:
-        lists = requests.column("timeseries")
-        self.decoded, self.requests = flat(lists)
-        sets = label_sets(self.decoded.field("labels"))
-        everyone = np.arange(len(self.decoded))
-        nobody = pa.nulls(len(self.decoded), pa.string())
+    def __init__(
+        self, decoded: pa.StructArray, requests: Ints, sets: LabelSets, kinds: Columns, histogram: type[Message]
+    ) -> None:
+        """`requests` says which request each is of, `kinds` what is known of their metrics, and `histogram` which
+        message their histograms are."""
+        self.decoded = decoded
+        self.requests = requests
+        self.histogram = histogram
+        everyone = np.arange(len(decoded))
+        nobody = pa.nulls(len(decoded), pa.string())
         self.ids = series_ids(Owners(sets.names, nobody, nobody), everyone, sets.attributes, translated=False)
         self.problems = sets.problems
-        owners = pa.array(arrival.tenants, pa.string()).dictionary_encode()
-        whose = owners.indices.to_numpy()[self.requests].astype(np.int64)
-        self.kinds = families.describe(sets.names, whose, owners.dictionary.to_pylist())
+        """By what is wrong, the series whose records can never be stored."""
+        self.exemplar_problems: dict[str, Bools] = {}
+        """The same of exemplars, beside what their labels say."""
+        self.unfilled: Ints = requests[:0]
+        """The requests of series that have no records, if such are wrong."""
+        self.kinds = {name: kinds[name] for name in _KIND}
         self.columns: Columns = {
             SERVICE_NAME: sets.jobs,
             "metric_name": sets.names,
             "prometheus_name": sets.names,
             "series_id": self.ids,
             "attributes": sets.attributes,
-            **{name: self.kinds.pop(name) for name in ("description", "unit")},
+            **{name: kinds[name] for name in ("description", "unit")},
         }
 
     def text_bytes(self) -> Ints:
@@ -96,32 +108,41 @@ class _Series:
 def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> Rows:
     """The samples, histograms and exemplars of decoded requests; `families` learns what they tell of metrics."""
     families.learn(requests.column("metadata"), arrival.tenants)
-    series = _Series(requests, arrival, families)
+    decoded, of_request = flat(requests.column("timeseries"))
+    sets = label_sets(decoded.field("labels"))
+    owners = pa.array(arrival.tenants, pa.string()).dictionary_encode()
+    whose = owners.indices.to_numpy()[of_request].astype(np.int64)
+    kinds = families.describe(sets.names, whose, owners.dictionary.to_pylist())
+    return rows_of(Series(decoded, of_request, sets, kinds, Histogram), arrival)
+
+
+def rows_of(series: Series, arrival: Arrival) -> Rows:
     _check_size(series)
     rejections = _Rejections()
+    rejections.add(series.unfilled, UNFILLED)
     pieces = [_fit(piece, series, rejections) for piece in (_samples(series), _histograms(series, rejections))]
     exemplars = exemplars_of(series.decoded.field("exemplars"))
-    found, lists = _with_exemplars(pieces, exemplars, series, rejections, arrival.time_ns)
+    found, lists = _with_exemplars(pieces, exemplars, series, rejections)
     of_series = np.concatenate([piece.series for piece in found])
-    milliseconds = np.concatenate([piece.milliseconds for piece in found])
+    milliseconds, starts = (np.concatenate(each) for each in zip(*(piece[1:3] for piece in found), strict=True))
     numbers = series.requests[of_series]
     columns = {
         **_joined([piece.columns for piece in found], [len(piece.series) for piece in found]),
         **{name: _spread(column, of_series) for name, column in series.columns.items()},
         TENANT: arrival.tenants_of(numbers),
-        "timestamp": pa.array(_nanoseconds(milliseconds, arrival.time_ns)).view(TIME),
+        "timestamp": pa.array(milliseconds * _MILLISECOND).view(TIME),
+        "start_timestamp": pa.array(starts * _MILLISECOND, mask=starts == 0).view(TIME),
         "ingested_timestamp": arrival.times(len(numbers)),
         "exemplars": lists,
     }
     batch = pa.RecordBatch.from_arrays([_column(columns, field, len(numbers)) for field in SCHEMA], schema=SCHEMA)
-    timeless = frozenset(np.unique(numbers[milliseconds == 0]).tolist())
     if (numbers[1:] < numbers[:-1]).any():
         order = np.argsort(numbers, kind="stable")
         batch, numbers = batch.take(pa.array(order)), numbers[order]
-    return Rows(batch, numbers, 0, timeless, rejections.all())
+    return Rows(batch, numbers, rejected=rejections.all())
 
 
-def _samples(series: _Series) -> _Piece:
+def _samples(series: Series) -> _Piece:
     lists = series.decoded.field("samples")
     samples, owners = flat(lists)
     values = samples.field("value")
@@ -131,40 +152,43 @@ def _samples(series: _Series) -> _Piece:
         "value_double": values,
         "flags": pa.array(stale * np.int64(DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK)),
     }
-    return _Piece(columns, samples.field("timestamp").to_numpy(), owners)
+    milliseconds = samples.field("timestamp").to_numpy()
+    told = samples.type.get_field_index("start_timestamp") >= 0
+    starts = samples.field("start_timestamp").to_numpy() if told else np.zeros_like(milliseconds)
+    return _Piece(columns, milliseconds, starts, owners)
 
 
-def _histograms(series: _Series, rejections: _Rejections) -> _Piece:
-    found = histograms_of(series.decoded.field("histograms"))
+def _histograms(series: Series, rejections: _Rejections) -> _Piece:
+    found = histograms_of(series.decoded.field("histograms"), series.histogram)
     for reason, owners in found.rejected.items():
         rejections.add(series.requests[owners], reason)
-    return _Piece(found.columns, found.milliseconds, found.series)
+    return _Piece(found.columns, found.milliseconds, found.starts, found.series)
 
 
-def _alone(exemplars: Exemplars, chosen: Bools, series: _Series) -> _Piece:
+def _alone(exemplars: Exemplars, chosen: Bools, series: Series) -> _Piece:
     """Rows without a value, for exemplars that came without a sample."""
     owners = exemplars.series[chosen]
     columns = {name: _spread(series.kinds[name], owners) for name in _KIND}
     columns["flags"] = pa.array(np.zeros(len(owners), np.int64))
-    return _Piece(columns, exemplars.milliseconds[chosen], owners)
+    return _Piece(columns, exemplars.milliseconds[chosen], np.zeros(len(owners), np.int64), owners)
 
 
 def _with_exemplars(
-    pieces: list[_Piece], exemplars: Exemplars, series: _Series, rejections: _Rejections, arrival_ns: int
+    pieces: list[_Piece], exemplars: Exemplars, series: Series, rejections: _Rejections
 ) -> tuple[list[_Piece], pa.ListArray]:
     """The pieces, with rows for exemplars that need one; and the exemplars of all rows."""
     rows = sum(len(piece.series) for piece in pieces)
     if not len(exemplars.series):
         offsets = np.zeros(rows + 1, np.int32)
         return pieces, pa.ListArray.from_arrays(pa.array(offsets), pa.array([], EXEMPLARS.value_type), EXEMPLARS)
-    wrong = _reject(exemplars.series, exemplars.milliseconds, series, rejections)
-    for reason, twice in exemplars.labels.problems().items():
-        rejections.add(series.requests[exemplars.series[twice & ~wrong]], f"an exemplar that has {reason}")
-        wrong |= twice
+    wrong = _reject(exemplars.series, (exemplars.milliseconds,), series, rejections)
+    for reason, those in {**series.exemplar_problems, **exemplars.labels.problems()}.items():
+        rejections.add(series.requests[exemplars.series[those & ~wrong]], f"an exemplar that has {reason}")
+        wrong |= those
     good = np.flatnonzero(~wrong)
     ids = series.ids.to_numpy()
     samples = np.concatenate([piece.series for piece in pieces])
-    times = np.concatenate([_nanoseconds(piece.milliseconds, arrival_ns) for piece in pieces])
+    times = np.concatenate([piece.milliseconds for piece in pieces]) * _MILLISECOND
     at = exemplars.milliseconds * _MILLISECOND
     of = exemplars.series[good]
     found = hosts(
@@ -182,7 +206,7 @@ def _with_exemplars(
 # --- what fits, and what does not ------------------------------------------------------------------------------
 
 
-def _check_size(series: _Series) -> None:
+def _check_size(series: Series) -> None:
     texts = series.text_bytes()
     total = 0
     for name, nbytes in _ROW_BYTES.items():
@@ -191,21 +215,21 @@ def _check_size(series: _Series) -> None:
     check_total(total)
 
 
-def _fit(piece: _Piece, series: _Series, rejections: _Rejections) -> _Piece:
+def _fit(piece: _Piece, series: Series, rejections: _Rejections) -> _Piece:
     """The piece without rows that can never be stored."""
-    wrong = _reject(piece.series, piece.milliseconds, series, rejections)
+    wrong = _reject(piece.series, (piece.milliseconds, piece.starts), series, rejections)
     if not wrong.any():
         return piece
     kept = pa.array(~wrong)
     columns = {name: column.filter(kept) for name, column in piece.columns.items()}
-    return _Piece(columns, piece.milliseconds[~wrong], piece.series[~wrong])
+    return _Piece(columns, *(numbers[~wrong] for numbers in piece[1:]))
 
 
-def _reject(owners: Ints, milliseconds: Ints, series: _Series, rejections: _Rejections) -> Bools:
+def _reject(owners: Ints, times: tuple[Ints, ...], series: Series, rejections: _Rejections) -> Bools:
     """Which records of these series, at these times, can never be stored; each is counted for one reason."""
     wrong = np.zeros(len(owners), bool)
     reasons = {reason: sets[owners] for reason, sets in series.problems.items()}
-    reasons[_BEYOND] = (milliseconds > _LATEST) | (milliseconds < -_LATEST)
+    reasons[_BEYOND] = np.logical_or.reduce([(each > _LATEST) | (each < -_LATEST) for each in times])
     for reason, those in reasons.items():
         fresh = those & ~wrong
         if fresh.any():
@@ -215,11 +239,6 @@ def _reject(owners: Ints, milliseconds: Ints, series: _Series, rejections: _Reje
 
 
 # --- columns ---------------------------------------------------------------------------------------------------
-
-
-def _nanoseconds(milliseconds: Ints, arrival_ns: int) -> Ints:
-    """A time of 0 is none, since the message has 0 where it has nothing: it is that of arrival."""
-    return np.where(milliseconds == 0, arrival_ns, milliseconds * _MILLISECOND)
 
 
 def _spread(column: pa.Array, places: Ints) -> pa.Array:

@@ -99,5 +99,7 @@ def lists_of(structs: pa.StructArray, rows: Ints, count: int) -> pa.ListArray:
 
 
 def _bytes(texts: pa.Array) -> pa.Array:
-    """What is written in hexadecimal; null for what is not."""
-    return pl.Series(texts).str.decode("hex", strict=False).to_arrow().cast(pa.binary())
+    """What is written in hexadecimal, in the one way in which it is written again; null for what is not."""
+    column = pl.Series(texts)
+    column = pl.select(pl.when(column.str.contains("^[0-9a-f]*$")).then(column)).to_series()
+    return column.str.decode("hex", strict=False).to_arrow().cast(pa.binary())

@@ -88,15 +88,10 @@ class Families:
                 tenant, name = divmod(code, len(distinct))
                 of_tenant = self._tenants.get(tenants[tenant])
                 found.append(of_tenant.find(distinct[name] or "") if of_tenant else (None, _PLAIN))
-        summed = np.array([role.summed for _, role in found], bool)
-        monotonic = np.array([role.monotonic for _, role in found], bool)
-        temporality = np.full(len(found), AGGREGATION_TEMPORALITY_CUMULATIVE, np.int32)
         columns = {
             "description": pa.array([family and family.description for family, _ in found], pa.string()),
             "unit": pa.array([family and family.unit for family, _ in found], pa.string()),
-            "metric_type": pa.array([SUM if role.summed else GAUGE for _, role in found], pa.string()),
-            "is_monotonic": pa.array(monotonic, mask=~summed),
-            "aggregation_temporality": pa.array(temporality, mask=~summed),
+            **_kinds([role for _, role in found]),
         }
         return {name: column.take(both.indices) for name, column in columns.items()}
 
@@ -125,12 +120,40 @@ class _OfTenant:
     def find(self, name: str) -> tuple[Family | None, _Role]:
         if family := self._families.get(name):
             return family, _COUNTER if family.kind == COUNTER else _PLAIN
-        stem, underscore, word = name.rpartition("_")
-        for role in _SUFFIXES.get(underscore + word, ()):
-            family = self._families.get(stem)
-            if family and family.kind in role.kinds:
-                return family, role
-        return None, _PLAIN
+        family = self._families.get(name.rpartition("_")[0])
+        role = _role_by_suffix(name, family.kind) if family else None
+        return (family, role) if role else (None, _PLAIN)
+
+
+def kinds_of(names: pa.Array, kinds: Ints) -> Columns:
+    """The columns that say what samples of these names are, of families of these kinds."""
+    encoded = names.dictionary_encode(null_encoding="encode")
+    distinct = encoded.dictionary.to_pylist()
+    known = np.where((kinds >= 0) & (kinds <= INFO), kinds, 0).astype(np.int64)
+    both = pa.array(known * len(distinct) + encoded.indices.to_numpy()).dictionary_encode()
+    roles = []
+    for code in both.dictionary.to_pylist():
+        kind, name = divmod(code, len(distinct))
+        plain = _COUNTER if kind == COUNTER else _PLAIN
+        roles.append(_role_by_suffix(distinct[name] or "", kind) or plain)
+    return {name: column.take(both.indices) for name, column in _kinds(roles).items()}
+
+
+def _role_by_suffix(name: str, kind: int) -> _Role | None:
+    """What samples of this name are in a family of this kind; None if the name does not say it."""
+    _, underscore, word = name.rpartition("_")
+    return next((role for role in _SUFFIXES.get(underscore + word, ()) if kind in role.kinds), None)
+
+
+def _kinds(roles: list[_Role]) -> Columns:
+    summed = np.array([role.summed for role in roles], bool)
+    monotonic = np.array([role.monotonic for role in roles], bool)
+    temporality = np.full(len(roles), AGGREGATION_TEMPORALITY_CUMULATIVE, np.int32)
+    return {
+        "metric_type": pa.array([SUM if role.summed else GAUGE for role in roles], pa.string()),
+        "is_monotonic": pa.array(monotonic, mask=~summed),
+        "aggregation_temporality": pa.array(temporality, mask=~summed),
+    }
 
 
 _OBJECTS = 400

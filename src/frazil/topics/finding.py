@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.expressions.parser import parse
 
-from frazil.errors import SegmentMissing, SegmentsGone, StorageError
+from frazil.errors import SegmentMissing, SegmentsGone, StorageError, TableDamaged
 from frazil.lake.calls import calling
+from frazil.lake.damage import VerifyingFileIO
 from frazil.lake.offsets import named
 from frazil.lake.rows.cut import Span
 from frazil.lake.rows.files import plan_files
-from frazil.log import layout
 from frazil.log.index import SegmentIndex
-from frazil.log.segments import READ_BYTES, ObjectFile
+from frazil.log.segments import open_records
 from frazil.topics.place import Cold, TopicPlace
 from frazil.topics.tablefiles import DataFile, Fields
 
@@ -35,7 +35,7 @@ def first_since(place: TopicPlace, partition: int, time_ms: int) -> int:
         try:
             return _first_since(place, partition, time_ms)
         except (SegmentsGone, SegmentMissing, StorageError) as error:
-            if error.retryable:
+            if error.retryable or isinstance(error, TableDamaged):
                 raise
             # Files were trimmed or compacted meanwhile; what was in them is elsewhere now.
             problem = error
@@ -70,7 +70,7 @@ def _in_table(cold: Cold, partition: int, span: Span, time_ms: int) -> int | Non
         for task in tasks:
             if best is not None and fields.lowest(task) >= best:
                 break
-            file = DataFile(table.io, task, fields, partition)
+            file = DataFile(VerifyingFileIO.of(table), task, fields, partition)
             try:
                 for offsets, times in file.times(time_ms):
                     hits = offsets[(times >= time_ms) & (offsets >= span.start) & (offsets < span.end)]
@@ -86,15 +86,14 @@ def _in_segments(place: TopicPlace, partition: int, time_ms: int) -> int | None:
     index = SegmentIndex(store, place.topic, partition)
     index.refresh()
     for first in index.firsts:
-        key = layout.segment_key(place.topic, partition, first)
-        file = pq.ParquetFile(pa.PythonFile(ObjectFile(store, key), "r"), buffer_size=READ_BYTES, pre_buffer=False)
-        if _newest(file.metadata) < time_ms:
-            continue
-        offset = first
-        for batch in file.iter_batches(columns=[TIME]):
-            if (at := _first(batch.column(TIME), time_ms)) is not None:
-                return offset + at
-            offset += len(batch)
+        with open_records(store, index.footer(first)) as file:
+            if _newest(file.metadata) < time_ms:
+                continue
+            offset = first
+            for batch in file.iter_batches(columns=[TIME]):
+                if (at := _first(batch.column(TIME), time_ms)) is not None:
+                    return offset + at
+                offset += len(batch)
     return None
 
 

@@ -154,10 +154,7 @@ def arriving(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
     """A batch of somebody's as rows of a topic: columns may be missing, messages without a time get `now_ms`."""
     if batch.schema.equals(MESSAGE) and not batch.column("publish_time").null_count:
         return batch
-    if unknown := [name for name in batch.schema.names if name not in MESSAGE.names]:
-        raise InvalidMessage(f"Messages have no column {unknown[0]!r}; there are: {', '.join(MESSAGE.names)}.")
-    if "payload" not in batch.schema.names:
-        raise InvalidMessage("Messages need a column 'payload' of bytes.")
+    check_names(batch.schema)
     try:
         whole = conform(batch, MESSAGE)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -165,6 +162,16 @@ def arriving(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
     now = pa.scalar(now_ms, pa.int64()).cast(MESSAGE.field("publish_time").type)
     times = whole.column("publish_time").fill_null(now)
     return whole.set_column(1, MESSAGE.field(1), times)
+
+
+def check_names(schema: pa.Schema) -> None:
+    """Raises `InvalidMessage` for columns that messages do not have, or have once."""
+    if unknown := [name for name in schema.names if name not in MESSAGE.names]:
+        raise InvalidMessage(f"Messages have no column {unknown[0]!r}; there are: {', '.join(MESSAGE.names)}.")
+    if len(set(schema.names)) < len(schema.names):
+        raise InvalidMessage("The same column comes twice.")
+    if "payload" not in schema.names:
+        raise InvalidMessage("Messages need a column 'payload' of bytes.")
 
 
 def signed(batch: pa.RecordBatch, producer: str, sequence: int) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""How far subscriptions are, for Prometheus."""
+"""How far subscriptions are, and what readers have in memory, for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from frazil.log.log import Log
+from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
 
 _SUBSCRIPTION = ("topic", "subscription")
@@ -19,6 +20,24 @@ _COUNTERS = (
     ("dropped", "Messages that failed too often, and count as acknowledged.", "dropped"),
     ("unwanted", "Messages of keys that no consumer wanted, which count as acknowledged.", "unwanted"),
 )
+
+
+class ReadersCollector(Collector):
+    """The memory of all who read topics of messages. Belongs to the event loop of the topics."""
+
+    def __init__(self, storage: TopicStorage) -> None:
+        self._storage = storage
+
+    def collect(self) -> Iterator[Metric]:
+        held = GaugeMetricFamily(
+            "frazil_topics_readers_bytes",
+            "Memory of readers: what was just read from files (`shared`), and what streams are sending and "
+            "subscriptions have (`held`).",
+            labels=("kind",),
+        )
+        held.add_metric(["shared"], self._storage.shared_bytes)
+        held.add_metric(["held"], self._storage.memory.held)
+        yield held
 
 
 class SubscriptionsCollector(Collector):

@@ -46,6 +46,11 @@ def parse_name(text: str, home: str = "frazil") -> TopicName:
     partition: int | None = None
     if match := _PARTITION.fullmatch(name):
         name, partition = match[1], int(match[2])
+        if _PARTITION.fullmatch(name):
+            raise InvalidTopic(
+                f"{text!r} cannot be a topic: {name!r} is a partition already. Names that end with -part-N mean "
+                f"partitions, which have none of their own."
+            )
         if partition >= MOST_PARTITIONS:
             raise InvalidTopic(f"{text!r} names partition {partition}; a topic has at most {MOST_PARTITIONS:,}.")
     for each, what in ((namespace, "namespace"), (name, "name")):

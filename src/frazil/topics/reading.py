@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from frazil.errors import RequestError
 from frazil.log.follow import STORE_POLL_SECONDS, WAIT_SECONDS
-from frazil.topics.cold import ColdReader
+from frazil.topics.cutting import head
 from frazil.topics.finding import first_since
 from frazil.topics.messages import Records
+from frazil.topics.pieces import View
 from frazil.topics.place import TopicPlace
+from frazil.topics.sharing import PartitionFiles
 from frazil.topics.starts import Start
 from frazil.topics.tail import MessageTail
-
-T = TypeVar("T")
 
 
 class Cursor(Protocol):
@@ -38,25 +36,18 @@ class Cursor(Protocol):
 
 
 class PartitionCursor:
-    """Belongs to one task. What blocks happens in `executor`, whose threads bound how many read at a time."""
+    """Belongs to one task. Holds nothing of what it has read: others may have to read it anew."""
 
-    def __init__(
-        self,
-        place: TopicPlace,
-        partition: int,
-        tail: MessageTail,
-        executor: Executor,
-        position: int = 0,
-        epoch: str | None = None,
-    ) -> None:
+    def __init__(self, place: TopicPlace, partition: int, tail: MessageTail, files: PartitionFiles) -> None:
         self.partition = partition
-        self.position = position
-        self.epoch = epoch
+        self.position = 0
+        self.epoch: str | None = None
         """Of the last message that was read; None where a reader begins."""
+        self._view: View | None = None
+        """None where a reader begins, or as long as it reads from memory."""
         self._place = place
         self._tail = tail
-        self._executor = executor
-        self._cold = ColdReader(place, partition)
+        self._files = files
 
     async def read(self, max_rows: int, max_bytes: int) -> Records | None:
         """The next messages, at least one, no more than this; None when there are none now."""
@@ -64,14 +55,23 @@ class PartitionCursor:
             raise RequestError(
                 f"A reader cannot ask for {max_rows} messages of {max_bytes} bytes: ask for 1 or more."
             )
-        found = self._cold.ready(self.position, max_rows, max_bytes)
-        if found is None:
-            found = self._tail.read(self.position, self.epoch, max_rows, max_bytes)
+        found = self._tail.read(self.position, self.epoch, max_rows, max_bytes)
         if found is None and not self._tail.has(self.position):
-            found = await self._blocking(lambda cold: cold.read(self.position, self.epoch, max_rows, max_bytes))
+            found = await self._from_files()
+            if found is not None:
+                found = found._replace(batch=head(found.batch, max_rows, max_bytes))
         if found is not None:
             self.position, self.epoch = found.end, found.epoch
         return found
+
+    async def _from_files(self) -> Records | None:
+        position, epoch = self.position, self.epoch
+        if self._view is None:
+            self._view = await self._files.view(position, epoch)
+            if self._view is None:
+                return None
+        found = self._files.ready(position, epoch, self._view)
+        return found or await self._files.read(position, epoch, self._view)
 
     async def wait(self, timeout: float) -> bool:
         loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class PartitionCursor:
                 # Looks again now and then: the writer may be another one, or gone.
                 if await tail.wait_async(self.position, max(0.0, patience)):
                     return True
-            elif await self._blocking(lambda cold: cold.end()) > self.position:
+            elif await self._files.ask(lambda cold: cold.end()) > self.position:
                 return True
             else:
                 await asyncio.sleep(max(0.0, min(patience, STORE_POLL_SECONDS)))
@@ -93,19 +93,19 @@ class PartitionCursor:
         """Go on from another offset, whatever was read before."""
         if offset < 0:
             raise RequestError(f"{offset} is no offset: offsets begin with 0.")
-        self.position, self.epoch = offset, None
+        self.position, self.epoch, self._view = offset, None, None
 
     async def begin(self, start: Start) -> None:
         """Seek to where a reader is to begin."""
         match start.kind:
             case "earliest":
-                self.seek(await self._blocking(lambda cold: cold.earliest()))
+                self.seek(await self._files.ask(lambda cold: cold.earliest()))
             case "latest":
                 self.seek(await self.end())
             case "time":
                 find = first_since
                 place, partition = self._place, self.partition
-                self.seek(await self._blocking(lambda _: find(place, partition, start.time_ms)))
+                self.seek(await self._files.ask(lambda _: find(place, partition, start.time_ms)))
             case "offset":
                 one = start.of(self.partition)
                 if one.kind == "earliest":
@@ -119,13 +119,4 @@ class PartitionCursor:
         tail = self._tail.tail
         if tail is not None:
             return tail.end
-        return await self._blocking(lambda cold: cold.end())
-
-    async def _blocking(self, work: Callable[[ColdReader], T]) -> T:
-        cold = self._cold
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, work, cold)
-        except asyncio.CancelledError:
-            # A thread may still be busy with this one.
-            self._cold = ColdReader(self._place, self.partition)
-            raise
+        return await self._files.ask(lambda cold: cold.end())

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from frazil.config.section import MIB
 from frazil.errors import FrazilError, InvalidMessage, InvalidTopic, RequestError, ShutdownError, TopicNotFound
 from frazil.lake.catalog import Lake
 from frazil.log.generations import Creation, Dispatch
@@ -20,12 +21,14 @@ from frazil.log.positions import Sequence as Numbered
 from frazil.log.writer import PartitionWriter
 from frazil.topics import lifecycle
 from frazil.topics.bounds import MOST_BYTES, check_bounds
+from frazil.topics.holding import Memory
 from frazil.topics.interface import Deleted, Producer, Run, Stored, SubscriptionStats, TopicStats
 from frazil.topics.messages import LARGEST, MESSAGE, Message, Records, arriving, signed, to_batch
 from frazil.topics.names import TopicName, parse_name
 from frazil.topics.place import TopicPlace
 from frazil.topics.reading import PartitionCursor
 from frazil.topics.routing import Share, partition_of, share_out
+from frazil.topics.sharing import PartitionFiles, SharedFiles
 from frazil.topics.starts import EARLIEST, Start
 from frazil.topics.stats import committed_positions, topic_stats, write_positions
 from frazil.topics.stream import stream
@@ -44,15 +47,22 @@ async def _none(_: str) -> Mapping[str, SubscriptionStats]:
 class OpenTopic:
     """A topic in use by this process."""
 
-    def __init__(self, place: TopicPlace, creation: Creation) -> None:
+    def __init__(self, place: TopicPlace, creation: Creation, shared: SharedFiles) -> None:
         self.place = place
         self.creation = creation
+        self._shared = shared
         self.partitions = creation.partitions
         self.writers: dict[int, PartitionWriter] = {}
         self.opening = asyncio.Lock()
         self.turn = itertools.count()
         self.deleting = False
         self._tails: dict[int, MessageTail] = {}
+        self._files: dict[int, PartitionFiles] = {}
+
+    def files(self, partition: int) -> PartitionFiles:
+        if partition not in self._files:
+            self._files[partition] = self._shared.of(self.place, self.creation.generation, partition)
+        return self._files[partition]
 
     def tail(self, partition: int) -> MessageTail:
         if partition not in self._tails:
@@ -93,6 +103,10 @@ class TopicStorage:
         self._executor = ThreadPoolExecutor(
             max_concurrent_reads or reading.max_concurrent_reads, thread_name_prefix="frazil-topics"
         )
+        limit = reading.max_memory_mb * MIB
+        self._shared = SharedFiles(self._executor, limit // 2)
+        self.memory = Memory(limit // 2)
+        """What those who receive messages hold of them."""
         self._names: dict[str, TopicName] = {}
         self._topics: dict[str, OpenTopic] = {}
         self._creating: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -123,7 +137,7 @@ class TopicStorage:
         async with self._creating[name.topic]:
             place = self._place(name)
             creation = await asyncio.to_thread(lifecycle.create, place, partitions)
-            self._topics.setdefault(name.topic, OpenTopic(place, creation))
+            self._topics.setdefault(name.topic, OpenTopic(place, creation, self._shared))
         return creation.partitions
 
     async def initialize_topic(self, topic: str, partitions: int = 1) -> int:
@@ -141,7 +155,7 @@ class TopicStorage:
             async with self._creating[name.topic]:
                 place = self._place(name)
                 made = await asyncio.to_thread(lifecycle.ensure, place, partitions, dispatch)
-                known = self._topics.setdefault(name.topic, OpenTopic(place, made))
+                known = self._topics.setdefault(name.topic, OpenTopic(place, made, self._shared))
                 known.creation, known.partitions = made, made.partitions
         return known.creation
 
@@ -198,7 +212,7 @@ class TopicStorage:
             return known
         place = self._place(name)
         creation = await asyncio.to_thread(lifecycle.existing, place)
-        return self._topics.setdefault(name.topic, OpenTopic(place, creation))
+        return self._topics.setdefault(name.topic, OpenTopic(place, creation, self._shared))
 
     def _place(self, name: TopicName) -> TopicPlace:
         return TopicPlace(name.topic, self._log, self._lake)
@@ -322,7 +336,7 @@ class TopicStorage:
 
     async def _cursor(self, topic: OpenTopic, partition: int, start: Start) -> PartitionCursor:
         topic.check(partition)
-        cursor = PartitionCursor(topic.place, partition, topic.tail(partition), self._executor)
+        cursor = PartitionCursor(topic.place, partition, topic.tail(partition), topic.files(partition))
         await cursor.begin(start)
         return cursor
 
@@ -384,6 +398,11 @@ class TopicStorage:
         lags = await self._subscriptions(opened.place.topic)
         return await self._reading(lambda: topic_stats(opened.place, opened.partitions, lags))
 
+    @property
+    def shared_bytes(self) -> int:
+        """In memory of files that are read, for all readers together."""
+        return self._shared.nbytes
+
     async def _reading(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
@@ -409,6 +428,7 @@ class TopicStorage:
                     except FrazilError as error:
                         problem = problem or error
                 topic.writers.clear()
+        self._shared.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
         if problem is not None:
             raise problem

@@ -56,6 +56,8 @@ class Subscriptions:
         self._log = log
         self._process = process
         self._journal: Journal | None = None
+        self.problem: FrazilError | None = None
+        """Why nobody can subscribe: the journal of acknowledgements cannot be opened."""
         self._opening_journal = asyncio.Lock()
         self._open: dict[Place, _Open] = {}
         self._opening: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -68,12 +70,17 @@ class Subscriptions:
         async with self._opening_journal:
             if self._journal is None:
                 settings = self._log.config.log
-                self._journal = await Journal.open(
-                    self._log.config.data_dir,
-                    self._log.world,
-                    sync=settings.sync,
-                    sync_interval_seconds=settings.sync_interval_ms / 1000,
-                )
+                try:
+                    self._journal = await Journal.open(
+                        self._log.config.data_dir,
+                        self._log.world,
+                        sync=settings.sync,
+                        sync_interval_seconds=settings.sync_interval_ms / 1000,
+                    )
+                except FrazilError as error:
+                    self.problem = error
+                    raise
+                self.problem = None
                 self._growing = asyncio.create_task(self._grow_now_and_then())
             return self._journal
 
@@ -196,6 +203,7 @@ class Subscriptions:
             process=self._process,
             bury=bury,
             reads=self._reads,
+            memory=self._storage.memory,
         )
 
     def _after_failures(self, name: TopicName, kind: Kind) -> tuple[Options, Bury]:

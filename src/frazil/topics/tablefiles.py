@@ -22,8 +22,10 @@ from pyiceberg.types import LongType
 
 from frazil.lake.arrow import FIELD_ID
 from frazil.lake.columns import OFFSET, PARTITION
-from frazil.log.segments import PIECE_BYTES, READ_BYTES, piece_rows
+from frazil.lake.damage import VerifyingFileIO
+from frazil.log.segments import READ_BYTES, piece_rows
 from frazil.topics.messages import MESSAGE
+from frazil.topics.pieces import PIECE_BYTES
 
 Offsets = npt.NDArray[np.int64]
 _INTEGERS = (PARTITION, OFFSET)
@@ -65,14 +67,19 @@ class Fields:
 class DataFile:
     """One file, open. `start` is the first offset that is wanted."""
 
-    def __init__(self, io: FileIO, task: FileScanTask, fields: Fields, partition: int) -> None:
+    def __init__(self, io: VerifyingFileIO, task: FileScanTask, fields: Fields, partition: int) -> None:
         self.path = task.file.file_path
+        self._io = io
+        self._task = task
         self._partition = partition
-        self._stream = io.new_input(self.path).open()
-        self._file = pq.ParquetFile(self._stream, buffer_size=READ_BYTES, pre_buffer=False)
-        self._piece = piece_rows(self._file.metadata, PIECE_BYTES)
-        self._names = self._named(fields)
-        self._deleted = _deleted(io, task)
+        with io.damage_told(task):
+            self._stream = io.new_input(self.path).open()
+            self._file = pq.ParquetFile(
+                self._stream, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True
+            )
+            self._piece = piece_rows(self._file.metadata, PIECE_BYTES)
+            self._names = self._named(fields)
+            self._deleted = _deleted(io, task)
 
     def _named(self, fields: Fields) -> dict[str, str]:
         """What the file calls the columns that it has."""
@@ -135,6 +142,10 @@ class DataFile:
             first += group.num_rows
 
     def _group(self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None) -> Iterator[Rows]:
+        with self._io.damage_told(self._task):
+            yield from self._rows(group, first, names, start, last)
+
+    def _rows(self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None) -> Iterator[Rows]:
         there = {self._names[name]: name for name in names if name in self._names}
         for batch in self._file.iter_batches(self._piece, row_groups=[group], columns=list(there)):
             batch = batch.rename_columns([there[name] for name in batch.schema.names])

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyiceberg.table import FileScanTask, Table
 
 from frazil.lake.calls import calling
+from frazil.lake.damage import VerifyingFileIO
 from frazil.lake.offsets import named
 from frazil.lake.rows.cut import Span
 from frazil.lake.rows.files import plan_files
@@ -74,7 +75,7 @@ class TableRuns:
 
     def __init__(self, table: Table, partition: int, span: Span) -> None:
         self._name = named(table)
-        self._io = table.io
+        self._io = VerifyingFileIO.of(table)
         self._fields = Fields.of(table)
         self._partition = partition
         self._waiting = sorted(

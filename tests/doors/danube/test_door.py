@@ -98,6 +98,40 @@ def test_an_acknowledgement_of_what_the_former_process_delivered(tmp_path: Path)
     run(tmp_path, after)
 
 
+def test_a_partition_has_no_partitions(tmp_path: Path) -> None:
+    """A topic that is called like a partition is one that nobody else could name."""
+
+    async def scenario(calls: Calls, part: TopicsPart) -> None:
+        name = f"{TOPIC}-part-1-part-0"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await calls.producer(topic=name)
+        assert caught.value.code() is Code.INVALID_ARGUMENT
+        assert "is a partition already" in (caught.value.details() or "")
+        assert (await calls.refused("ConsumerService/Subscribe", subscription(topic=name)))[
+            0
+        ] is Code.INVALID_ARGUMENT
+        assert await part._topics().list_topics() == []
+
+    run(tmp_path, scenario)
+
+
+def test_connections_beyond_the_bound_are_closed(tmp_path: Path) -> None:
+    async def scenario(calls: Calls, part: TopicsPart) -> None:
+        await calls.producer()
+        opened = [await asyncio.open_connection("127.0.0.1", part.danube_port) for _ in range(6)]
+        closed = [asyncio.create_task(reader.read()) for reader, _ in opened]
+        # The channel of the calls is the first of the three that may be.
+        await asyncio.wait(closed[2:], timeout=30)
+        assert [task.done() for task in closed[2:]] == [True] * 4
+        assert not any(task.done() for task in closed[:2])
+        await calls.producer()
+        for (_, writer), task in zip(opened, closed, strict=True):
+            writer.close()
+            await asyncio.gather(task, return_exceptions=True)
+
+    run(tmp_path, scenario, max_connections=3)
+
+
 def test_partitions(tmp_path: Path) -> None:
     async def scenario(calls: Calls, part: TopicsPart) -> None:
         async def partitions(topic: str = TOPIC) -> list[str]:

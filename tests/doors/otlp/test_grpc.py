@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
-from tests.doors.telemetry.support import PROTOBUF, Served, logs_request, rows, run, settings
+from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
 LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 STATUS = "grpc-status-details-bin"
@@ -53,6 +53,32 @@ def test_what_is_acknowledged_can_be_read_at_once(compression: grpc.Compression,
     run(config, scenario)
 
 
+def test_a_tenant_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        body = logs_request("a").SerializeToString()
+        code, status = await refused(served, body, ("x-scope-orgid", "one"), ("x-scope-orgid", "two"))
+        assert code is grpc.StatusCode.INVALID_ARGUMENT
+        assert "X-Scope-OrgID is there 2 times" in status.message
+        assert served.stored() == 0
+
+    run(settings(tmp_path), scenario)
+
+
+def test_connections_beyond_the_bound_are_closed(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        body = logs_request("a").SerializeToString()
+        async with channel(served) as opened:
+            await opened.unary_unary(LOGS)(body)
+            others = [await asyncio.open_connection("127.0.0.1", served.door.grpc_port) for _ in range(5)]
+            for reader, writer in others[1:]:
+                assert await reader.read() == b""
+                writer.close()
+            others[0][1].close()
+            await opened.unary_unary(LOGS)(body)
+
+    run(settings(tmp_path, otlp={"http": {"port": 0}, "grpc": {"port": 0, "max_connections": 2}}), scenario)
+
+
 def test_the_same_bytes_over_the_other_protocol_are_stored_once(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         body = logs_request("a").SerializeToString()
@@ -74,23 +100,6 @@ def test_wrong_requests_are_explained_and_not_to_come_again(tmp_path: Path) -> N
         assert "cannot be a tenant" in status.message
 
     run(settings(tmp_path), scenario)
-
-
-def test_the_first_of_two_tenants_counts(tmp_path: Path) -> None:
-    """As over HTTP."""
-    config = settings(tmp_path)
-
-    async def scenario(served: Served) -> None:
-        tenants = [("x-scope-orgid", "one"), ("x-scope-orgid", "two")]
-        await export(served, logs_request("a").SerializeToString(), *tenants)
-        headers = [*PROTOBUF.items(), *tenants]
-        await served.client.post(
-            served.url("otlp") + "/v1/logs", content=logs_request("b").SerializeToString(), headers=headers
-        )
-        assert len(await asyncio.to_thread(rows, config, tenant="one")) == 2
-        assert len(await asyncio.to_thread(rows, config, tenant="two")) == 0
-
-    run(config, scenario)
 
 
 def test_a_call_without_a_message(tmp_path: Path) -> None:

@@ -1,19 +1,15 @@
-"""Small requests are stored as they came, and made rows later: nobody can tell the difference."""
+"""Plain requests are stored as they came, and made rows later: nobody can tell the difference."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
+import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToJson
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
-from frazil.log import sealing
-from frazil.log.apart.process import Apart
-from frazil.telemetry.outlines import LARGEST
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
 
@@ -68,7 +64,7 @@ def test_each_has_its_own_fate(tmp_path: Path) -> None:
         "plain": logs_request("plain").SerializeToString(),
         "without a time": logs_request("timeless", time=0).SerializeToString(),
         "too many attributes": with_attributes(3, 6).SerializeToString(),
-        "large": logs_request("x" * LARGEST).SerializeToString(),
+        "large": logs_request("x" * 100_000).SerializeToString(),
         "nothing": b"",
         "no message": b"\xff" * 9,
     }
@@ -83,7 +79,7 @@ def test_each_has_its_own_fate(tmp_path: Path) -> None:
         assert partial.rejected_log_records == 1
         assert "`telemetry.limits.max_attributes`" in partial.error_message
         found = (await asyncio.to_thread(rows, config))["body"].to_pylist()
-        assert sorted(found) == sorted(["first", "plain", "timeless", "has 3", "x" * LARGEST])
+        assert sorted(found) == sorted(["first", "plain", "timeless", "has 3", "x" * 100_000])
 
     run(config, scenario)
 
@@ -141,20 +137,11 @@ def test_more_of_them_than_one_append_may_have(tmp_path: Path) -> None:
     run(config, scenario)
 
 
-def test_much_of_them_is_sealed_by_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And here when that one is killed. What comes of it is the same."""
-    monkeypatch.setattr(sealing, "APART_BYTES", 0)
+def test_much_of_them_is_sealed_as_it_came(tmp_path: Path) -> None:
+    """And is the same rows as if it had been made rows at once."""
     config = settings(tmp_path)
-    asked: list[int | None] = []
 
     async def scenario(served: Served) -> None:
-        apart = served.log.apart
-
-        def remembering(work: Any, *given: Any) -> Any:
-            asked.append(apart.pid)
-            return Apart.run(apart, work, *given)
-
-        monkeypatch.setattr(apart, "run", remembering)
         for number in range(4):
             answers = await asyncio.gather(
                 *(
@@ -164,21 +151,33 @@ def test_much_of_them_is_sealed_by_another_process(tmp_path: Path, monkeypatch: 
             )
             assert {answer.status_code for answer in answers} == {200}
             assert raw_bytes(served)
-            if number == 2:
-                assert apart.pid is not None
-                os.kill(apart.pid, signal.SIGKILL)
-            await asyncio.to_thread(seal_all, served)
+            for writer in served.log.writers:
+                segment = await asyncio.to_thread(writer.seal)
+                assert segment is not None
+                assert segment.making is not None
             assert not raw_bytes(served)
-            while number in (0, 3) and apart.pid is None:
-                apart.start()
-                await asyncio.sleep(0.01)
 
     run(config, scenario)
-    assert asked[0] is None
-    assert all(asked[1:3])
     assert sorted(rows(config)["body"].to_pylist()) == sorted(f"{n}-{place}" for n in range(4) for place in range(20))
 
 
-def seal_all(served: Served) -> None:
-    for writer in served.log.writers:
-        writer.seal_all()
+@pytest.mark.parametrize("encoding", ["", "gzip", "json"])
+def test_larger_ones_and_compressed_ones_too(tmp_path: Path, encoding: str) -> None:
+    config = settings(tmp_path)
+    request = logs_request(*(f"{number} {'x' * 300}" for number in range(1000)))
+    headers = {"content_encoding": "gzip"} if encoding == "gzip" else {}
+    body = request.SerializeToString()
+    if encoding == "gzip":
+        body = gzip.compress(body)
+    if encoding == "json":
+        body = MessageToJson(request).encode()
+        headers = {"content_type": "application/json"}
+
+    async def scenario(served: Served) -> None:
+        for _ in range(2):
+            assert (await served.post("/v1/logs", body, **headers)).status_code == 200
+        assert served.stored() == 1000
+        assert raw_bytes(served)
+
+    run(config, scenario)
+    assert rows(config)["body"].to_pylist() == [f"{number} {'x' * 300}" for number in range(1000)]

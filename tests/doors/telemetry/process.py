@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +37,19 @@ class Ports(NamedTuple):
 class DoorProcess(IngestProcess):
     """`frazil ingest` with only these doors, always on the same ports."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str] = OPEN, **settings: Any) -> None:
         self.ports = Ports.free()
-        super().__init__(folder, {**self.ports.settings, **settings}, OPEN)
+        super().__init__(folder, {**self.ports.settings, **settings}, variables)
+
+    def await_open(self, seconds: float = 60.0) -> None:
+        """Until all doors can be reached."""
+        until = time.monotonic() + seconds
+        for port in self.ports:
+            while True:
+                assert self.child.alive, self.child.log()
+                assert time.monotonic() < until, self.child.log()
+                try:
+                    socket.create_connection(("127.0.0.1", port), 1).close()
+                    break
+                except OSError:
+                    time.sleep(0.05)

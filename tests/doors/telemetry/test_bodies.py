@@ -7,6 +7,7 @@ import random
 import zlib
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 import zstandard
 
@@ -67,3 +68,16 @@ def test_what_is_no_stream(encoding: str, compress: Compress) -> None:
         expand(b"\xff" * 100, encoding, MOST)
     with pytest.raises(RequestError, match=f"is not {encoding}"):
         expand(compress(b"a") + b"\xff" * 100, encoding, MOST)
+
+
+@pytest.mark.parametrize("size", ["80808020", "ffffff1f", "ffff7f"])
+def test_a_block_of_snappy_is_not_longer_than_its_bytes_can_stand_for(size: str) -> None:
+    """Otherwise a few bytes would have megabytes made ready for them."""
+    with pytest.raises(RequestError, match="longer than so many bytes can stand for"):
+        expand(bytes.fromhex(size) + b"\0a", "snappy", 64 * MOST)
+
+
+@pytest.mark.parametrize("count", [0, 1, 60, 64, 1000, 10 * MOST])
+def test_blocks_of_snappy_that_grow_most(count: int) -> None:
+    packed = pa.compress(bytes(count), "snappy", asbytes=True)
+    assert expand(packed, "snappy", 64 * MOST) == bytes(count)

@@ -17,6 +17,7 @@ from frazil.doors.telemetry.preparing import Preparer, Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import RequestError
 from frazil.ops.metrics import create_registry
+from frazil.telemetry.messages import decode
 from tests.log.support import ManualClock
 from tests.telemetry.test_loki import message
 
@@ -52,7 +53,45 @@ def test_one_that_is_no_message_does_not_part_the_others(caplog: pytest.LogCaptu
     assert {number: str(problem) for number, problem in done.problems.items()} == {
         1: "The body is no PushRequest: Error parsing message."
     }
-    assert not caplog.records
+    assert [record.levelno for record in caplog.records] == [logging.INFO]
+
+
+def test_the_log_tells_of_one_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody can send what is no message, as often as he likes."""
+    with caplog.at_level(logging.INFO):
+        done = preparer().prepare([Request("a", b"\xff" * 9)] * 1000)
+    assert len(done.problems) == 1000
+    assert len(caplog.records) == 1
+
+
+class Panic(BaseException):
+    """As those of Rust's are, no `Exception`."""
+
+
+@pytest.mark.parametrize("bad", [{7}, {0, 1, 2, 39}, set(range(40))], ids=["one", "four", "all"])
+@pytest.mark.parametrize("failure", [Panic, KeyError])
+def test_a_group_that_fails_as_a_whole_is_tried_in_parts(
+    monkeypatch: pytest.MonkeyPatch, bad: set[int], failure: type[BaseException]
+) -> None:
+    bodies = [message(({"a": "b"}, [(1, f"text {number}", {})])) for number in range(40)]
+    calls = 0
+
+    def fail_of_some(kind: Any, given: list[bytes]) -> pa.RecordBatch:
+        nonlocal calls
+        calls += 1
+        if any(bodies.index(body) in bad for body in given):
+            raise failure("slice index starts at 10 but ends at 9")
+        return decode(kind, given)
+
+    monkeypatch.setattr(preparing, "decode", fail_of_some)
+    done = preparer().prepare([Request(f"tenant {number}", body) for number, body in enumerate(bodies)])
+    assert set(done.problems) == bad
+    assert [request.number for run in done.runs for request in run.requests] == sorted(set(range(40)) - bad)
+    for problem in done.problems.values():
+        assert refusal(problem).http == (400 if failure is Panic else 503)
+        assert "slice" not in str(problem)
+        assert failure.__name__ not in str(problem)
+    assert calls <= 1 + 2 * 6 * len(bad)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -155,6 +156,44 @@ def test_bytes_that_are_wrong_somewhere_never_break_the_reader(place: int) -> No
     except InvalidMessage:
         return
     found.validate(full=True)
+
+
+@pytest.mark.parametrize("rows", [100, 1 << 28, 1 << 62])
+def test_a_column_of_nothing_has_no_more_rows_than_there_are_bytes(rows: int) -> None:
+    """A few bytes that would be gigabytes: a column without a type takes none, however long it is."""
+    body = encoded(pa.RecordBatch.from_arrays([pa.nulls(777_777)], names=["payload"]))
+    body = body.replace(struct.pack("<q", 777_777), struct.pack("<q", rows))
+    with pytest.raises(InvalidMessage, match=f"says that it has {rows:,} messages"):
+        arrowbody.parse(body)
+
+
+def test_a_stream_that_begins_with_no_schema() -> None:
+    """Arrow would take the batch for one, and end the process."""
+    reader = pa.BufferReader(encoded(GOOD))
+    pa.ipc.read_message(reader)
+    with pytest.raises(InvalidMessage, match="begins with a schema, not with a record batch"):
+        arrowbody.parse(reader.read())
+
+
+def test_no_column_comes_twice() -> None:
+    with pytest.raises(InvalidMessage, match="comes twice"):
+        arrowbody.parse(encoded(pa.RecordBatch.from_arrays([pa.array([b"a"])] * 2, names=["payload"] * 2)))
+
+
+def test_batches_with_nothing_in_them_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrowbody, "MOST_BATCHES", 10)
+
+    def stream(batches: int) -> bytes:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, MESSAGE) as writer:
+            for _ in range(batches):
+                writer.write_batch(pa.RecordBatch.from_pylist([], MESSAGE))
+        found: bytes = sink.getvalue().to_pybytes()
+        return found
+
+    assert len(arrowbody.parse(stream(10))) == 0
+    with pytest.raises(InvalidMessage, match="more than 10 batches"):
+        arrowbody.parse(stream(11))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.doors.topics import events
+from frazil.doors.topics import events, sending
 from frazil.doors.topics.pages import cursors_of
 from frazil.topics.starts import Start
 from tests.doors.topics.support import Served, serving
@@ -100,21 +100,22 @@ def test_one_partition_alone(tmp_path: Path) -> None:
 
 
 def test_a_stop_ends_streams_in_good_order(tmp_path: Path) -> None:
-    left: list[asyncio.Task[list[dict[str, str]]]] = []
-
     async def use(served: Served) -> None:
         await served.create("orders")
         await served.store("orders", "a")
+        seen: list[dict[str, str]] = []
 
-        async def read() -> list[dict[str, str]]:
+        async def read() -> None:
             async with served.stream("/topics/orders/stream?offset=0") as stream:
-                return [event async for event in stream]
+                async for event in stream:
+                    seen.append(event)
 
-        left.append(asyncio.create_task(read()))
-        while not served.part._api._streams._open:
+        reading = asyncio.create_task(read())
+        while not payloads(seen):
             await asyncio.sleep(0.01)
         await served.part.stop()
-        assert payloads(await left[0]) == ["a"]
+        await reading
+        assert payloads(seen) == ["a"]
         await served.ask("GET", "/topics/orders", 503)
 
     serving(tmp_path, use)
@@ -173,7 +174,7 @@ def test_a_reader_that_does_not_read_fills_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_never_reads_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(sending, "STALL_SECONDS", 0.5)
 
     async def use(served: Served) -> None:
         await served.create("orders")
@@ -199,9 +200,10 @@ def test_messages_that_go_while_they_are_read_are_told(tmp_path: Path) -> None:
         for payload in ("a", "b", "c"):
             await served.store("orders", payload)
             served.seal("orders")
-        cursors = await cursors_of(served.part._topics(), "orders", None, Start.at(0))
+        topics = served.part._topics()
+        cursors = await cursors_of(topics, "orders", None, Start.at(0))
         served.lose("orders", 2)
-        chunks = [chunk async for chunk in served.part._api._streams.events(cursors)]
+        chunks = [chunk async for chunk in served.part._api._streams.events(cursors, topics.memory)]
         name, data, *rest = chunks[-1].decode().split("\n")
         assert (len(chunks), name, rest) == (2, "event: problem", ["", ""])
         assert json.loads(data.removeprefix("data: "))["first_offset"] == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.formats.json import JsonDecoder
 from frazil.formats.values import DecodedValues, Payloads
 
@@ -21,9 +22,10 @@ def decode(
     given: Mapping[str, str] | None = None,
     *,
     records: bool = True,
+    most_columns: int = MOST_COLUMNS,
 ) -> DecodedValues:
     """Each place that is not null must be in the part or in the faults, and `survey` must say the same types."""
-    decoder = JsonDecoder(given or {}, records=records)
+    decoder = JsonDecoder(given or {}, records=records, most_columns=most_columns)
     decoded = decoder.decode(payloads(texts), known)
     places = [place for part in decoded.parts for place in part.places.tolist()]
     assert sorted([*places, *decoded.faults]) == [place for place, text in enumerate(texts) if text is not None]

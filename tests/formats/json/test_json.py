@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.errors import ConfigError
 from frazil.formats.json import JsonDecoder, batches, single
-from frazil.formats.json.single import MAX_FIELDS, MAX_LEVELS
+from frazil.log.columns import MOST_LEVELS
 from tests.formats.json.reading import decode, kind, payloads, rows, struct
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
@@ -219,10 +220,10 @@ POISON: dict[bytes | str, str] = {
     '{"New.b": 2, "new": {"b": 1}}': 'field "new.b" differs in case only from "New.b"',
     '{"new": [{"b": 1}], "new.element.b": 2}': 'field "new.element.b" is there twice',
     '{"new": [1], "new.element": 2}': 'field "new.element" is there twice',
-    '{"deep": ' + '{"x":' * 60 + "1" + "}" * 61: f"more than {MAX_LEVELS} levels",
+    '{"deep": ' + '{"x":' * 60 + "1" + "}" * 61: f"more than {MOST_LEVELS} levels",
     '{"deep": ' + "[" * 1_000_000: "more than 500 levels",
     '{"deep": ' + "[" * 100_000 + "]" * 100_000 + "}": "more than 500 levels",
-    json.dumps({f"k{n}": n for n in range(10_000)}): f"more than {MAX_FIELDS} columns",
+    json.dumps({f"k{n}": n for n in range(10_000)}): f"more than {MOST_COLUMNS} columns",
 }
 
 
@@ -301,14 +302,12 @@ def test_marks_and_blanks_around() -> None:
     assert [row["a"] for row in rows(decode(texts)).values()] == [1, 2, 3, 4]
 
 
-def test_names_that_are_data_end_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(single, "MAX_FIELDS", 100)
-    monkeypatch.setattr(batches, "MAX_FIELDS", 100)
-    decoded = decode([json.dumps({"same": {f"key {n}": n}}) for n in range(1000)])
+def test_names_that_are_data_end_at_a_limit() -> None:
+    decoded = decode([json.dumps({"same": {f"key {n}": n}}) for n in range(1000)], most_columns=100)
     assert kind(decoded).field("same").type.num_fields == 99
     assert sorted(decoded.faults) == list(range(99, 1000))
     known = pa.schema([(f"c{n}", pa.int64()) for n in range(100)])
-    assert sorted(decode(['{"c0": 1}', '{"new": 1}'], known).faults) == [1]
+    assert sorted(decode(['{"c0": 1}', '{"new": 1}'], known, most_columns=100).faults) == [1]
 
 
 def test_values_that_are_no_objects() -> None:
@@ -340,5 +339,5 @@ def test_settings() -> None:
         with pytest.raises(ConfigError, match="'x'"):
             JsonDecoder({"x": wrong})
     for names in (["a", "A"], ["o", "o.x"], ["a\0"], [""]):
-        with pytest.raises(ConfigError, match="Columns of the format `json`: field"):
+        with pytest.raises(ConfigError, match=r"Columns of the format `json`: (field|column)"):
             JsonDecoder(dict.fromkeys(names, "struct<x: int64>"))

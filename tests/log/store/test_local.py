@@ -115,6 +115,7 @@ def put_as_nobody(root: Path, pipe: Connection) -> None:
     os.chdir(root)
     store = LocalStore(Path("."))
     store.put_new("theirs", b"")
+    (root / "theirs").chmod(0o644)
     for folder in (root, root / STAGING):
         folder.chmod(0o555)
     if os.getuid() == 0:

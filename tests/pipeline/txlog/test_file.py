@@ -15,6 +15,7 @@ from frazil.log import frames
 from frazil.pipeline.txlog.entries import Entry, decode
 from frazil.pipeline.txlog.file import files, scan, slot_folder
 from frazil.pipeline.txlog.log import TransactionLog
+from frazil.pipeline.txlog.slot import Slot
 from frazil.pipeline.txlog.state import State
 from tests.log.support import Machine
 from tests.pipeline.txlog.support import attempts, crash, newest, opened, send, start, succeed
@@ -105,7 +106,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
         cut_file.write_bytes(data[:cut])
         if cut < first:
             with pytest.raises(LogCorrupted, match=r"0\.txlog is damaged at byte 0"):
-                opened(folder)
+                slot_of(folder)
             continue
         again = opened(folder)
         state = (attempts(again), [bool(each.requests) for each in again.open_attempts()])
@@ -116,6 +117,10 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
             if later != cut_file:
                 later.unlink()
     assert seen == [([], []), (["a"], [False]), (["a"], [True]), (["b"], [False])]
+
+
+def slot_of(folder: Path, machine: Machine | None = None) -> Slot:
+    return Slot(folder, 0, (machine or Machine()).boot, max_files=4)
 
 
 def filled(folder: Path, machine: Machine) -> list[int]:
@@ -143,7 +148,7 @@ def test_damage_in_the_middle_is_told_with_file_and_byte(tmp_path: Path) -> None
     damage(path, begins[2] + 20)
     before = path.read_bytes()
     with pytest.raises(LogCorrupted) as caught:
-        opened(tmp_path, machine)
+        slot_of(tmp_path, machine)
     assert caught.value.exit_code == 5
     assert f"{path} is damaged at byte {begins[2]}: " in str(caught.value)
     assert path.read_bytes() == before, "nothing is changed"
@@ -161,7 +166,7 @@ def test_after_a_reboot_pages_that_were_not_synced_may_be_missing(tmp_path: Path
 
     damage(newest(tmp_path / "synced"), begins[1] + 20)
     with pytest.raises(LogCorrupted, match=f"damaged at byte {begins[1]}"):
-        opened(tmp_path / "synced", machine)
+        slot_of(tmp_path / "synced", machine)
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 64, b"\xff" * 64, b"x"])

@@ -126,6 +126,24 @@ def test_a_damaged_slot_keeps_no_other_from_being_taken_over(tmp_path: Path) -> 
         assert attempts(log) == ["a0", "a2"]
 
 
+def test_a_pipeline_goes_on_beside_a_damaged_slot(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    start(log, "a")
+    crash(log)
+    harmed = newest(tmp_path)
+    harmed.write_bytes(b"rubbish, and long enough to be a frame")
+    with opened(tmp_path) as log:
+        assert log.slot == 1
+        start(log, "b")
+        with pytest.raises(LogCorrupted) as told:
+            recover(log)
+        assert attempts(log) == ["b"]
+        # As it is printed, and without a restart.
+        subprocess.run(str(told.value).partition("run: ")[2], shell=True, check=True)
+        assert [each.attempt for each in recover(log)] == ["b"]
+    assert not harmed.exists()
+
+
 def run_lives(folder: Path, lives: int, rng: random.Random) -> None:
     """Kill the writer again and again; whatever it was told is stored must be known to the next one."""
     for life in range(lives):

@@ -175,7 +175,7 @@ def broken(tmp_path: Path, byte: int) -> None:
 
 def test_damage_in_the_middle_is_named(tmp_path: Path) -> None:
     broken(tmp_path, -100)
-    with pytest.raises(LogCorrupted, match=rf"{newest(tmp_path)} is damaged at byte \d+.*Move the folder"):
+    with pytest.raises(LogCorrupted, match=rf"{newest(tmp_path)} is damaged at byte \d+.*Run: mv -- "):
         found(tmp_path)
     with pytest.raises(LogCorrupted):
         found(tmp_path, "another boot")

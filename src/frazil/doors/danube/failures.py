@@ -8,7 +8,15 @@ from __future__ import annotations
 
 import grpc
 
-from frazil.errors import BufferFull, ConsumerRefused, RequestError, TopicMismatch, TopicNotFound
+from frazil.errors import (
+    BufferFull,
+    ConsumerRefused,
+    LogCorrupted,
+    RequestError,
+    TableDamaged,
+    TopicMismatch,
+    TopicNotFound,
+)
 
 
 class UnknownId(RequestError):
@@ -37,6 +45,8 @@ def code_of(error: BaseException) -> grpc.StatusCode:
             return grpc.StatusCode.UNIMPLEMENTED
         case RequestError():
             return grpc.StatusCode.INVALID_ARGUMENT
+        case TableDamaged() | LogCorrupted():
+            return grpc.StatusCode.DATA_LOSS
         case BufferFull():
             return grpc.StatusCode.RESOURCE_EXHAUSTED
     return grpc.StatusCode.UNAVAILABLE

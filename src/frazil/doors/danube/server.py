@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
@@ -18,10 +17,10 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.failures import UnknownId, code_of
 from frazil.doors.danube.producers import Producers
-from frazil.doors.grpc_port import open_port
-from frazil.errors import FrazilError, RequestError
-
-logger = logging.getLogger(__name__)
+from frazil.doors.grpc_port import connection_options, open_port
+from frazil.errors import RequestError
+from frazil.ops.connections import ConnectionMetrics, Connections
+from frazil.ops.disclosure import told
 
 MOST_RECEIVED = 64 * 1024 * 1024
 """Bytes of a message that is read at all. Those that are over the limit of messages are then refused with the reason:
@@ -40,11 +39,11 @@ Stream = Callable[[bytes, Context], AsyncIterator[bytes]]
 class DanubeServer:
     """Listens from the moment it is made; answers once it is started."""
 
-    def __init__(self, config: DanubeConfig) -> None:
+    def __init__(self, config: DanubeConfig, metrics: ConnectionMetrics) -> None:
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", MOST_RECEIVED),
-                ("grpc.so_reuseport", 0),
+                *connection_options(config.max_connections),
                 # A client that vanished is noticed, so that its messages go to others.
                 ("grpc.keepalive_time_ms", 10_000),
                 ("grpc.keepalive_timeout_ms", 5_000),
@@ -59,6 +58,7 @@ class DanubeServer:
             port_key="danube.port",
             rival="Danube",
         )
+        self._connections = Connections(self.port, config.max_connections, "danube", metrics, closes=False)
         self.url = (
             config.advertised_url or f"{'https' if config.tls.cert else 'http'}://{_reachable(config)}:{self.port}"
         )
@@ -89,9 +89,11 @@ class DanubeServer:
         }
         self._server.add_generic_rpc_handlers([_service(name, methods) for name, methods in services.items()])
         await self._server.start()
+        self._connections.start()
 
     async def stop(self, timeout: float) -> None:
         """Accept nothing more, and let running calls end."""
+        self._connections.stop()
         await self._server.stop(timeout)
 
 
@@ -133,10 +135,8 @@ def _parsed(kind: type[Message], body: bytes) -> Any:
 
 
 def _fail(error: Exception, context: Context) -> None:
-    if not isinstance(error, FrazilError):
-        logger.error("a call failed", exc_info=error)
     context.set_code(code_of(error))
-    context.set_details(str(error).encode(errors="backslashreplace").decode() or type(error).__name__)
+    context.set_details(told(error).encode(errors="backslashreplace").decode() or type(error).__name__)
 
 
 def _reachable(config: DanubeConfig) -> str:

@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection
 
 from frazil.config.otlp import OtlpConfig
 from frazil.doors.grpc_arrivals import OPTIONS, Arrivals
-from frazil.doors.grpc_port import open_port
+from frazil.doors.grpc_port import connection_options, open_port
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
 from frazil.doors.telemetry.admission import Admission
@@ -23,7 +23,8 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import FrazilError, RequestError
-from frazil.ops.tenants import tenant_name
+from frazil.ops.connections import ConnectionMetrics, Connections
+from frazil.ops.tenants import HEADER, tenant_name
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class OtlpGrpc:
         intakes: Mapping[Signal, Intake],
         admission: Admission,
         metrics: TelemetryMetrics,
+        connections: ConnectionMetrics,
         most: int,
     ) -> None:
         """`most` is the largest message, in bytes."""
@@ -49,7 +51,11 @@ class OtlpGrpc:
         self._health = health.aio.HealthServicer()
         self._services = [signal.service for signal in intakes]
         self._server = grpc.aio.server(
-            options=[("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0), *OPTIONS],
+            options=[
+                ("grpc.max_receive_message_length", most),
+                *connection_options(config.grpc.max_connections),
+                *OPTIONS,
+            ],
             compression=grpc.Compression.NoCompression,
         )
         self._server.add_generic_rpc_handlers([self._handler(*each) for each in intakes.items()])
@@ -67,14 +73,19 @@ class OtlpGrpc:
             rival="a collector",
         )
         self._arrivals = Arrivals(self.port, admission)
+        self._connections = Connections(
+            self.port, config.grpc.max_connections, "otlp.grpc", connections, closes=False
+        )
 
     async def start(self) -> None:
         await self._server.start()
+        self._connections.start()
         for service in ("", *self._services):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, timeout: float) -> None:
         """Accept nothing more, and let running calls end."""
+        self._connections.stop()
         await self._health.enter_graceful_shutdown()
         await self._server.stop(timeout)
 
@@ -92,7 +103,7 @@ class OtlpGrpc:
             code = grpc.StatusCode.CANCELLED
             ticket = self._admission.ticket()
             try:
-                tenant = tenant_name(_metadata(context))
+                tenant = tenant_name(_tenants(context))
                 ticket.expect(1)
                 body = await self._arrivals.read(context)
                 if body is grpc.aio.EOF:
@@ -123,11 +134,6 @@ class OtlpGrpc:
         return found.grpc
 
 
-def _metadata(context: Context) -> dict[str, str]:
-    given: Iterable[tuple[str, str | bytes]] = context.invocation_metadata() or ()
-    found: dict[str, str] = {}
-    for name, value in given:
-        if isinstance(value, str):
-            # The first of several counts, as over HTTP.
-            found.setdefault(name, value)
-    return found
+def _tenants(context: Context) -> list[str]:
+    given: Iterable[tuple[str, str]] = context.invocation_metadata() or ()
+    return [value for name, value in given if name == HEADER]

@@ -1,23 +1,25 @@
-"""Remote write 1.0: one kind of requests, and what is said to those who send them."""
+"""Remote write 1.0 and 2.0: two kinds of requests at one path, and what is said to those who send them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message as Headers
-from functools import partial
+from functools import lru_cache, partial
 
+from frazil.doors.prometheus.written import Written, written_of
 from frazil.doors.telemetry.bodies import UnknownEncoding
-from frazil.doors.telemetry.http import PROTOBUF, Answer, Form, content_encoding, media_type, text
+from frazil.doors.telemetry.http import PROTOBUF, Answer, Endpoint, Exchange, Form, content_encoding, media_type, text
 from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.refusals import Refusal
 from frazil.errors import RequestError
-from frazil.telemetry import metrics, remote_write
+from frazil.telemetry import metrics, remote_write, remote_write_v2
 from frazil.telemetry.remote_write_families import Families
-from frazil.telemetry.remote_write_messages import WriteRequest
+from frazil.telemetry.remote_write_messages import RequestV2, WriteRequest
 
 PATH = "/api/v1/write"
+_FIRST, _SECOND = WriteRequest.DESCRIPTOR.full_name, RequestV2.DESCRIPTOR.full_name
 
 
 def requests() -> RequestKind:
@@ -26,19 +28,28 @@ def requests() -> RequestKind:
     return RequestKind(metrics.TOPIC, metrics.SCHEMA, WriteRequest, _no_json, to_rows)
 
 
+class RemoteWrite:
+    """Takes requests of both kinds: `POST` to one path."""
+
+    def __init__(self, first: Endpoint, second: Endpoint) -> None:
+        self._first = first
+        self._second = second
+
+    async def __call__(self, exchange: Exchange) -> None:
+        is_second = message_of(exchange.header("content-type") or "") == _SECOND
+        await (self._second if is_second else self._first)(exchange)
+
+
 @dataclass(frozen=True)
 class RemoteWriteDialect:
     name = "remote-write"
 
     def form(self, headers: Mapping[str, str]) -> Form:
-        kind, message = media_type(headers), _message(headers)
+        kind, message = media_type(headers), message_of(headers.get("content-type", ""))
         if kind != PROTOBUF:
             raise UnknownEncoding(f"{kind[:80]!r} is not {PROTOBUF}.")
-        if message not in ("", WriteRequest.DESCRIPTOR.full_name):
-            # Senders of 2.0 are to go on with 1.0 when they are told so.
-            raise UnknownEncoding(
-                f"{message[:80]!r} is not {WriteRequest.DESCRIPTOR.full_name}, which is taken here."
-            )
+        if message not in ("", _FIRST, _SECOND):
+            raise UnknownEncoding(f"{message[:80]!r} is neither {_FIRST} nor {_SECOND}, which are taken here.")
         # Nothing else was there at first, and some do not say it.
         return Form(encoding=content_encoding(headers) or "snappy")
 
@@ -54,13 +65,36 @@ class RemoteWriteDialect:
         return text(refusal.reason, code, refusal.headers)
 
 
-def _message(headers: Mapping[str, str]) -> str:
+class RemoteWriteV2Dialect(RemoteWriteDialect):
+    """Each answer also says how much of the request is stored."""
+
+    name = "remote-write-2"
+
+    def accepted(self, accepted: Accepted, form: Form) -> Answer:
+        written = accepted.tally if isinstance(accepted.tally, Written) else Written()
+        return _with(super().accepted(accepted, form), written)
+
+    def refused(self, refusal: Refusal, form: Form) -> Answer:
+        return _with(super().refused(refusal, form), Written())
+
+
+def _with(answer: Answer, written: Written) -> Answer:
+    return answer._replace(headers={**answer.headers, **written.headers()})
+
+
+@lru_cache(maxsize=64)
+def message_of(content_type: str) -> str:
     """Which message the body is said to be."""
     parsed = Headers()
-    parsed["content-type"] = headers.get("content-type", PROTOBUF).replace("\r", "").replace("\n", "")
+    parsed["content-type"] = content_type.replace("\r", "").replace("\n", "") or PROTOBUF
     found = parsed.get_param("proto", "")
     return found if isinstance(found, str) else ""
 
 
 def _no_json(_: bytes) -> bytes:
     raise RequestError("Remote write has no JSON.")
+
+
+REQUESTS_V2 = RequestKind(
+    metrics.TOPIC, metrics.SCHEMA, RequestV2, _no_json, remote_write_v2.to_rows, tally=written_of
+)

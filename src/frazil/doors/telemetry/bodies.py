@@ -12,12 +12,14 @@ from frazil.errors import RequestError
 
 _ZSTD_BYTES = 1024
 """Taken at a time: each may become up to 32 MiB, and only then its size is known."""
-
-
 _STEP_BYTES = 1 << 14
 """Taken at a time after the first stream of several: what follows a stream is copied when it ends."""
 _MOST_STREAMS = 10_000
 """In a body; each costs time, even if nothing is in it."""
+
+
+_SNAPPY_GROWTH = 22
+"""No block grows by more: three bytes stand for 64 at most. So a few bytes cannot have room made for many."""
 
 
 class BodyTooLarge(RequestError):
@@ -123,6 +125,8 @@ def _snappy(body: bytes, most: int) -> bytes:
         raise EOFError("it does not say how long it is")
     if size > most:
         raise BodyTooLarge(most)
+    if size > _SNAPPY_GROWTH * len(body):
+        raise EOFError("it says that it is longer than so many bytes can stand for")
     found: bytes = pa.decompress(body, size, "snappy", asbytes=True)
     return found
 

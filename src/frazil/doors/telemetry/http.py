@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter
 
-from frazil.doors.bodies import CLOSED, BodyStalled, Gone, Incoming, pass_over, read_body
+from frazil.doors.bodies import BodyIncomplete, BodyStalled, Incoming, pass_over, read_body
 from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.admission import Admission, Ticket
 from frazil.doors.telemetry.bodies import BodyTooLarge
@@ -59,6 +59,9 @@ class Exchange(Incoming, Protocol):
 
     def header(self, name: str) -> str | None:
         """The first of this name, which is in lower case."""
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """The values of all headers of this name."""
 
     async def answer(self, answer: Answer) -> None: ...
 
@@ -107,8 +110,7 @@ class Endpoint:
             ticket.give_back()
         self._answered(answer.status).inc()
         self._seconds.observe(time.monotonic() - started)
-        if answer.status != CLOSED:
-            await exchange.answer(answer)
+        await exchange.answer(answer)
         if unread:
             await pass_over(exchange)
 
@@ -124,17 +126,15 @@ class Endpoint:
         body: bytes | None = None
         try:
             form = self._form(exchange.header("content-type"), exchange.header("content-encoding"))
-            tenant = _tenant(exchange.header(HEADER))
+            tenant = _tenant(exchange.all(HEADER))
             body = await self._read(exchange, ticket)
             accepted = await self._intake.take(preparing.Request(tenant, body, form.encoding, form.json))
-        except Gone:
-            return Answer(CLOSED), False
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             refused = self._refused(error, form)
-            if isinstance(error, BodyStalled):
+            if isinstance(error, BodyStalled | BodyIncomplete):
                 return refused._replace(headers={**refused.headers, "connection": "close"}), False
             return refused, body is None
-        if accepted.rejected or accepted.reason:
+        if accepted.rejected or accepted.reason or accepted.tally:
             return self._dialect.accepted(accepted, form), False
         return self._all_stored(form), False
 
@@ -166,8 +166,8 @@ class Endpoint:
 
 
 @lru_cache(maxsize=1024)
-def _tenant(told: str | None) -> str:
-    return tenant_name({} if told is None else {HEADER: told})
+def _tenant(told: tuple[str, ...]) -> str:
+    return tenant_name(told)
 
 
 def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:

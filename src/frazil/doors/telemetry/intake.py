@@ -28,6 +28,7 @@ from frazil.log.forms import Raw
 from frazil.log.group import Ack, Part
 from frazil.log.pieces import pieces
 from frazil.log.writer import PartitionWriter
+from frazil.native import faults_as_errors
 from frazil.telemetry.rows import Rejected
 
 logger = logging.getLogger(__name__)
@@ -50,10 +51,18 @@ answered together are likely to be back together. One small group is no sign tha
 for falls by an eighth with each."""
 
 
+class NotTaken(WriteFailed):
+    """Raised when it is not known in time whether the object store has the records."""
+
+    public = True
+
+
 class Accepted(NamedTuple):
     rejected: int = 0
     """Records that will never be accepted."""
     reason: str = ""
+    tally: object = None
+    """What is told of what is stored (`RequestKind.tally`)."""
 
 
 @dataclass
@@ -63,6 +72,7 @@ class _Waiting:
     plain: Plain | None = None
     """If it can be stored as it came."""
     rejected: Rejected | None = None
+    tally: object = None
     left: int = 0
     """Parts of it that are not stored yet."""
 
@@ -72,7 +82,7 @@ class _Waiting:
 
     def succeed(self) -> None:
         if not self.answer.done():
-            self.answer.set_result(Accepted(*self.rejected) if self.rejected else Accepted())
+            self.answer.set_result(Accepted(*(self.rejected or (0, "")), self.tally))
 
     def settle(self, outcome: Ack | FrazilError) -> None:
         """A part of it was stored, or was not."""
@@ -139,12 +149,13 @@ class Intake:
                 small = self._is_small(group)
                 self._wanted = max(1, min(len(group), ENOUGH), self._wanted * 7 // 8) if small else 1
                 try:
-                    await self._prepare(group, small)
+                    with faults_as_errors():
+                        await self._prepare(group, small)
                 except BaseException as error:
                     logger.exception("requests could not be decoded")
                     # Not those that are being stored.
                     for each in (each for each in group if not each.left):
-                        each.fail(FrazilError(f"decoding failed: {type(error).__name__}: {error}"))
+                        each.fail(FrazilError("The request could not be decoded now. The server's log says why."))
                     if not isinstance(error, Exception):
                         raise
         finally:
@@ -194,7 +205,8 @@ class Intake:
     async def _prepare(self, group: list[_Waiting], small: bool) -> None:
         plain = [each for each in group if each.plain]
         if plain:
-            self._settle(plain, self._preparer.as_they_came([each.plain for each in plain if each.plain]))
+            found = {number: each.plain for number, each in enumerate(plain) if each.plain}
+            self._settle(plain, self._preparer.as_they_came(found))
             group = [each for each in group if not each.plain]
         if group:
             requests = [each.request for each in group]
@@ -208,6 +220,8 @@ class Intake:
             for number, rejected in done.rejected.items():
                 group[number].rejected = rejected
                 self._metrics.refused(self.kind.topic, group[number].request.tenant, rejected.records)
+            for number, tally in done.tallies.items():
+                group[number].tally = tally
             self._settle(group[: done.taken], done.runs)
 
     def _settle(self, group: list[_Waiting], runs: list[Run]) -> None:
@@ -224,8 +238,9 @@ class Intake:
 
     async def _store(self, run: Run, owners: list[_Waiting]) -> None:
         try:
-            writer = await self._writers.of(self.kind)
-            outcomes = await self._stored(writer, run)
+            with faults_as_errors():
+                writer = await self._writers.of(self.kind)
+                outcomes = await self._stored(writer, run)
         except BaseException as error:  # noqa: BLE001 - whoever waits must be told
             for waiting in owners:
                 waiting.fail(error)
@@ -300,7 +315,7 @@ async def _append(
         async with asyncio.timeout(patience):
             return await storing
     except TimeoutError as error:
-        raise WriteFailed(
+        raise NotTaken(
             f"The object store has not taken the records in {patience:g} s (`log.append_timeout_seconds`). Send them "
             f"again: it may still take them."
         ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,3 +25,5 @@ class RequestKind:
     """Of decoded bodies."""
     form: RequestForm | None = None
     """In which small ones are stored, if that is quicker than to make rows of them."""
+    tally: Callable[[Rows, int], Sequence[object]] | None = None
+    """What is told of the rows that are stored of each of so many requests, if that is part of the answer."""

@@ -28,6 +28,7 @@ _SHORT = 4096
 class TooMuch(FrazilError):
     """Raised when more comes than can be taken now; `seconds` later it may be tried again."""
 
+    public = True
     retryable = True
 
     def __init__(self, message: str, seconds: float = 1.0) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from frazil.doors.asgi import AsgiBody
-from frazil.doors.telemetry.http import Answer, Endpoint
+from frazil.doors.telemetry.http import Answer, Exchange
+
+Take = Callable[[Exchange], Awaitable[None]]
+"""What takes the requests to one path."""
 
 
 class AsgiPort:
-    def __init__(self, endpoints: Mapping[str, Endpoint], others: ASGIApp) -> None:
+    def __init__(self, endpoints: Mapping[str, Take], others: ASGIApp) -> None:
         self._endpoints = endpoints
         self._others = others
 

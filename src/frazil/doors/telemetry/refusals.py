@@ -15,6 +15,7 @@ import grpc
 from frazil.doors.telemetry.bodies import BodyTooLarge, UnknownEncoding
 from frazil.doors.telemetry.limits import RateExceeded, TooMuch
 from frazil.errors import BufferFull, RequestError
+from frazil.ops.disclosure import told
 
 RETRY_SECONDS = 1.0
 
@@ -36,7 +37,7 @@ class Refusal:
 
 def refusal(error: BaseException) -> Refusal:
     # What a client sent may be in it, and that may be no text that can be sent back.
-    reason = str(error).encode(errors="backslashreplace").decode()
+    reason = told(error).encode(errors="backslashreplace").decode()
     match error:
         case BodyTooLarge():
             return Refusal(413, grpc.StatusCode.INVALID_ARGUMENT, reason)
@@ -50,4 +51,4 @@ def refusal(error: BaseException) -> Refusal:
             return Refusal(429, grpc.StatusCode.RESOURCE_EXHAUSTED, reason, error.seconds, busy=True)
         case BufferFull():
             return Refusal(429, grpc.StatusCode.RESOURCE_EXHAUSTED, reason, RETRY_SECONDS, busy=True)
-    return Refusal(503, grpc.StatusCode.UNAVAILABLE, reason or type(error).__name__, RETRY_SECONDS)
+    return Refusal(503, grpc.StatusCode.UNAVAILABLE, reason, RETRY_SECONDS)

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from frazil.config.model import Config
 from frazil.config.section import MIB
 from frazil.doors.asgi import AsgiBody
-from frazil.doors.bodies import BodyStalled, pass_over
+from frazil.doors.bodies import BodyIncomplete, BodyStalled, pass_over
 from frazil.doors.topics import arrowbody, jsonlines
 from frazil.doors.topics.bodies import NDJSON, Room, content_type, finished
 from frazil.doors.topics.events import EventStream, Streams
@@ -129,7 +129,7 @@ class TopicsApi:
         except FrazilError as error:
             made_known = isinstance(error, TopicNotFound)
             refused = problem(404, f"{error} PUT /topics/NAME creates a topic.") if made_known else refusal(error)
-            if isinstance(error, BodyStalled):
+            if isinstance(error, BodyStalled | BodyIncomplete):
                 refused.headers["connection"] = "close"
             else:
                 refused.background = BackgroundTask(pass_over, AsgiBody(request.scope, request.receive))
@@ -181,7 +181,8 @@ class TopicsApi:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         if request.method == "HEAD":
             return Response(headers=headers, media_type=EventStream.media_type)
-        return EventStream(self._streams.events(cursors), headers=headers)
+        memory = self._topics().memory
+        return EventStream(self._streams.events(cursors, memory), memory, headers)
 
 
 _LITTLE = 16 * 1024

@@ -1,7 +1,7 @@
 """An Arrow stream that somebody sent, as one batch of messages.
 
-What is sent is checked before it is used: offsets may point anywhere, and compression, dictionaries and views let few
-bytes stand for very many.
+What is sent is checked before it is used: offsets may point anywhere, and compression, dictionaries, views and
+columns of nothing let few bytes stand for very many.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from frazil.errors import InvalidMessage
-from frazil.topics.messages import MESSAGE
+from frazil.topics.messages import MESSAGE, check_names
+
+MOST_BATCHES = 10_000
+"""In a stream; each costs time, even if nothing is in it."""
+ROW_BYTES = 4
+"""Of the stream, for each message in it, must there be at least: where its payload ends is a number of that size."""
 
 _RECORD_BATCH = 3
 """Type of a message's header, in Arrow's format."""
@@ -32,9 +37,10 @@ def parse(body: bytes) -> pa.RecordBatch:
 
 def _parse(body: bytes) -> pa.RecordBatch:
     source = pa.BufferReader(body)
-    schema = pa.ipc.read_schema(pa.ipc.read_message(source))
-    _check_types(schema)
+    schema = _schema(pa.ipc.read_message(source), body)
+    _check_columns(schema)
     batches: list[pa.RecordBatch] = []
+    rows = 0
     for message in _messages(source):
         if message.type != "record batch":
             raise InvalidMessage(f"An Arrow stream of messages has no {message.type}: send plain columns.")
@@ -42,8 +48,21 @@ def _parse(body: bytes) -> pa.RecordBatch:
             raise InvalidMessage("The Arrow stream is compressed: send it as it is.")
         batch = pa.ipc.read_record_batch(message, schema)
         batch.validate(full=True)
+        rows += batch.num_rows
+        if rows * ROW_BYTES > len(body):
+            raise InvalidMessage(
+                f"The Arrow stream of {len(body):,} bytes says that it has {rows:,} messages or more."
+            )
         batches.append(batch)
     return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
+
+
+def _schema(first: pa.Message, body: bytes) -> pa.Schema:
+    """Arrow reads whatever message it is given as a schema, and dies of another one. Its reader of streams asks."""
+    if first.type != "schema":
+        raise InvalidMessage(f"An Arrow stream begins with a schema, not with a {first.type}.")
+    with pa.ipc.open_stream(pa.BufferReader(body)) as stream:
+        return stream.schema
 
 
 def _messages(source: pa.BufferReader) -> list[pa.Message]:
@@ -53,11 +72,14 @@ def _messages(source: pa.BufferReader) -> list[pa.Message]:
             found.append(pa.ipc.read_message(source))
         except EOFError:
             return found
+        if len(found) > MOST_BATCHES:
+            raise InvalidMessage(f"The Arrow stream has more than {MOST_BATCHES:,} batches: send larger ones.")
 
 
-def _check_types(schema: pa.Schema) -> None:
+def _check_columns(schema: pa.Schema) -> None:
+    check_names(schema)
     for field in schema:
-        if field.name in MESSAGE.names and not _plain(field.type, MESSAGE.field(field.name).type):
+        if not _plain(field.type, MESSAGE.field(field.name).type):
             wanted = MESSAGE.field(field.name).type
             raise InvalidMessage(f"Column {field.name!r} is of type {field.type}; messages have {wanted}.")
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import AsyncGenerator, Mapping, MutableMapping, Sequence
-from contextlib import aclosing
-from typing import Any, TypeAlias, cast
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,27 +18,24 @@ from starlette.types import Receive, Scope, Send
 
 from frazil.doors.topics.positions import written
 from frazil.doors.topics.rows import joined, texts
+from frazil.doors.topics.sending import letting_go, patiently
 from frazil.errors import BufferFull, FrazilError, OffsetGone, RequestError
+from frazil.ops.disclosure import told
+from frazil.topics.holding import Memory
 from frazil.topics.messages import Records
 from frazil.topics.reading import PartitionCursor
-from frazil.topics.stream import stream
-
-logger = logging.getLogger(__name__)
+from frazil.topics.turns import Turns
 
 MOST_STREAMS = 200
 MOST_PARTITIONS = 100
 """Of one stream: each event tells of all of them."""
 RUN_ROWS = 1024
-RUN_BYTES = 1024 * 1024
-"""Of messages that a stream reads at a time, in all its partitions together."""
+RUN_BYTES = 256 * 1024
+"""Of messages that a stream sends at a time, if others leave it so much memory; a larger message comes alone."""
 BEAT_SECONDS = 10.0
 """So often a stream without messages says that it is there, or nobody would notice that its reader has gone."""
-STALL_SECONDS = 300.0
-"""A reader that takes nothing for so long has gone, or may come back."""
 RETRY_MS = 1000
 """When a reader comes back after its stream has ended."""
-
-Runs: TypeAlias = AsyncGenerator[Records, None]
 
 
 class Streams:
@@ -65,21 +60,15 @@ class Streams:
         """End all streams; their readers come back."""
         self._closing.set()
 
-    async def events(self, cursors: Sequence[PartitionCursor]) -> AsyncGenerator[bytes, None]:
+    async def events(self, cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
         self._open += 1
         closing = asyncio.create_task(self._closing.wait())
-        last = {cursor.partition: cursor.position - 1 for cursor in cursors}
         try:
             yield f"retry: {RETRY_MS}\n\n".encode()
-            most = max(1, RUN_BYTES // len(cursors))
-            runs = cast(Runs, stream(cursors, prefetch=1, max_rows=RUN_ROWS, max_bytes=most))
-            async with aclosing(runs), aclosing(_with_beats(runs, closing, self._beat)) as coming:
-                async for records in coming:
-                    if records is None:
-                        yield b": \n\n"
-                        continue
-                    yield await asyncio.to_thread(_events, records, last)
-                    last[records.partition] = records.end - 1
+            told = _told(cursors, memory)
+            async with aclosing(told), aclosing(_with_beats(told, closing, self._beat)) as coming:
+                async for text in coming:
+                    yield text
         except FrazilError as error:
             yield _failure(error)
         finally:
@@ -88,38 +77,58 @@ class Streams:
 
 
 class EventStream(StreamingResponse):
-    """Lets go of what its events come from as soon as nobody reads them.
-
-    Nobody tells when a client vanishes whose connection is full, so one that reads nothing for long is let go.
-    """
+    """Lets go of what its events come from as soon as nobody reads them."""
 
     media_type = "text/event-stream"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_soon(message: MutableMapping[str, Any]) -> None:
-            async with asyncio.timeout(STALL_SECONDS):
-                await send(message)
+    def __init__(self, events: AsyncGenerator[bytes, None], memory: Memory, headers: Mapping[str, str]) -> None:
+        super().__init__(events, headers=headers)
+        self._memory = memory
 
-        try:
-            async with aclosing(self.body_iterator):  # type: ignore[type-var]
-                await super().__call__(scope, receive, send_soon)
-        except TimeoutError:
-            logger.info("a reader of a stream reads nothing, and is let go", extra={"path": scope["path"]})
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self.body_iterator):  # type: ignore[type-var]
+            with letting_go(scope):
+                await super().__call__(scope, receive, patiently(send, self._memory))
+
+
+async def _told(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
+    """Events of runs of messages. While they are sent, nothing of the messages themselves is kept."""
+    last = {cursor.partition: cursor.position - 1 for cursor in cursors}
+    account, turns = memory.account(), Turns(cursors)
+    try:
+        while True:
+            most = min(RUN_BYTES, account.allowed)
+            records = await turns.next(RUN_ROWS, most)
+            async with AsyncExitStack() as room:
+                if (size := records.batch.nbytes) > RUN_BYTES:
+                    turns.give_back(records)
+                    del records
+                    await room.enter_async_context(memory.large.room(size))
+                    records = await turns.next(RUN_ROWS, most)
+                text = await asyncio.to_thread(_events, records, dict(last))
+                last[records.partition] = records.end - 1
+                del records
+                account.add(len(text))
+                yield text
+                account.add(-len(text))
+    finally:
+        account.close()
+        await turns.close()
 
 
 async def _with_beats(
-    runs: Runs, closing: asyncio.Task[bool], seconds: float
-) -> AsyncGenerator[Records | None, None]:
-    """None now and then while nothing comes; ends when it is closing."""
+    texts: AsyncGenerator[bytes, None], closing: asyncio.Task[bool], seconds: float
+) -> AsyncGenerator[bytes, None]:
+    """A comment now and then while nothing comes; ends when it is closing."""
     while not closing.done():
-        coming = asyncio.ensure_future(anext(runs))
+        coming = asyncio.ensure_future(anext(texts))
         try:
             while not coming.done():
                 await asyncio.wait({coming, closing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if closing.done():
                     return
                 if not coming.done():
-                    yield None
+                    yield b": \n\n"
             yield coming.result()
         except StopAsyncIteration:
             return
@@ -138,7 +147,7 @@ def _events(records: Records, last: Mapping[int, int]) -> bytes:
 
 
 def _failure(error: FrazilError) -> bytes:
-    told: dict[str, object] = {"error": str(error)}
+    content: dict[str, object] = {"error": told(error)}
     if isinstance(error, OffsetGone):
-        told["first_offset"] = error.first_left
-    return f"event: problem\ndata: {json.dumps(told, ensure_ascii=False)}\n\n".encode()
+        content["first_offset"] = error.first_left
+    return f"event: problem\ndata: {json.dumps(content, ensure_ascii=False)}\n\n".encode()

@@ -16,6 +16,7 @@ from frazil.errors import (
     MessageTooLarge,
     OffsetGone,
     OffsetOutOfRange,
+    PartitionDamaged,
     RecordTooLarge,
     RequestError,
     SequenceTooOld,
@@ -61,4 +62,6 @@ def _status(error: FrazilError) -> int:
             return 400
         case BufferFull():
             return 429
+        case PartitionDamaged():
+            return 503
     return 503 if error.retryable else 500

@@ -8,12 +8,14 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from frazil.doors.bodies import CLOSED, Gone
 from frazil.doors.topics.refusals import refusal
 from frazil.doors.topics.subscribers import subscriptions_of
 from frazil.errors import FrazilError
 from frazil.ops.http import Endpoint
 from frazil.topics.opening import Topics
+
+CLOSED = 499
+"""Status of answers that nobody reads: the client has gone."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -28,7 +30,7 @@ def endpoint(method: str, path: str, work: Handler, summary: str) -> Endpoint:
     async def answer(request: Request) -> Response:
         try:
             return await work(request)
-        except (ClientDisconnect, Gone):
+        except ClientDisconnect:
             return Response(status_code=CLOSED)
         except FrazilError as error:
             return refusal(error)

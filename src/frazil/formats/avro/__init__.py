@@ -9,10 +9,12 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.avro.decoding import decode_records
 from frazil.formats.avro.nodes import Node
 from frazil.formats.avro.schema import compile_schema
+from frazil.formats.columns import check_kind
 from frazil.formats.registry import Registry
 from frazil.formats.registry_schema import RegisteredSchema
 from frazil.formats.values import DecodedValues, Part, Payloads
@@ -29,12 +31,13 @@ class AvroDecoder:
     registry: Registry
     subject: str
     """Whose newest schema says which columns there will be."""
+    most_columns: int = MOST_COLUMNS
     records = True
 
     def kinds(self) -> Iterable[pa.DataType]:
         try:
             newest = self.registry.newest(self.subject)
-            return () if newest is None else (_node(newest).kind,)
+            return () if newest is None else (_node(newest, self.most_columns).kind,)
         except (SchemaNotRegistered, SchemaUnsupported):
             return ()
 
@@ -59,7 +62,7 @@ class AvroDecoder:
     def _node(self, schema: SchemaId) -> Node | str:
         """What reads records of this schema, or why nothing can."""
         try:
-            return _node(self.registry.schema(schema))
+            return _node(self.registry.schema(schema), self.most_columns)
         except SchemaNotRegistered as error:
             return str(error)
         except SchemaUnsupported as error:
@@ -67,7 +70,9 @@ class AvroDecoder:
 
 
 @lru_cache(maxsize=4096)
-def _node(schema: RegisteredSchema) -> Node:
+def _node(schema: RegisteredSchema, most_columns: int) -> Node:
     if schema.kind != "AVRO":
         raise SchemaUnsupported(f"it is {schema.kind}, not Avro")
-    return compile_schema(schema)
+    node = compile_schema(schema)
+    check_kind(node.kind, most_columns)
+    return node

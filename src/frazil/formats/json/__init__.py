@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.types as types
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.errors import ConfigError
 from frazil.formats.json.batches import Reader
 from frazil.formats.json.kinds import parts, plain, settle
@@ -21,9 +22,10 @@ from frazil.formats.values import DecodedValues, Part, Payloads
 class JsonDecoder:
     """Types of given and of known columns are settled; other fields are added as they come."""
 
-    def __init__(self, columns: Mapping[str, str], *, records: bool = True) -> None:
+    def __init__(self, columns: Mapping[str, str], *, records: bool = True, most_columns: int = MOST_COLUMNS) -> None:
         """`records` says that values are objects, each field a column; otherwise they are anything."""
         self.records = records
+        self._most_columns = most_columns
         self._columns = dict(columns)
         self._given = pa.struct([_given(name, kind) for name, kind in self._columns.items()])
         try:
@@ -35,25 +37,27 @@ class JsonDecoder:
         return [self._given] if self.records and self._columns else []
 
     def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
-        return survey_json(payloads.values, self._given, known, records=self.records)
+        return survey_json(payloads.values, self._given, known, self._most_columns, records=self.records)
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
-        return decode_json(payloads.values, self._given, known, records=self.records)
+        return decode_json(payloads.values, self._given, known, self._most_columns, records=self.records)
 
 
 def survey_json(
-    values: pa.Array, given: pa.DataType, known: pa.Schema | None, *, records: bool
+    values: pa.Array, given: pa.DataType, known: pa.Schema | None, most_columns: int, *, records: bool
 ) -> Iterable[pa.DataType]:
-    reader = Reader(settle(given.fields, known or []), objects=records)
+    reader = Reader(settle(given.fields, known or []), most_columns, objects=records)
     texts, _ = texts_of(values, objects=records)
     reader.learn(texts)
     return [_of_column(reader.known)] if not records else [reader.known]
 
 
-def decode_json(values: pa.Array, given: pa.DataType, known: pa.Schema | None, *, records: bool) -> DecodedValues:
+def decode_json(
+    values: pa.Array, given: pa.DataType, known: pa.Schema | None, most_columns: int, *, records: bool
+) -> DecodedValues:
     """`given` is the struct of columns whose types are given; without `records` it has none, or `value` only."""
     texts, faults = texts_of(values, objects=records)
-    batch = Reader(settle(given.fields, known or []), objects=records).read(texts)
+    batch = Reader(settle(given.fields, known or []), most_columns, objects=records).read(texts)
     column = batch.column
     if not records:
         at = column.type.get_field_index(VALUE)

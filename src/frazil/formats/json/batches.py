@@ -16,14 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from frazil.formats.json.kinds import Conflict, count_fields, has_maps, known_part, parts, widen
+from frazil.formats.json.kinds import Conflict, has_maps, known_part, parts, widen
 from frazil.formats.json.leaves import Misfit
 from frazil.formats.json.naming import check_names
 from frazil.formats.json.parsing import BadJson, parse
-from frazil.formats.json.single import MAX_FIELDS, MAX_LEVELS, Learner, load, taking
+from frazil.formats.json.single import Learner, load, taking
 from frazil.formats.json.standins import restore, stand_in
 from frazil.formats.names import VALUE
 from frazil.formats.values import Places
+from frazil.log.columns import MOST_LEVELS, count_columns
 
 BLOCK_BYTES = 4 << 20
 PART_BYTES = 1 << 16
@@ -68,11 +69,12 @@ class Texts(NamedTuple):
 class Reader:
     """Reads a batch; `kind` grows with it, `faults` are those that have been found."""
 
-    def __init__(self, fixed: pa.DataType, *, objects: bool) -> None:
+    def __init__(self, fixed: pa.DataType, most_columns: int, *, objects: bool) -> None:
         """`fixed` is the struct of columns whose types are settled; values that are no objects are its `value`."""
         self.kind = fixed
         self.faults: dict[int, str] = {}
         self._fixed = fixed
+        self._most_columns = most_columns
         self._objects = objects
         self._crowded = False
 
@@ -147,7 +149,7 @@ class Reader:
             return False
         if kind.equals(self.kind):
             return True
-        if count_fields(kind) > MAX_FIELDS:
+        if count_columns(kind) > self._most_columns:
             self._crowded = True
             return False
         if not _well_formed(kind) or (
@@ -160,9 +162,9 @@ class Reader:
     def _learn_each(self, texts: Texts) -> tuple[Texts, pa.Array]:
         """Those without a fault."""
         try:
-            return self._learnt(texts, Learner(self._fixed, self.kind, trusting=True))
+            return self._learnt(texts, Learner(self._fixed, self.kind, self._most_columns, trusting=True))
         except pa.ArrowInvalid:
-            return self._learnt(texts, Learner(self._fixed, self.kind, trusting=False))
+            return self._learnt(texts, Learner(self._fixed, self.kind, self._most_columns, trusting=False))
 
     def _learnt(self, texts: Texts, learner: Learner) -> tuple[Texts, pa.Array]:
         """`pa.ArrowInvalid`, and nothing has been learnt, if the learner trusted in what is not true."""
@@ -219,4 +221,4 @@ def _well_formed(kind: pa.DataType) -> bool:
 
 
 def _too_deep(kind: pa.DataType, level: int) -> bool:
-    return level > MAX_LEVELS or any(_too_deep(kind.field(at).type, level + 1) for at in range(kind.num_fields))
+    return level > MOST_LEVELS or any(_too_deep(kind.field(at).type, level + 1) for at in range(kind.num_fields))

@@ -144,10 +144,5 @@ def parts(kind: pa.DataType) -> Iterator[pa.DataType]:
         yield from parts(kind.field(index).type)
 
 
-def count_fields(kind: pa.DataType) -> int:
-    """Of structs, at all levels."""
-    return sum(part.num_fields for part in parts(kind) if types.is_struct(part))
-
-
 def has_maps(kind: pa.DataType) -> bool:
     return any(types.is_map(part) for part in parts(kind))

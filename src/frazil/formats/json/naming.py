@@ -5,7 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from frazil.formats.json.leaves import Misfit, check_text, shown
-from frazil.formats.paths import named_parts, pruned
+from frazil.formats.paths import pruned
+from frazil.log.columns import name_flaw
+from frazil.log.paths import folded, named_parts
 
 
 class Names:
@@ -14,32 +16,30 @@ class Names:
     def __init__(self, kind: pa.DataType | None = None) -> None:
         """Those of a type, whatever they are."""
         parts = named_parts(kind) if kind is not None else ()
-        self._taken = {part.path.lower(): part.path for part in parts}
+        self._taken = {folded(part.path): part.path for part in parts}
         self._fresh: list[str] = []
 
     def add(self, path: str, name: str) -> None:
         """`Misfit` if there can be no such column; else it is new until the names are kept or forgotten."""
-        if not name:
-            raise Misfit(f"field {shown(path)} has no name")
-        if "\0" in name:
-            raise Misfit(f"field {shown(path)} has a NUL in its name, which many readers take for its end")
+        if flaw := name_flaw(path, name):
+            raise Misfit(flaw)
         check_text(name, path)
-        folded = path.lower()
-        other = self._taken.get(folded)
+        key = folded(path)
+        other = self._taken.get(key)
         if other == path:
             raise Misfit(f"field {shown(path)} is there twice: tables name what is inside of others with dots, too")
         if other is not None:
             raise Misfit(f"field {shown(path)} differs in case only from {shown(other)}: Spark takes both for one")
-        self._taken[folded] = path
-        self._fresh.append(folded)
+        self._taken[key] = path
+        self._fresh.append(key)
 
     def keep(self) -> None:
         self._fresh.clear()
 
     def forget(self) -> None:
         """What is new."""
-        for folded in self._fresh:
-            del self._taken[folded]
+        for key in self._fresh:
+            del self._taken[key]
         self._fresh.clear()
 
 

@@ -13,15 +13,10 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.formats.json.kinds import count_fields
 from frazil.formats.json.leaves import Misfit, fitting_leaf, grown_leaf, leaf, shown
 from frazil.formats.json.naming import Names
-from frazil.formats.paths import below
-
-MAX_FIELDS = 2000
-"""Columns, with those inside of others, up to which new ones are added. Keys that are data are not columns."""
-MAX_LEVELS = 50
-"""How deep new columns may lie inside of others."""
+from frazil.log.columns import MOST_LEVELS, count_columns
+from frazil.log.paths import below
 
 
 def load(text: bytes) -> Any:
@@ -107,13 +102,14 @@ class Learner:
     come, and integers become doubles when a double comes.
     """
 
-    def __init__(self, fixed: pa.DataType, learnt: pa.DataType, *, trusting: bool) -> None:
+    def __init__(self, fixed: pa.DataType, learnt: pa.DataType, most_columns: int, *, trusting: bool) -> None:
         """If it is `trusting`, dates and the like are taken for ones, and are still to be looked at."""
         self._fixed = _tree(fixed)
         self._tree = _tree(learnt)
         self._fits: Callable[[Any], bool] | None = _fitting(self._tree, trusting)
         self._trusting = trusting
-        self._room = MAX_FIELDS - count_fields(learnt)
+        self._most_columns = most_columns
+        self._room = most_columns - count_columns(learnt)
         self._names = Names(learnt)
 
     @property
@@ -140,8 +136,8 @@ class Learner:
     def _grown(self, tree: Tree, fixed: Tree | None, value: Any, spot: _Spot) -> Tree:
         if value is None:
             return tree
-        if spot.level > MAX_LEVELS:
-            raise Misfit(f"field {shown(spot.path)} is nested more than {MAX_LEVELS} levels deep")
+        if spot.level > MOST_LEVELS:
+            raise Misfit(f"field {shown(spot.path)} is nested more than {MOST_LEVELS} levels deep")
         if isinstance(value, dict) and isinstance(tree, _Map):
             return self._grown_map(tree, fixed, value, spot)
         if isinstance(value, dict) and (isinstance(tree, dict) or tree is NOTHING):
@@ -188,8 +184,9 @@ class Learner:
         self._room -= len(added)
         if self._room < 0:
             raise Misfit(
-                f"field {shown(below(spot.path, added[-1]))} is new, and there would be more than {MAX_FIELDS} "
-                f"columns; if names are data here, give the column the type map<string, …>"
+                f"field {shown(below(spot.path, added[-1]))} is new, and there would be more than "
+                f"{self._most_columns} columns (`log.max_columns`); if names are data here, give the column the type "
+                f"map<string, …>"
             )
         for name in added:
             self._names.add(below(spot.column, name), name)

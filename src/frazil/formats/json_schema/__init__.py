@@ -12,7 +12,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.types as types
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
+from frazil.formats.columns import check_kind
 from frazil.formats.json import decode_json, survey_json
 from frazil.formats.json_schema.columns import type_of
 from frazil.formats.names import VALUE
@@ -31,12 +33,15 @@ class JsonSchemaDecoder:
     registry: Registry
     subject: str
     """Whose newest schema says which columns there will be."""
+    most_columns: int = MOST_COLUMNS
     records = True
 
     def kinds(self) -> Iterable[pa.DataType]:
         try:
             newest = self.registry.newest(self.subject)
             kind = None if newest is None else type_of(newest)
+            if kind is not None:
+                check_kind(kind, self.most_columns)
         except (SchemaNotRegistered, SchemaUnsupported):
             return ()
         return () if kind is None else (kind,)
@@ -45,7 +50,9 @@ class JsonSchemaDecoder:
         for group in cut(payloads)[0]:
             given = self._given(group.schema)
             if isinstance(given, _Given):
-                yield from survey_json(_values(group), given.columns, given.of(known), records=given.records)
+                yield from survey_json(
+                    _values(group), given.columns, given.of(known), self.most_columns, records=given.records
+                )
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
         groups, faults = cut(payloads)
@@ -55,7 +62,9 @@ class JsonSchemaDecoder:
             if isinstance(given, str):
                 faults.update(dict.fromkeys(group.places.tolist(), given))
                 continue
-            found = decode_json(_values(group), given.columns, given.of(known), records=given.records)
+            found = decode_json(
+                _values(group), given.columns, given.of(known), self.most_columns, records=given.records
+            )
             faults.update({int(group.places[at]): reason for at, reason in found.faults.items()})
             parts += [Part(group.places[part.places], part.column) for part in found.parts]
         return DecodedValues(parts, faults)
@@ -64,6 +73,8 @@ class JsonSchemaDecoder:
         """What the schema says, or why it cannot be used."""
         try:
             kind = type_of(self.registry.schema(schema))
+            if kind is not None:
+                check_kind(kind, self.most_columns)
         except SchemaNotRegistered as error:
             return str(error)
         except SchemaUnsupported as error:

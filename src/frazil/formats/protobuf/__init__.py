@@ -15,8 +15,11 @@ from google.protobuf.message_factory import GetMessageClass
 from ptars import PtarsConfig
 from ptars._lib import ProtoRegistry
 
+from frazil.config.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
+from frazil.formats.columns import check_kind
 from frazil.formats.isolating import isolate
+from frazil.formats.protobuf.bounds import check_size
 from frazil.formats.protobuf.columns import Column, columns_of
 from frazil.formats.protobuf.compiling import compile_files
 from frazil.formats.protobuf.indexes import FIRST, by_message
@@ -24,9 +27,10 @@ from frazil.formats.registry import Registry
 from frazil.formats.registry_schema import RegisteredSchema
 from frazil.formats.values import DecodedValues, Part, Payloads, Places
 from frazil.formats.wire import Group, Ints, SchemaId, cut, gather
+from frazil.native import faults_as_errors
 
 LARGE_BYTES = 8192
-"""Each level takes a byte of the payload at least, and some 64 bytes of the decoder's stack."""
+"""Each level takes a byte of the payload at least, and some 80 bytes of the decoder's stack."""
 
 _CONFIG = PtarsConfig(enum_repr="string", list_value_nullable=True, map_value_nullable=True)
 """An entry of a map may come without its value, which is then null."""
@@ -42,6 +46,7 @@ class ProtobufDecoder:
     registry: Registry
     subject: str
     """Whose newest schema says which columns there will be."""
+    most_columns: int = MOST_COLUMNS
     records = True
 
     def kinds(self) -> Iterable[pa.DataType]:
@@ -50,7 +55,7 @@ class ProtobufDecoder:
             # Of several messages in a file, any may be what records are.
             if newest is None or len(compile_files(newest).main.message_type) != 1:
                 return ()
-            return (message_of(newest, FIRST).kind,)
+            return (message_of(newest, FIRST, self.most_columns).kind,)
         except (SchemaNotRegistered, SchemaUnsupported):
             return ()
 
@@ -83,7 +88,7 @@ class ProtobufDecoder:
     def _message(self, schema: SchemaId, path: tuple[int, ...]) -> Message | str:
         """What reads such records, or why nothing can."""
         try:
-            return message_of(self.registry.schema(schema), path)
+            return message_of(self.registry.schema(schema), path, self.most_columns)
         except SchemaNotRegistered as error:
             return str(error)
         except SchemaUnsupported as error:
@@ -127,22 +132,18 @@ class Message:
         return broken
 
     def _structs(self, payloads: pa.Array) -> pa.Array:
-        try:
+        with faults_as_errors():
             return self.handler.array_to_record_batch(payloads).to_struct_array()
-        except BaseException as error:
-            # A panic of Rust's, which is no `Exception`, is about the bytes as much as a refusal is.
-            if type(error).__name__ != "PanicException":
-                raise
-            raise ValueError(f"the decoder failed: {error}") from error
 
 
 @lru_cache(maxsize=4096)
-def message_of(schema: RegisteredSchema, path: tuple[int, ...]) -> Message:
+def message_of(schema: RegisteredSchema, path: tuple[int, ...], most_columns: int = MOST_COLUMNS) -> Message:
     files = compile_files(schema)
     described = files.message(path)
     if described is None:
         raise SchemaUnsupported(f"it has no message at the indexes {list(path)}")
+    check_size(described)
     handler = ProtoRegistry(list(files.decoded)).create_for_message(described.full_name, _CONFIG)
-    return Message(
-        columns_of(described, pa.struct(list(handler.schema())), files.pool), handler, GetMessageClass(described)
-    )
+    columns = columns_of(described, pa.struct(list(handler.schema())), files.pool)
+    check_kind(columns.kind, most_columns)
+    return Message(columns, handler, GetMessageClass(described))

@@ -21,9 +21,12 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorSet,
 )
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
 
 from frazil.errors import SchemaUnsupported
+from frazil.formats.protobuf.bounds import check_text
 from frazil.formats.registry_schema import RegisteredSchema
+from frazil.native import NativeFault, faults_as_errors
 
 AS_SECONDS = {"google.protobuf.Timestamp", "google.protobuf.Duration"}
 AS_BYTES = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue", "Empty")}
@@ -72,11 +75,14 @@ def _compiled(schema: RegisteredSchema) -> FileDescriptorSet:
         folder = Path(name)
         for path, text in _imports(schema):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            check_text(text)
             (folder / path).write_text(text)
+        check_text(schema.text)
         (folder / _MAIN).write_text(schema.text)
         try:
-            files: FileDescriptorSet = protoxy.compile([folder / _MAIN], [folder], include_source_info=False)
-        except protoxy.ProtoxyError as error:
+            with faults_as_errors():
+                files: FileDescriptorSet = protoxy.compile([folder / _MAIN], [folder], include_source_info=False)
+        except (protoxy.ProtoxyError, DecodeError, NativeFault) as error:
             raise SchemaUnsupported(f"it cannot be compiled: {error}") from error
     if files.file[-1].name != _MAIN:
         raise SchemaUnsupported("it imports itself")

@@ -18,7 +18,7 @@ from frazil.log.tail import TailView
 from frazil.log.topics import TopicSchemas, list_partitions
 from frazil.log.wal.entries import Entry
 from frazil.log.wal.follower import WalTail
-from frazil.log.wal.recovery import wal_files
+from frazil.log.wal.recovery import is_wal
 
 
 class Sealed(NamedTuple):
@@ -123,7 +123,7 @@ def _unsealed(view: TailView, newest: Segment | None, sealed_end: int) -> tuple[
 def tail_reader(store: ObjectStore, topic: str, partition: int, data_dir: Path) -> PartitionReader | None:
     """A reader that joins segments and the WAL on this machine; none if there is no such WAL."""
     directory = layout.wal_directory(data_dir, topic, partition)
-    if not wal_files(directory):
+    if not is_wal(directory):
         return None
     tail = WalTail(directory)
     return PartitionReader(store, TopicSchemas(store, topic), topic, partition, lambda: tail)

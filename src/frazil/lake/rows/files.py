@@ -17,6 +17,7 @@ from pyiceberg.table.metadata import TableMetadata
 from frazil.errors import IcebergError
 from frazil.lake.calls import calling
 from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.damage import VerifyingFileIO
 from frazil.lake.offsets import current_snapshot, named
 from frazil.lake.rows import projection  # noqa: F401 - for what it puts right in PyIceberg
 from frazil.lake.rows.cut import Span
@@ -74,10 +75,20 @@ class FileReader:
         Rows that were deleted from a file are left out.
         """
         with calling(f"Reading table {self.name}"):
-            io = load_file_io(self.properties, self.metadata.location)
+            io = VerifyingFileIO(load_file_io(self.properties, self.metadata.location), self.name, self.metadata)
             rows = And(row_filter(self.spans), for_files(self.where, self.metadata.schema()))
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
-                # What PyIceberg offers to everybody gathers a whole file before it hands out the first batch.
-                deletes = _read_all_delete_files(io, [task])
-                yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
+                with io.damage_told(task):
+                    # What PyIceberg offers to everybody gathers a whole file before it hands out the first batch.
+                    deletes = _read_all_delete_files(io, [task])
+                    yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
+
+
+def read_rows(
+    table: Table, columns: Sequence[str], where: BooleanExpression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a table as it is now, in no order; `where` is about columns that the table has."""
+    reader = FileReader.of(table, None, where)
+    for batch in reader.read(plan_files(table, None, where), table.schema().select(*columns)):
+        yield batch.select(list(columns))

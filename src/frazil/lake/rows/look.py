@@ -123,7 +123,7 @@ class Looker:
             return Look(table, offsets, extents, Rules.of(table.metadata, None))
         newest = self._schemas.latest()
         if newest is None:
-            raise TopicNotFound(f"Topic {self._topic!r} does not exist in {self._store.url}.")
+            raise TopicNotFound(f"Topic {self._topic!r} does not exist.")
         return Look(table, offsets, extents, self._rules(newest.schema, table, offsets, extents), newest.schema)
 
     def extents(self, *, tail: bool) -> dict[int, Extent]:

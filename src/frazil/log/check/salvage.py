@@ -125,7 +125,7 @@ def write(salvage: Salvage, path: Path, sync: Sync, world: World) -> None:
     )
     descriptor = -1
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         position = write_all(descriptor, header.encode().parts, 0)
         offset = salvage.base
         for found in salvage.kept:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from frazil.errors import FrazilError
 from frazil.log import layout
@@ -24,7 +23,7 @@ from frazil.log.check.survey import UNREADABLE, FileSurvey, WalSurvey, is_writte
 from frazil.log.claims import owner
 from frazil.log.index import SegmentIndex
 from frazil.log.schema import evolve, from_text
-from frazil.log.segments import Segment
+from frazil.log.segments import Segment, read_records
 from frazil.log.store import ObjectStore
 from frazil.log.wal.recovery import recover
 from frazil.log.world import World
@@ -135,11 +134,8 @@ class PartitionCheck:
     def _segment(self, segment: Segment, key: str) -> Iterator[Finding]:
         if segment.key != key:
             yield problem(key, f"it says of itself that it is {segment.key}")
-        data = self._store.get(key)
-        table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read()
+        table = read_records(self._store, segment)
         table.validate(full=True)
-        if table.num_rows != segment.end - segment.first:
-            yield problem(key, f"it holds {table.num_rows} rows, but claims offsets {segment.first} to {segment.end}")
         schema = self._topic.schemas.get(segment.schema_version)
         if schema is None:
             yield problem(key, f"version {segment.schema_version} of the schema does not exist")

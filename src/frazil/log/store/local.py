@@ -177,7 +177,7 @@ def translated(error: OSError, operation: str, key: str, url: str) -> FrazilErro
 
 def _write(path: Path, data: bytes | memoryview | pa.Buffer) -> None:
     rest = memoryview(data).cast("B")
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         while rest:
             rest = rest[os.write(descriptor, rest) :]

@@ -125,7 +125,7 @@ class Wal:
     def _open(self, draft: Path) -> int:
         if self._spare and self._spare.take(draft):
             return os.open(draft, os.O_RDWR)
-        return os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        return os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
 
     def _settle(self) -> None:
         """Leave the current file complete: no prefilled rest, all of it on disk."""

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import mmap
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,12 @@ def io_error(error: OSError, what: str, path: Path) -> FrazilError:
     return FrazilIoError(f"{what} {path}: {error.strerror}.")
 
 
+def move_away(folder: Path) -> str:
+    """A line for a shell that puts a damaged folder aside, so that a new one is begun in its place."""
+    place = str(folder.resolve())
+    return shlex.join(["mv", "--", place, f"{place}.damaged"])
+
+
 def check_writable(folder: Path) -> None:
     """Raise when nothing can be stored in a folder."""
     probe = folder / f"probe-{os.getpid()}"
@@ -54,7 +61,7 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "lock"
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -99,7 +106,7 @@ class Watermark:
     def __init__(self, directory: Path, *, writable: bool) -> None:
         path = directory / "watermark"
         flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
-        fd = os.open(path, flags, 0o644)
+        fd = os.open(path, flags, 0o600)
         try:
             if writable and os.fstat(fd).st_size < self._SIZE:
                 os.pwrite(fd, bytes(self._SIZE), 0)

@@ -1,6 +1,7 @@
 """The tail of a partition that another process on this machine writes, read from its WAL files.
 
-Only what is below the writer's watermark is taken: whole frames, as durable as the writer has promised.
+Only what is below the writer's watermark is taken: whole frames, as durable as the writer has promised. All of that
+must be there without a gap; what is damaged is an error, never a tail that is shorter.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ import asyncio
 import os
 import time
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 
+from frazil.errors import LogCorrupted, WalDamaged
 from frazil.log import frames
 from frazil.log.raw import with_rows
 from frazil.log.tail import TailView
-from frazil.log.wal.disk import Watermark
+from frazil.log.wal.disk import Watermark, io_error
 from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_records, decode_schema
-from frazil.log.wal.recovery import wal_files
+from frazil.log.wal.recovery import Fingerprint, fingerprint, recover, wal_files
+from frazil.log.world import boot_id
 
 SMALL_READ, LARGE_READ = 1 << 16, 1 << 20
 """Bytes read at a time, at first and when there is more: files have their full size from the start."""
@@ -38,6 +43,11 @@ class _File:
     position: int = 0
     entries: list[Entry] = field(default_factory=list)
 
+    @property
+    def end(self) -> int:
+        """The offset up to which it was read."""
+        return self.entries[-1].end if self.entries else self.header.first_offset if self.header else 0
+
     def rows_from(self, start: int) -> list[Entry]:
         """The entries that hold records from `start` on, with their rows."""
         first = _first_at(self.entries, start)
@@ -48,10 +58,14 @@ class _File:
 class WalTail:
     """Not thread-safe: each reader has its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, boot: Callable[[], str] = boot_id) -> None:
+        """`boot` tells which start of the machine this is."""
         self._directory = directory
+        self._boot = boot
         self._watermark: Watermark | None = None
         self._files: dict[Path, _File] = {}
+        self._unsound: tuple[Fingerprint, str | None] | None = None
+        """WAL files that did not hold all there must be, and what is wrong with them, if anything is."""
 
     def end(self) -> int:
         """The offset up to which the writer lets others read."""
@@ -62,21 +76,41 @@ class WalTail:
                 return 0
         return self._watermark.offset
 
+    def promised(self) -> int:
+        return self.end()
+
     def view(self, start: int = 0) -> TailView | None:
-        """The tail up to the watermark as it is now; None when there are no WAL files."""
+        """The tail up to the watermark as it is now; None when there are no WAL files. Raises when it is damaged."""
         end = self.end()
-        while not self._catch_up(end):
-            pass
+        try:
+            while not self._catch_up(end):
+                pass
+        except OSError as error:
+            raise io_error(error, "Reading the WAL in", self._directory) from error
         files = [file for _, file in sorted(self._files.items())]
         headers = [file.header for file in files if file.header]
+        last = max((file.end for file in files), default=0)
+        if files and (last < end or len(headers) < len(files) or _has_gap(files)):
+            self._explain()
         if not headers:
             return None
         oldest, newest = headers[0], headers[-1]
         entries = [entry for file in files for entry in file.rows_from(start)]
-        last = max((file.entries[-1].end for file in files if file.entries), default=newest.first_offset)
         return TailView(
             oldest.first_offset, last, entries, newest.epochs, frozenset((newest.writer, *newest.former_writers))
         )
+
+    def _explain(self) -> None:
+        """Raise unless a restart of the machine, or a file that is being replaced, explains what is missing."""
+        now = fingerprint(self._directory)
+        if self._unsound is None or self._unsound[0] != now:
+            try:
+                recover(self._directory, self._boot(), self.end())
+                self._unsound = now, None
+            except LogCorrupted as error:
+                self._unsound = now, str(error)
+        if (damage := self._unsound[1]) is not None:
+            raise WalDamaged(damage)
 
     def _catch_up(self, end: int) -> bool:
         """Read what is new; False when files changed meanwhile and it must be done again."""
@@ -132,7 +166,7 @@ class WalTail:
             file.schemas[version] = schema
         elif frame.kind in RECORDS:
             entry, _ = decode_records(data, view, frame, file.schemas, file.chain)
-            if entry.end > end:
+            if entry.end > end or entry.offset != file.end:
                 return False
             if entry.payload.size < data.size // 2:
                 # A slice would keep all that was read with it.
@@ -159,6 +193,11 @@ class WalTail:
                 return False
             await asyncio.sleep(_pause(waited))
         return True
+
+
+def _has_gap(files: list[_File]) -> bool:
+    """Whether a file that holds records does not go on where the one before it ends."""
+    return any(newer.entries and newer.entries[0].offset != older.end for older, newer in pairwise(files))
 
 
 def _first_at(entries: list[Entry], start: int) -> int:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -78,6 +79,24 @@ class Recovered:
 
 def wal_files(directory: Path) -> list[Path]:
     return sorted(directory.glob(f"*{SUFFIX}"))
+
+
+def is_wal(directory: Path) -> bool:
+    """Whether somebody wrote a WAL there, even if its files are gone."""
+    return bool(wal_files(directory)) or (directory / "watermark").exists()
+
+
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+
+
+def fingerprint(directory: Path) -> Fingerprint:
+    """What changes whenever somebody changes, replaces or removes a WAL file."""
+    found = []
+    for path in (*wal_files(directory), directory / "watermark"):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.append((path.name, status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)
 
 
 def map_file(path: Path) -> pa.Buffer:

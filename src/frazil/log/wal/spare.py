@@ -38,7 +38,7 @@ class SpareFile:
 
     def _fill(self) -> None:
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
                 for start in range(0, self.size, len(_CHUNK)):
                     os.pwrite(fd, _CHUNK, start)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported
 from frazil.log import frames
+from frazil.log.wal.disk import move_away
 from frazil.pipeline.txlog.entries import KINDS, Checkpoint, Entry, decode
 
 SUFFIX = ".txlog"
@@ -124,7 +125,7 @@ def is_torn(scanned: Scanned, boot: str) -> bool:
 
 def damaged(path: Path, byte: int, why: str) -> LogCorrupted:
     return LogCorrupted(
-        f"{path} is damaged at byte {byte}: {why}. No rows depend on it (offsets are in the tables): move the folder "
-        f"{path.parent} away and start again; files of batches that it names and that never committed are then left "
-        f"to orphan removal."
+        f"{path} is damaged at byte {byte}: {why}. No rows depend on it (offsets are in the tables), and the "
+        f"pipeline goes on in another folder. Files of batches that it names and that never committed are "
+        f"left to orphan removal. When you have looked at it, run: {move_away(path.parent)}"
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 from frazil.config.pipeline import TransactionLogConfig
 from frazil.config.section import MIB
-from frazil.errors import CheckpointFailed, FrazilError, LogBroken, PartitionLocked, ShutdownError
+from frazil.errors import CheckpointFailed, FrazilError, LogBroken, LogCorrupted, PartitionLocked, ShutdownError
 from frazil.lake.proposals import Request
 from frazil.lake.ranges import Range
 from frazil.log.world import World
@@ -244,11 +244,14 @@ class TransactionLog:
 
 
 def first_free_slot(data_dir: Path, config: TransactionLogConfig, world: World) -> Slot:
-    """The first that no living process holds, so that two pipelines never share a file."""
+    """The first that no living process holds, so that two pipelines never share a file.
+
+    A damaged one is left as it is, for people to look at; `recover` tells of it.
+    """
     boot = world.boot_id()
     for number in itertools.count():
         try:
             return Slot(data_dir, number, boot, config.max_log_files)
-        except PartitionLocked:
+        except (PartitionLocked, LogCorrupted):
             continue
     raise AssertionError("unreachable")

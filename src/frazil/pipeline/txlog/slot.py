@@ -100,7 +100,7 @@ class Slot:
                 self._sync()
             fd = -1
             try:
-                fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+                fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
                 position = write_all(fd, encoded.parts, 0)
                 sync_file(fd)
                 draft.rename(path)

@@ -8,10 +8,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 
-from frazil.errors import FrazilError, QueriesBusy, QueryError, QueryTimeout, RequestError
+from frazil.doors.asgi import AsgiBody
+from frazil.doors.bodies import BodyIncomplete, BodyStalled, read_body
+from frazil.errors import FrazilError, PartitionDamaged, QueriesBusy, QueryError, QueryTimeout, RequestError
 from frazil.ops.answers import ARROW_STREAM, problem, wants_arrow
 from frazil.ops.http import Endpoint
-from frazil.ops.tenants import tenant_name
+from frazil.ops.tenants import HEADER, tenant_name
 from frazil.query.sql.messages import Question
 from frazil.query.sql.parse import MAX_BYTES
 from frazil.query.sql.pool import Pool
@@ -50,8 +52,9 @@ class SqlApi:
     async def _answer(self, request: Request) -> Response:
         arrow = wants_arrow(request)
         try:
+            tenant = tenant_name(request.headers.getlist(HEADER))
             text = await _body(request)
-            body = await self._pool.ask(Question(text, tenant_name(request.headers), arrow))
+            body = await self._pool.ask(Question(text, tenant, arrow))
         except FrazilError as error:
             return _refused(error)
         return Response(body, media_type=ARROW_STREAM if arrow else "application/json")
@@ -62,11 +65,15 @@ class _TooLong(RequestError):
 
 
 async def _body(request: Request) -> str:
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MAX_BYTES:
+    size = 0
+
+    def count(part: bytes) -> None:
+        nonlocal size
+        size += len(part)
+        if size > MAX_BYTES:
             raise _TooLong(f"The query is longer than {MAX_BYTES:,} bytes.")
+
+    data = await read_body(AsgiBody(request.scope, request.receive), count)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -77,16 +84,22 @@ def _refused(error: FrazilError) -> Response:
     match error:
         case _TooLong():
             status = 413
+        case BodyStalled():
+            status = 408
         case QueriesBusy():
             status = 429
         case QueryTimeout():
             status = 504
         case RequestError():
             status = 400
+        case PartitionDamaged():
+            status = 503
         case _:
             status = 503 if error.retryable else 500
     place = {"line": error.line, "column": error.column} if isinstance(error, QueryError) and error.line else {}
     response = problem(status, error, **place)
     if error.retryable:
         response.headers["retry-after"] = "1"
+    if isinstance(error, BodyStalled | BodyIncomplete):
+        response.headers["connection"] = "close"
     return response

@@ -15,6 +15,10 @@ from frazil.query.sql.worker import TailsOf, Worker
 
 T = TypeVar("T")
 
+IDLE_SECONDS = 120.0
+"""A process that answers nothing for so long ends, with the 120 MiB that it takes; the next query starts another."""
+_LATER_SECONDS = 0.1
+
 
 class Pool:
     """Belongs to one event loop. Processes are started when they are needed, and the one used last is used next."""
@@ -27,6 +31,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(config.sql.max_concurrent, thread_name_prefix="frazil-sql")
         self._closed = False
         self._warming: asyncio.Task[object] | None = None
+        self._resting: asyncio.TimerHandle | None = None
         self.waiting = 0
 
     @property
@@ -60,11 +65,30 @@ class Pool:
                 raise
             finally:
                 self._free.append(worker)
+                worker.used_at = time.monotonic()
+                self._rest_later(IDLE_SECONDS)
         finally:
             self._turns.release()
 
+    def _rest_later(self, seconds: float) -> None:
+        if self._resting is None and not self._closed:
+            self._resting = asyncio.get_running_loop().call_later(seconds, self._rest)
+
+    def _rest(self) -> None:
+        """End processes that nobody has used for long."""
+        self._resting = None
+        now = time.monotonic()
+        for worker in self._free:
+            if now - worker.used_at >= IDLE_SECONDS:
+                worker.close()
+        used = [worker.used_at for worker in self._free if worker.running]
+        if used:
+            self._rest_later(max(0.0, min(used) + IDLE_SECONDS - now) + _LATER_SECONDS)
+
     async def close(self) -> None:
         self._closed = True
+        if self._resting is not None:
+            self._resting.cancel()
         for worker in self._all:
             worker.kill()
         await asyncio.to_thread(self._threads.shutdown)

@@ -30,6 +30,13 @@ class Worker:
         self._tails_of = tails_of
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+        self.used_at = 0.0
+        """When it answered last, by the monotonic clock."""
+
+    @property
+    def running(self) -> bool:
+        """It has a process."""
+        return self._process is not None
 
     def ask(self, question: Question) -> bytes:
         connection = self.start()

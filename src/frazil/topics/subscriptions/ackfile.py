@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from frazil.errors import LogBroken, LogCorrupted, LogVersionUnsupported
 from frazil.log import frames
 from frazil.log.store.durable import make_folder, sync_data, sync_file, sync_folder
-from frazil.log.wal.disk import DirectoryLock, io_error, write_all
+from frazil.log.wal.disk import DirectoryLock, io_error, move_away, write_all
 from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
 
@@ -156,8 +156,8 @@ class Scanned:
 
 def damaged(path: Path, byte: int, why: str) -> LogCorrupted:
     return LogCorrupted(
-        f"{path} is damaged at byte {byte}: {why}. Move the folder {path.parent} away and start again: subscriptions "
-        f"go on from their checkpoints in the store, and what was acknowledged since is delivered again."
+        f"{path} is damaged at byte {byte}: {why}. Move its folder away: subscriptions go on from their checkpoints "
+        f"in the store, and what was acknowledged since is delivered again. Run: {move_away(path.parent)}"
     )
 
 
@@ -224,7 +224,7 @@ class AckFolder:
         draft = path.with_suffix(".new")
         fd = -1
         try:
-            fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+            fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             position = write_all(fd, encode_header(self._boot, lanes).parts, 0)
             sync_file(fd)
             draft.rename(path)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from frazil.backoff import Backoff
 from frazil.errors import EpochChanged, FrazilError
+from frazil.topics.cutting import detached
 from frazil.topics.messages import Records
 from frazil.topics.reading import Cursor
 from frazil.topics.subscriptions.borders import OpenCursor, border
@@ -75,13 +76,14 @@ class ReadAhead:
                     cursor = await self._cursors(self._partition, offset, progress.epoch)
                 elif cursor.position != offset:
                     cursor.seek(offset)
+                most = max(1, min(READ_BYTES, self._delivery.room(self._partition)))
                 async with self._reads:
-                    records = await cursor.read(rows, READ_BYTES)
+                    records = await cursor.read(rows, most)
                 if records is None:
                     await cursor.wait(WAIT_SECONDS)
                 else:
                     back = None
-                    self._take(records)
+                    self._take(records._replace(batch=detached(records.batch)))
                 failed = 0
             except EpochChanged as error:
                 cursor, changed = None, error

@@ -11,6 +11,7 @@ that are not acknowledged by then. They are not to blame: only what was refused,
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
+from frazil.topics.holding import Memory
 from frazil.topics.messages import Records
 from frazil.topics.subscriptions.dispatch import Dispatch, InOrder, InTurn
 from frazil.topics.subscriptions.entries import Entry, Run, Seat, State, Strand
@@ -73,10 +75,17 @@ class Counters:
 
 class Delivery:
     def __init__(
-        self, options: Options, lanes: Mapping[int, Progress] | None = None, *, restored: bool = False
+        self,
+        options: Options,
+        lanes: Mapping[int, Progress] | None = None,
+        *,
+        restored: bool = False,
+        memory: Memory | None = None,
     ) -> None:
-        """With `restored`, a former process may have delivered messages that are acknowledged only now."""
+        """With `restored`, a former process may have delivered messages that are acknowledged only now. `memory` is
+        shared with others."""
         self.options = options
+        self.account = (memory or Memory(sys.maxsize)).account()
         self.counters = Counters()
         self._lanes: dict[int, Lane] = {}
         self._dispatch: Dispatch = (InTurn if options.kind is Kind.SHARED else InOrder)(options, self._lanes)
@@ -97,7 +106,7 @@ class Delivery:
     # --- partitions --------------------------------------------------------------------------------------
 
     def add_partition(self, partition: int, progress: Progress, *, restored: bool = False) -> None:
-        self._lanes[partition] = Lane(partition, progress, restored=restored)
+        self._lanes[partition] = Lane(partition, progress, self.account, restored=restored)
 
     @property
     def lanes(self) -> Mapping[int, Lane]:
@@ -106,11 +115,16 @@ class Delivery:
     def wants(self, partition: int) -> int:
         """How many messages may be read ahead now."""
         lane = self._lanes[partition]
-        if lane.held_bytes >= self.options.max_held_bytes:
+        if not self.room(partition):
             lane.thin_out()
-        if not self._seats or lane.held_bytes >= self.options.max_held_bytes or lane.full(self.options.max_gaps):
+        if not self._seats or not self.room(partition) or lane.full(self.options.max_gaps):
             return 0
         return max(0, self.options.prefetch_size - lane.fresh)
+
+    def room(self, partition: int) -> int:
+        """How many bytes of a partition may be read ahead now."""
+        most = min(self.options.max_held_bytes, self.account.allowed)
+        return max(0, most - self._lanes[partition].held_bytes)
 
     def next_offset(self, partition: int) -> int:
         """Where to read next: what is acknowledged already is passed over."""

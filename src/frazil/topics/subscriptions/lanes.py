@@ -8,6 +8,7 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
+from frazil.topics.holding import Account
 from frazil.topics.subscriptions.entries import NO_RUN, Entry, Run, State
 from frazil.topics.subscriptions.progress import Progress
 
@@ -18,7 +19,7 @@ _START = attrgetter("start")
 
 
 class Lane:
-    def __init__(self, partition: int, progress: Progress, *, restored: bool) -> None:
+    def __init__(self, partition: int, progress: Progress, account: Account, *, restored: bool) -> None:
         self.partition = partition
         self.progress = progress
         self.restored = restored
@@ -32,6 +33,7 @@ class Lane:
         self.unsettled = 0
         """Rows that were delivered and are not settled."""
         self.held_bytes = 0
+        self._account = account
         self._sparse = False
         """There may be batches of which few rows are left."""
         self.paused: list[Entry] = []
@@ -60,7 +62,11 @@ class Lane:
         self.fresh += entry.rows
 
     def hold(self, run: Run) -> None:
-        self.held_bytes += run.nbytes
+        self._count(run.nbytes)
+
+    def _count(self, nbytes: int) -> None:
+        self.held_bytes += nbytes
+        self._account.add(nbytes)
 
     def cut(self, entry: Entry, at: int) -> Entry:
         """Take the part below `at` out of an entry, as one of its own before it."""
@@ -99,7 +105,7 @@ class Lane:
             self.fresh -= rows
         run.live -= rows
         if run.live == 0:
-            self.held_bytes -= run.nbytes
+            self._count(-run.nbytes)
         elif run.live * SPARSE < run.batch.num_rows:
             self._sparse = True
 
@@ -113,7 +119,7 @@ class Lane:
             if run.live * SPARSE < run.batch.num_rows:
                 rows = pa.array(np.arange(entry.start - run.first, entry.end - run.first))
                 entry.run = Run(entry.start, run.batch.take(rows), run.epoch, entry.rows)
-                self.held_bytes += entry.run.nbytes
+                self._count(entry.run.nbytes)
                 run.live -= entry.rows
                 if run.live == 0:
-                    self.held_bytes -= run.nbytes
+                    self._count(-run.nbytes)

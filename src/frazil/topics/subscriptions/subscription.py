@@ -26,6 +26,7 @@ from frazil.errors import (
 from frazil.failpoints import failpoint
 from frazil.log.store import ObjectStore
 from frazil.log.world import World
+from frazil.topics.holding import Memory
 from frazil.topics.messages import Message, Records
 from frazil.topics.subscriptions.ackfile import LaneKey
 from frazil.topics.subscriptions.ahead import ReadAhead
@@ -68,6 +69,7 @@ class Subscription:
         bury: Bury | None,
         reads: asyncio.Semaphore,
         checkpoint_seconds: float,
+        memory: Memory | None = None,
     ) -> None:
         self.place = place
         self.options = options
@@ -79,7 +81,7 @@ class Subscription:
         self._reads = reads
         self._checkpoint_seconds = checkpoint_seconds
         self._loop = asyncio.get_running_loop()
-        self._delivery = Delivery(options)
+        self._delivery = Delivery(options, memory=memory)
         self._consumers: dict[int, Consumer] = {}
         self._problems: dict[int, FrazilError] = {}
         """Why a partition cannot be read on, until somebody decides."""
@@ -115,11 +117,13 @@ class Subscription:
         bury: Bury | None = None,
         reads: asyncio.Semaphore | None = None,
         checkpoint_seconds: float = 10.0,
+        memory: Memory | None = None,
     ) -> Subscription:
         """Take the subscription over from whoever has it, or create it.
 
         `partitions` are all that the topic has now: one that came after the subscription was created is read from
-        its start. `reads` bounds the reads at one time, of all subscriptions that share it.
+        its start. `reads` bounds the reads at one time, and `memory` what is held, of all subscriptions that share
+        them.
         """
         if options.poison == "dead_letter" and bury is None:
             raise ConfigError(f"The {place} is to have dead letters, but no topic for them is set.")
@@ -158,6 +162,7 @@ class Subscription:
             bury=bury,
             reads=reads or asyncio.Semaphore(MAX_CONCURRENT_READS),
             checkpoint_seconds=checkpoint_seconds,
+            memory=memory,
         )
 
     # --- consumers ---------------------------------------------------------------------------------------
@@ -484,6 +489,7 @@ class Subscription:
         if self._stopped:
             return
         self._stopped = why
+        self._delivery.account.close()
         if self._timer:
             self._timer.cancel()
         for task in self._tasks:

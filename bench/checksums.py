@@ -1,0 +1,133 @@
+"""What the checksums of data files cost: to write them, to verify what is read, and to verify a whole file."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.io import pyarrow as reading
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+
+from bench import samples
+from bench.figures import AtLeast, Bench, Figure, figure
+from bench.log import rng
+from frazil.config.lake import TableLayoutConfig
+from frazil.config.model import Config
+from frazil.lake import damage
+from frazil.lake.arrow import arrow_schema
+from frazil.lake.catalog import Lake
+from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.datafiles import DataFileWriter
+from frazil.lake.metrics import leaves
+from frazil.lake.parquet import Options, ParquetFile, _worth_a_dictionary
+from frazil.lake.rows import pages
+from frazil.lake.rows.files import FileReader
+from frazil.lake.schema import target_schema
+from frazil.lake.tables import base_identifier, create_table
+from frazil.lake.verification import verify
+
+
+def checksums(bench: Bench) -> Iterator[Figure]:
+    """One file of log records, in the page cache. Other processes disturb processor time less than the clock."""
+    rows = _rows(50_000 if bench.quick else 200_000)
+    table = _table(bench, rows.schema)
+    rows = rows.cast(arrow_schema(table.schema()))
+    task = FileScanTask(_written(table, rows))
+    for name, columns in (("all columns", rows.column_names), ("one column", ["status"])):
+        wanted = table.schema().select(*columns)
+        rounds = bench.speeds(
+            f"reading {name}",
+            lambda: _cost(rows, lambda: _read_bare(table, task, wanted)),  # noqa: B023 - called at once
+            lambda: _cost(rows, lambda: _read(table, task, wanted)),  # noqa: B023
+        )
+        yield figure(f"data file read and verified, {name}", "CPU s/M", rounds, "not verified", AtLeast(0.95))
+    rounds = bench.speeds(
+        "writing",
+        lambda: _cost(rows, lambda: _write_bare(table, rows)),
+        lambda: _cost(rows, lambda: _write(table, rows)),
+    )
+    yield figure("data file written with checksums", "CPU s/M", rounds, "without", AtLeast(0.95))
+    rounds = bench.speeds(
+        "verifying",
+        lambda: _cost(rows, lambda: _read_bare(table, task, table.schema())),
+        lambda: _cost(rows, lambda: verify(table.io, task.file)),
+    )
+    yield figure("whole data file verified", "CPU s/M", rounds, "read and decoded")
+
+
+def _rows(count: int) -> pa.Table:
+    batch = samples.logs(count, rng())
+    batch = batch.set_column(0, "time", batch.column("time").cast(pa.timestamp("us", "UTC")))
+    batch = batch.append_column(PARTITION, pa.array(np.zeros(count, np.int32)))
+    return pa.Table.from_batches([batch.append_column(OFFSET, pa.array(np.arange(count)))])
+
+
+def _table(bench: Bench, schema: pa.Schema) -> Table:
+    config = Config.model_validate({"data_dir": bench.folder})
+    records = pa.schema([field for field in schema if field.name not in (PARTITION, OFFSET)])
+    return create_table(
+        Lake(config),
+        base_identifier(config, "logs"),
+        target_schema(records),
+        topic="logs",
+        role="base",
+        layout=TableLayoutConfig(),
+        offsets={0: 0},
+        epochs={0: "one"},
+    )
+
+
+def _written(table: Table, rows: pa.Table) -> DataFile:
+    with DataFileWriter(table.io, table.metadata, f"{table.metadata.location}/data/read", 0) as writer:
+        for batch in rows.to_batches():
+            writer.write(batch)
+        (file,) = writer.close()
+    return file
+
+
+def _write(table: Table, rows: pa.Table) -> None:
+    properties = table.metadata.properties
+    file = ParquetFile(table.io, _new(table), rows, leaves(table.schema(), properties), Options.of(properties))
+    file.write(rows)
+    file.close()
+
+
+def _write_bare(table: Table, rows: pa.Table) -> None:
+    """The same file without a checksum anywhere."""
+    known = {**Options.of(table.metadata.properties).arguments, "write_page_checksum": False}
+    with (
+        table.io.new_output(_new(table)).create() as sink,
+        pq.ParquetWriter(sink, rows.schema, use_dictionary=_worth_a_dictionary(rows), **known) as writer,
+    ):
+        writer.write_table(rows, row_group_size=len(rows))
+
+
+def _new(table: Table) -> str:
+    return f"{table.metadata.location}/data/{uuid.uuid4()}.parquet"
+
+
+def _read(table: Table, task: FileScanTask, wanted: Schema) -> None:
+    for _ in FileReader.of(table, None).read([task], wanted):
+        pass
+
+
+def _read_bare(table: Table, task: FileScanTask, wanted: Schema) -> None:
+    """The same read without a look at any checksum."""
+    with (
+        patch.object(reading, "_get_file_format", pages._plain),
+        patch.object(damage, "check_footer", lambda stream: None),
+    ):
+        _read(table, task, wanted)
+
+
+def _cost(rows: pa.Table, work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return (time.process_time() - began) * 1e6 / len(rows)

@@ -1,1 +1,0 @@
-"""Work that is done in another process, because it would hold Python's lock in this one for long."""

@@ -1,0 +1,73 @@
+"""Partitions of this node that are stopped, because what is stored of them is damaged or cannot be reached.
+
+One is looked at again when its WAL files have changed, so that nobody has to read a damaged file for every request,
+and a partition that was repaired is served at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from frazil.config.model import Config
+from frazil.errors import FrazilError, LogCorrupted, PartitionDamaged, WalDamaged
+from frazil.log import layout
+from frazil.log.wal.recovery import Fingerprint, fingerprint
+
+Place = tuple[str, int]
+
+
+class _Stop(NamedTuple):
+    error: FrazilError
+    seen: Fingerprint | None
+    """The WAL files that it is about; None when it is about something else, which may change at any time."""
+
+
+class StoppedPartitions:
+    """Thread-safe."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._stops: dict[Place, _Stop] = {}
+        self._lock = threading.Lock()
+
+    def check(self, place: Place) -> None:
+        """Raise what stopped a partition, if its WAL is still as it was then."""
+        with self._lock:
+            stop = self._stops.get(place)
+        if stop is not None and stop.seen is not None and stop.seen == fingerprint(self._directory(place)):
+            raise stop.error.again()
+
+    def stop(self, place: Place, error: FrazilError) -> FrazilError:
+        """Note that it is stopped; the error to raise, which says how it can be repaired."""
+        told = error
+        if isinstance(error, LogCorrupted) and not isinstance(error, PartitionDamaged):
+            told = PartitionDamaged(_name(place), str(error), self._repair(place, error))
+        seen = fingerprint(self._directory(place)) if isinstance(error, WalDamaged) else None
+        with self._lock:
+            known = self._stops.get(place)
+            if known is None or not isinstance(error, PartitionDamaged):
+                self._stops[place] = _Stop(told, seen)
+        return told
+
+    def go_on(self, place: Place) -> None:
+        with self._lock:
+            self._stops.pop(place, None)
+
+    def all(self) -> dict[Place, FrazilError]:
+        with self._lock:
+            return {place: stop.error for place, stop in sorted(self._stops.items())}
+
+    def _repair(self, place: Place, error: LogCorrupted) -> str:
+        """What is damaged in the store only a copy of it can repair."""
+        if not isinstance(error, WalDamaged):
+            return ""
+        return self._config.command("log", "repair", _name(place), "--yes")
+
+    def _directory(self, place: Place) -> Path:
+        return layout.wal_directory(self._config.data_dir, *place)
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}/{place[1]}"

@@ -1,0 +1,108 @@
+"""Verification: which files of a table are damaged, and which have no checksums that could tell.
+
+A table can go on without its damaged files: they leave it as rows past their retention do, and stay in the storage
+until the snapshots that have them expire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.table import Table
+
+from frazil.errors import CasConflict, TableDamaged
+from frazil.lake.catalog import dotted
+from frazil.lake.damage import below, verdicts_on
+from frazil.lake.offsets import TableState, current_snapshot, named
+from frazil.lake.verification import Verdict
+from frazil.maintain.contents import Contents
+from frazil.maintain.holds import bounds_of
+from frazil.maintain.plan import Plan
+from frazil.maintain.retention import drop_files
+from frazil.maintain.workshop import Workshop
+
+_TRIES = 10
+"""A mover commits every few seconds and a change takes a fraction of one."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was found in a table. Files are named as they are below the warehouse."""
+
+    table: str
+    files: int
+    bytes: int
+    damaged: dict[str, str] = field(default_factory=dict)
+    """What is wrong with each of them."""
+    only_pages: list[str] = field(default_factory=list)
+    """Their pages have checksums, their footers have none: those that Spark wrote."""
+    without: list[str] = field(default_factory=list)
+    """Nothing of them has a checksum."""
+    dropped: bool = False
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def verify_table(shop: Workshop, table: Table, *, quick: bool = False, drop_damaged: bool = False) -> Verified:
+    """Read all files of a table; `quick` reads their footers only. A table's own state is not changed otherwise."""
+    contents = Contents()
+    manifests = contents.manifests(table, [current_snapshot(table)]).values()
+    files = [entry.data_file for entry in contents.entries(table, manifests)]
+    verdicts = verdicts_on(table, files, footer_only=quick)
+    found = _sorted_out(table, files, verdicts)
+    damaged = [file for file, verdict in zip(files, verdicts, strict=True) if verdict.problem is not None]
+    if not drop_damaged or not damaged:
+        return found
+    _drop(shop, table, damaged)
+    return replace(found, dropped=True)
+
+
+def _sorted_out(table: Table, files: Sequence[DataFile], verdicts: Sequence[Verdict]) -> Verified:
+    names = [below(table.metadata.location, file.file_path) for file in files]
+    judged = sorted(zip(names, verdicts, strict=True))
+    whole = [(name, verdict.coverage) for name, verdict in judged if verdict.problem is None]
+    return Verified(
+        named(table),
+        len(files),
+        sum(file.file_size_in_bytes for file in files),
+        damaged={name: verdict.problem for name, verdict in judged if verdict.problem is not None},
+        only_pages=[name for name, coverage in whole if coverage == "pages"],
+        without=[name for name, coverage in whole if coverage == "none"],
+    )
+
+
+def _drop(shop: Workshop, table: Table, damaged: Sequence[DataFile]) -> None:
+    deletes = [file for file in damaged if file.content != DataFileContent.DATA]
+    if deletes:
+        # Without it, rows would come back that somebody has deleted.
+        raise TableDamaged(
+            f"{below(table.metadata.location, deletes[0].file_path)} of table {named(table)} is damaged. It says "
+            f"which rows were deleted, so the table cannot go on without it: restore it from a backup."
+        )
+    shop.say(f"dropping {len(damaged)} damaged file{'s' if len(damaged) != 1 else ''} from {dotted(table.name())}")
+    with shop.turn(table.name()):
+        for left in reversed(range(_TRIES)):
+            try:
+                drop_files(shop, table, Plan(whole=list(damaged)), _highest_by_bounds(table, damaged))
+                return
+            except CasConflict:
+                if not left:
+                    raise
+                table = shop.lake.load(table.name())
+
+
+def _highest_by_bounds(table: Table, files: Sequence[DataFile]) -> dict[int, int]:
+    """The highest offset that may be missing without these files, by partition; they themselves cannot be asked."""
+    ends = TableState.of(table).offsets
+    found: dict[int, int] = {}
+    for file in files:
+        first, last, highest = bounds_of(table, file)
+        for partition, end in ends.items():
+            if (first is None or first <= partition) and (last is None or partition <= last):
+                lost = end - 1 if highest is None else min(highest, end - 1)
+                found[partition] = max(lost, found.get(partition, -1))
+    return found

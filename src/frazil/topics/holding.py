@@ -1,0 +1,108 @@
+"""The memory that all who receive messages may use together.
+
+Each holder may have as much as is still free, and a little in any case. So one alone has half of everything, many
+have equal parts, and nobody waits for somebody who never lets go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+LEAST_BYTES = 64 * 1024
+"""Everybody may hold so much, whatever others hold."""
+
+
+class Memory:
+    """Counts bytes. Belongs to the event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.held = 0
+        self.large = Queue(limit // 2)
+        """For what is larger than its holder may have."""
+
+    def account(self) -> Account:
+        return Account(self)
+
+    @property
+    def allowed(self) -> int:
+        """How much a single holder may have now."""
+        return max(LEAST_BYTES, self._limit - self.held)
+
+
+class Account:
+    """What one holder has, or several that end together."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._closed = False
+        self.held = 0
+
+    @property
+    def allowed(self) -> int:
+        return self._memory.allowed
+
+    def add(self, nbytes: int) -> None:
+        """Count more, or less if it is negative."""
+        if not self._closed:
+            self.held += nbytes
+            self._memory.held += nbytes
+
+    def close(self) -> None:
+        """The holder lets go of everything."""
+        self.add(-self.held)
+        self._closed = True
+
+
+class Queue:
+    """One after the other gets room, in the order in which they asked.
+
+    Whoever is alone gets it, however much it is. Belongs to the event loop.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._used = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def crowded(self) -> bool:
+        """Somebody waits."""
+        return bool(self._waiting)
+
+    @asynccontextmanager
+    async def room(self, nbytes: int) -> AsyncIterator[None]:
+        if self._waiting or not self._fits(nbytes):
+            await self._wait(nbytes)
+        else:
+            self._used += nbytes
+        try:
+            yield
+        finally:
+            self._used -= nbytes
+            self._admit()
+
+    def _fits(self, nbytes: int) -> bool:
+        return not self._used or self._used + nbytes <= self._limit
+
+    async def _wait(self, nbytes: int) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((nbytes, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._used -= nbytes
+            else:
+                self._waiting.remove((nbytes, turn))
+            self._admit()
+            raise
+
+    def _admit(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][0]):
+            nbytes, turn = self._waiting.popleft()
+            self._used += nbytes
+            turn.set_result(None)

@@ -1,0 +1,99 @@
+"""Topics and tables that were made before some columns were there: they get them, and what they had stays."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.config.model import Config
+from frazil.doors.otlp.signals import LOGS
+from frazil.lake.catalog import Lake
+from frazil.lake.tables import base_identifier
+from frazil.log.group import Ack, Part
+from frazil.log.log import Log
+from frazil.query.sql.session import Session
+from frazil.telemetry import logs, raw
+from frazil.telemetry.messages import check
+from frazil.telemetry.outlines import Bounds
+from tests.doors.loki.support import push, push_body
+from tests.doors.telemetry.support import TIME, Served, logs_request, run, settings
+from tests.pipeline.support import move_all, tools_of
+from tests.telemetry.support import rows_of
+
+COLUMNS = "SELECT body, ingest_protocol, detected_level FROM logs ORDER BY body"
+
+
+def without(schema: pa.Schema, *names: str) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name not in names])
+
+
+def stored_before(config: Config) -> None:
+    """A row in the table, one in a segment, one in the WAL, and a request in the WAL as it came."""
+    older = without(logs.SCHEMA, "ingest_protocol", "detected_level")
+    body = logs_request("in the WAL as it came info").SerializeToString()
+    outline = raw.LOGS.outline(check(logs.REQUEST, body), body, Bounds(1 << 20, 100))
+    assert outline is not None
+    with closing(Log(config)) as log, tools_of(config) as tools:
+        writer = log.writer(logs.TOPIC, older)
+        for number, where in enumerate(("in the table info", "in a segment info", "in the WAL info")):
+            rows = rows_of(LOGS, logs_request(where, time=TIME + number)).batch.select(older.names)
+            tenants = pa.array(["default"], pa.string())
+            writer.append(rows.set_column(0, rows.schema.field(0), tenants))
+            if number < 2:
+                writer.seal_all()
+            if not number:
+                move_all(tools, logs.TOPIC)
+        kept = raw.LOGS.raw(["default"], [body], [outline])._replace(schema=older)
+        (outcome,) = asyncio.run(writer.append_raw(kept, [Part(1)]))
+        assert isinstance(outcome, Ack)
+
+
+def move(config: Config) -> None:
+    with closing(Log(config)) as log, tools_of(config) as tools:
+        log.writer(logs.TOPIC, logs.SCHEMA).seal_all()
+        move_all(tools, logs.TOPIC)
+
+
+def asked(config: Config, text: str) -> list[tuple[Any, ...]]:
+    with Session(config) as session:
+        return [tuple(row.values()) for row in session.ask(text, "default").to_pylist()]
+
+
+def test_log_records_say_how_they_came_and_at_which_level(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    stored_before(config)
+    expected: list[tuple[str, str | None, str | None]] = [
+        (f"in {where} info", None, None) for where in ("a segment", "the WAL", "the table")
+    ]
+    expected.insert(2, ("in the WAL as it came info", None, None))
+    expected.sort()
+    assert asked(config, "SELECT body FROM logs ORDER BY body") == [(body,) for body, *_ in expected]
+
+    async def scenario(served: Served) -> None:
+        small = logs_request("otlp error", "otlp level=warn").SerializeToString()
+        assert (await served.post("/v1/logs", small)).status_code == 200
+        # What is compressed becomes rows before it is stored.
+        large = pa.compress(logs_request("otlp fatal").SerializeToString(), "snappy", asbytes=True)
+        assert (await served.post("/v1/logs", large, content_encoding="snappy")).status_code == 200
+        assert (
+            await push(served, push_body("pushed", labels={"app": "x", "severity": "CRITICAL"}))
+        ).status_code == 204
+        assert (await push(served, push_body("pushed debug: x"))).status_code == 204
+
+    run(config, scenario)
+    expected += [
+        ("otlp error", "otlp", "error"),
+        ("otlp fatal", "otlp", "fatal"),
+        ("otlp level=warn", "otlp", "warn"),
+        ("pushed", "loki", "critical"),
+        ("pushed debug: x", "loki", "debug"),
+    ]
+    assert asked(config, COLUMNS) == expected
+    move(config)
+    table = Lake(config).load(base_identifier(config, logs.TOPIC))
+    assert table.scan().to_arrow().num_rows == len(expected)
+    assert asked(config, COLUMNS) == expected

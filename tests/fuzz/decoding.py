@@ -1,0 +1,108 @@
+"""Damaged messages through all that decodes telemetry, in a process that may die of it.
+
+`python -m tests.fuzz.decoding SEED CASES` prints what became of them as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+
+from frazil.config.telemetry import TelemetryConfig
+from frazil.doors.loki.push import PUSH
+from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS
+from frazil.doors.prometheus import remote_write
+from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.preparing import Preparer, Request
+from frazil.errors import RequestError
+from frazil.log.forms import Raw
+from frazil.ops.metrics import create_registry
+from frazil.telemetry.raw import ERROR
+from tests.faults.exporting import logs_of, points_of, spans_of
+from tests.fuzz.building import build
+from tests.fuzz.mutating import damaged, message
+from tests.log.support import ManualClock
+
+TOGETHER = 60
+POOL = 15
+"""Valid messages of each kind, of which the damaged ones are made."""
+PLAIN = [
+    (LOGS.requests, logs_of(["first", "second"], 1)),
+    (SPANS.requests, spans_of(["first", "second"], 1)),
+    (METRICS.requests, points_of(["first", "second"], 1)),
+]
+
+
+class Failure(Exception):
+    """What must not happen has; the text says with which bytes."""
+
+
+def main(seed: int, cases: int) -> None:
+    # What is refused is told in the log, and here nearly all is.
+    logging.disable()
+    chance = random.Random(seed)
+    kinds = [*(signal.requests for signal in SIGNALS), PUSH, remote_write.requests()]
+    counts: Counter[str] = Counter()
+    rounds = [partial(_round, kind, *_preparer(kind), _pool(chance, kind)) for kind in kinds]
+    while counts["cases"] < cases:
+        chance.choice(rounds)(chance, counts)
+    print(json.dumps(counts))  # noqa: T201 - for the test
+
+
+def _pool(chance: random.Random, kind: RequestKind) -> list[bytes]:
+    """Odd ones, and those that can be stored as they came, as most are."""
+    odd = [build(chance, kind.message).SerializeToString() for _ in range(POOL)]
+    return odd + [body for way, body in PLAIN if way is kind for _ in range(POOL)]
+
+
+def _preparer(kind: RequestKind) -> tuple[Preparer]:
+    config, clock = TelemetryConfig(), ManualClock()
+    limits, metrics = Limits(config, clock.monotonic), TelemetryMetrics(create_registry())
+    return (Preparer(kind, config, limits, metrics, clock, 64 << 20),)
+
+
+def _bodies(chance: random.Random, pool: list[bytes]) -> Iterator[bytes]:
+    for _ in range(TOGETHER):
+        mutate = message if chance.random() < 0.8 else damaged
+        yield mutate(chance, chance.choice(pool), chance.choice(pool))
+
+
+def _round(
+    kind: RequestKind, preparer: Preparer, pool: list[bytes], chance: random.Random, counts: Counter[str]
+) -> None:
+    """Some damaged messages among valid ones."""
+    bodies = [*_bodies(chance, pool), *chance.sample(pool, 3)]
+    chance.shuffle(bodies)
+    while bodies:
+        done = preparer.prepare([Request(f"t{at % 3}", body) for at, body in enumerate(bodies)])
+        for number, problem in done.problems.items():
+            if not isinstance(problem, RequestError):
+                raise Failure(f"{kind.topic}: {problem!r} for {bodies[number].hex()}")
+            counts[f"refused: {' '.join(str(problem).split()[:5])}"] += 1
+        for run in done.runs:
+            rows = run.content if isinstance(run.content, pa.RecordBatch) else preparer.rows_of(run.content)
+            rows.validate(full=True)
+            _check_made(kind, rows, bodies)
+        counts["cases"] += done.taken
+        counts["accepted"] += done.taken - len(done.problems)
+        counts["stored as they came"] += sum(len(run.requests) for run in done.runs if isinstance(run.content, Raw))
+        bodies = bodies[done.taken :]
+
+
+def _check_made(kind: RequestKind, rows: pa.RecordBatch, bodies: list[bytes]) -> None:
+    """What is stored as it came must become rows later."""
+    if ERROR in rows["attributes"].keys.to_pylist():
+        raise Failure(f"{kind.topic}: no rows can be made of one of {[body.hex() for body in bodies]}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,68 @@
+"""Many damaged inputs a second through the readers themselves, in a process whose death fails the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PATIENCE_SECONDS = 1800.0
+
+
+def survived(module: str, *arguments: object) -> dict[str, int]:
+    """What became of the inputs."""
+    ended = subprocess.run(
+        [sys.executable, "-m", f"tests.fuzz.{module}", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+    )
+    if ended.returncode:
+        how = signal.Signals(-ended.returncode).name if ended.returncode < 0 else f"exit code {ended.returncode}"
+        pytest.fail(f"{how}: {ended.stderr[-4000:]}")
+    counts: dict[str, int] = json.loads(ended.stdout)
+    print(f"{module}: {counts}")  # noqa: T201 - shown with -s, and when it fails
+    return counts
+
+
+def check_telemetry(seed: int, cases: int) -> None:
+    counts = survived("decoding", seed, cases)
+    assert counts["cases"] >= cases
+    for name in ("accepted", "stored as they came"):
+        assert counts[name] > cases // 100
+
+
+def check_files(seed: int, cases: int, folder: Path) -> None:
+    counts = survived("files", seed, cases, folder)
+    for kind in ("parquet", "arrow"):
+        assert counts[f"{kind} refused"] > cases // 100
+        assert counts[f"{kind} read"] > cases // 100
+    assert not [name for name in counts if "without its name" in name]
+
+
+def test_telemetry(seed: int) -> None:
+    check_telemetry(seed, 20_000)
+
+
+def test_files(seed: int, tmp_path: Path) -> None:
+    check_files(seed, 2_000, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("turn", range(4))
+def test_telemetry_for_minutes(seed: int, turn: int) -> None:
+    check_telemetry(seed + turn, 300_000)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("turn", range(2))
+def test_files_for_minutes(seed: int, turn: int, tmp_path: Path) -> None:
+    check_files(seed + turn, 60_000, tmp_path)
