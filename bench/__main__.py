@@ -22,6 +22,7 @@ from bench import (
     otlp,
     pipeline,
     pipeline_extra,
+    serve_memory,
     table,
     topics,
 )
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "otlp-levels": log_levels.levels,
     "otlp-memory": otlp.memory,
     "otlp-table": otlp.to_table,
+    "serve-memory": serve_memory.serve_memory,
     "topics-ack": topics.acknowledged,
     "topics-store": topics.in_process,
     "topics-fan-out": topics.fan_out,

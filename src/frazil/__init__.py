@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from frazil.footprint import stay_small
+
 if TYPE_CHECKING:
     from frazil.query.reading import Rows, read
 
 __version__ = "0.1.0"
 __all__ = ["Rows", "__version__", "read"]
+
+# Before any other module of ours converts a value.
+stay_small()
 
 
 def __getattr__(name: str) -> Any:

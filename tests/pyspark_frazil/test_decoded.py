@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tests.lake.records import TOPIC, put
 from tests.lake.support import local_config
 from tests.pipeline.support import move_all, tools_of
+from tests.pyspark_frazil.streams import started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,12 +35,11 @@ def test_rows_are_read_and_followed_as_their_format_says(spark: SparkSession, tm
         ]
         assert [tuple(row) for row in rows.collect()] == expected
         stream = spark.readStream.format("frazil").options(**options).load()
-        query = (
+        writer = (
             stream.select("_offset", "a", "b.c", "d", "_kafka_tombstone", "_kafka_offset")
             .writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
-            .start(str(tmp_path / "sink"), "parquet", "append")
         )
-        query.awaitTermination()
+        started(lambda: writer.start(str(tmp_path / "sink"), "parquet", "append")).awaitTermination()
         followed = spark.read.parquet(str(tmp_path / "sink")).orderBy("_offset").collect()
         assert [tuple(row) for row in followed] == expected

@@ -16,6 +16,7 @@ from tests.lake.damaging import bit_of_column, data_paths, flip
 from tests.lake.rows.support import Topic, span
 from tests.lake.support import TOPIC, nessie_config
 from tests.log.support import SCHEMA
+from tests.pyspark_frazil.streams import started
 from tests.servers.seaweedfs import SECRET_ACCESS_KEY
 from tests.servers.shared import NessieServer, S3Server
 from tests.servers.spark import SparkKeeper
@@ -202,9 +203,8 @@ class Sink:
         self._rows, self._checkpoint = str(folder / "sink"), str(folder / "checkpoint")
 
     def start(self, stream: DataFrame) -> StreamingQuery:
-        return stream.writeStream.option("checkpointLocation", self._checkpoint).start(
-            self._rows, "parquet", "append"
-        )
+        writer = stream.writeStream.option("checkpointLocation", self._checkpoint)
+        return started(lambda: writer.start(self._rows, "parquet", "append"))
 
     def found(self) -> list[tuple[int, int]]:
         return found(self._spark.read.parquet(self._rows))
@@ -256,8 +256,8 @@ def test_a_stream_may_start_anywhere_and_end_by_itself(spark: SparkSession, log:
 
     for name, start in (("offset", '{"0": 7}'), ("latest", "latest"), ("earliest", "earliest")):
         writer = follow(spark, log, startingOffsets=start).writeStream.foreachBatch(take)
-        query = writer.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / name)).start()
-        assert query.awaitTermination(60)
+        writer = writer.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / name))
+        assert started(writer.start).awaitTermination(60)
     assert [batch for batch in batches if batch] == [span(0, 7, 10), span(0, 0, 10)]
 
 

@@ -17,6 +17,7 @@ from frazil import __version__
 from frazil.cli.commands import COMMANDS
 from frazil.cli.context import Context
 from frazil.errors import ConfigError, FrazilError, Interrupted
+from frazil.footprint import own_process
 
 PRIVATE = 0o077
 """Permissions that no file and no folder gets."""
@@ -33,6 +34,7 @@ def main() -> NoReturn:
     """
     # Before Arrow is loaded, here and in the processes that this one starts (docs/decisions/0060).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    own_process()
     # What is made here, and by the processes that this one starts, is this user's alone (docs/decisions/0073).
     os.umask(PRIVATE)
     code = run(sys.argv[1:])

@@ -26,7 +26,7 @@ class PipelineConfig(Section):
     flush_batch_size: Positive = Field(2_000_000, description="Records in a batch.")
     poll_interval_ms: Positive = Field(1000, description="How often new segments are looked for.")
     idle_seconds: Seconds = Field(
-        300.0,
+        60.0,
         description="A table's query, which has a Python process of its own, ends after so long with nothing to "
         "move; another starts when there is something.",
     )

@@ -91,6 +91,10 @@ class SparkJvm:
         """Why it ended, in its own words."""
         return self._relay.cause()
 
+    def give_back_memory(self) -> None:
+        """Collect garbage, after which the heap is little larger than what is in it."""
+        self.gateway.jvm.java.lang.System.gc()
+
     def stop(self) -> None:
         if self._gateway is not None:
             with suppress(Py4JError, OSError):

@@ -31,7 +31,7 @@ from frazil.errors import FrazilError, SparkFailed
 from frazil.ops.health import HEALTHY, Health
 from frazil.pipeline import results
 from frazil.pipeline.flush import Batch, StartOver
-from frazil.pipeline.session import first_line
+from frazil.pipeline.session import first_line, spark_jvm
 from frazil.pipeline.source import BYTES
 from frazil.pipeline.tools import Tools
 
@@ -207,6 +207,7 @@ class Mover:
             return False
         with self._busy:
             query.stop()
+        spark_jvm().give_back_memory()
         return True
 
     def _is_idle(self) -> bool:

@@ -23,6 +23,7 @@ from frazil.ops.health import HEALTHY, Health
 from frazil.ops.retry import backoff_of
 from frazil.pipeline.base import BaseSink
 from frazil.pipeline.derived import DerivedSink
+from frazil.pipeline.idle_daemons import IdleDaemons
 from frazil.pipeline.lag import Lag
 from frazil.pipeline.leftovers import Leftovers
 from frazil.pipeline.metrics import PipelineMetrics
@@ -240,9 +241,10 @@ class Pipeline:
 
     def _keep_house(self, tools: Tools) -> None:
         leftovers, lag = Leftovers(tools), Lag(tools)
+        daemons = IdleDaemons(spark_jvm().pid, self._world.clock)
         self._registry.register(lag)
         while not self._stopping.wait(DISCOVERY_SECONDS):
-            for task in (leftovers.clean, lag.measure):
+            for task in (leftovers.clean, lag.measure, daemons.end):
                 try:
                     task()
                     self._house.pop(task.__qualname__, None)

@@ -13,9 +13,11 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext, SparkFiles
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas import functions
 
 from frazil.config.model import Config
 from frazil.errors import SparkFailed
+from frazil.footprint import has_pandas
 from frazil.lake.spark_catalog import required_packages, spark_settings
 from frazil.pipeline.folder import SessionFolder
 from frazil.pipeline.gateway import SparkJvm, environment, python_variables
@@ -46,6 +48,9 @@ def start_session(config: Config, *, name: str = "frazil", extra: Mapping[str, s
     global _running
     if _running is not None or SparkContext._active_spark_context is not None:
         raise SparkFailed("There is a Spark session in this process already; stop it first.")
+    if not has_pandas():
+        # PySpark asks for it before it takes any function over batches; those over Arrow's do without.
+        functions.require_minimum_pandas_version = _nothing_required  # type: ignore[attr-defined]
     # It tells at `info` of every connection that it closes.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     java = find_java()
@@ -73,6 +78,10 @@ def start_session(config: Config, *, name: str = "frazil", extra: Mapping[str, s
         stop_session()
         raise
     return running.session
+
+
+def _nothing_required() -> None:
+    """There is no version of pandas too old for what makes no use of it."""
 
 
 def stop_session() -> None:

@@ -40,6 +40,8 @@ _QUIET = (
     # Jobs and processes of a query that was stopped.
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.hadoop.util.Shell",
+    # Daemons that were ended because they had nothing to do.
+    "org.apache.spark.api.python.PythonWorkerFactory",
 )
 
 # What a task or a query failed with reaches whoever asked for it, who tells it once; these tell it at every try.

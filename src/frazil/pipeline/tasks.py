@@ -83,10 +83,7 @@ def move_ranges(job: MoveJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
     assert context is not None
     ranges = [Range(**row) for batch in batches for row in batch.to_pylist()]
     # The id is unique within the application, so that a task that is tried again never meets its own file.
-    report = move(job, context.taskAttemptId(), ranges)
-    # The worker waits for its next task, perhaps for long; the allocator would keep all that this one needed.
-    pa.default_memory_pool().release_unused()
-    yield report
+    yield move(job, context.taskAttemptId(), ranges)
 
 
 def move(job: MoveJob, task: int, ranges: list[Range]) -> pa.RecordBatch:
