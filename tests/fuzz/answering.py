@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 
 _STATUSES = {
+    grpc.StatusCode.OK: 200,
     grpc.StatusCode.INVALID_ARGUMENT: 400,
     grpc.StatusCode.PERMISSION_DENIED: 403,
     grpc.StatusCode.NOT_FOUND: 404,

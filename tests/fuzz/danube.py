@@ -19,6 +19,8 @@ from tests.fuzz.mutating import Chance, message
 
 ODD = "/frazil/odd"
 """A topic of those who send anything."""
+PART = f"{ODD}-part-0"
+"""Whoever names another partition makes the topic have it, and messages are consumed of one partition."""
 METHODS: dict[str, type[Message]] = {
     "Discovery/TopicLookup": wire.TopicLookupRequest,
     "Discovery/TopicPartitions": wire.TopicLookupRequest,
@@ -33,18 +35,26 @@ METHODS: dict[str, type[Message]] = {
 }
 _SUBSCRIPTION, _CONSUMER = "all", "reader"
 _TOPICS = (
-    *(ODD, ODD, ODD, ODD, f"{ODD}-part-0", f"{ODD}-part-3", f"{ODD}-part-10000", f"{ODD}-part-1-part-1", "odd"),
+    *(ODD, f"{ODD}-part-3", f"{ODD}-part-10000", f"{ODD}-part-1-part-1", "odd"),
     *("", "/", "//", "/frazil/", "/frazil", "/a/b/c", "a.b.c", "logs", "/frazil/metrics", "other.topic", "nobody"),
-    *("-part-1", "_offset", "/frazil/..", "/../etc", "é", "\0", "a b", "x" * 300, "/frazil/" + "y" * 300, "_dlq"),
+    *(
+        "-part-1",
+        "_offset",
+        "/frazil/..",
+        "/../etc",
+        "é",
+        "\0",
+        "a b",
+        "x" * 20_000,
+        "é" * 20_000,
+        "/frazil/" + "y" * 300,
+        "_dlq",
+    ),
 )
-_NAMES = (_SUBSCRIPTION, _SUBSCRIPTION, _CONSUMER, "", "a", "\0", "é" * 40, "../../x", "/", "x" * 5000, "_", "all#1")
+_NAMES = ("", "a", "\0", "é" * 40, "../../x", "/", "x" * 5000, "é" * 20_000, "_", "all#1")
 _PATTERNS = ("*", "a*", "?", "", "[", "(", "*a" * 30 + "*b", "\0", "x" * 1000)
 _NUMBERS = (0, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1)
 _SIGNED = (0, 1, 2, 3, 4, -1, 2**31 - 1, -(2**31))
-_PRODUCER_IDS = tuple(producer_id(topic, _CONSUMER) for topic in (ODD, f"{ODD}-part-3", ""))
-_CONSUMER_IDS = tuple(
-    consumer_id(ODD, _SUBSCRIPTION, kind, _CONSUMER) for kind in ("exclusive", "shared", "failover", "key_shared")
-)
 _WAITS = (0.05, 0.2, 1.5)
 """How long it is listened to a stream; refusals come after a second."""
 
@@ -57,7 +67,7 @@ def danube_calls(channel: grpc.aio.Channel) -> Iterator[Call]:
 def _call(channel: grpc.aio.Channel, method: str, kind: type[Message]) -> Call:
     async def make(chance: Chance) -> Answered:
         body, other = (_odd(chance, kind()).SerializeToString() for _ in range(2))
-        if chance.random() < 0.4:
+        if chance.random() < 0.3:
             body = message(chance, body, other)
         wait = chance.choice(_WAITS)
         path = f"/danube.{method}"
@@ -84,35 +94,48 @@ async def _listen(stream: Any, seconds: float) -> Answered:
 
 
 def _odd(chance: Chance, found: Any) -> Any:
-    """With a value in most fields, which may be what is expected there."""
-    for field in found.DESCRIPTOR.fields:
-        if chance.random() < 0.15:
-            continue
+    """As it mostly is, but for a few fields."""
+    fields = list(found.DESCRIPTOR.fields)
+    odd = chance.sample(fields, min(len(fields), chance.choice((0, 1, 1, 2, 9))))
+    for field in fields:
         if field.label == field.LABEL_REPEATED:
             many = getattr(found, field.name)
-            for _ in range(chance.choice((0, 0, 1, 3))):
+            for _ in range(chance.choice((1, 3, 300)) if field in odd else 0):
                 if field.message_type is None:
                     many.append(chance.choice(_PATTERNS))
                 else:
                     _odd(chance, many.add())
         elif field.message_type is None:
-            setattr(found, field.name, _value(chance, field))
-        elif field.name != "schema_ref" or chance.random() < 0.1:
+            setattr(found, field.name, _odd_value(chance, field) if field in odd else _usual_value(chance, field))
+        elif field.name != "schema_ref" or field in odd:
             _odd(chance, getattr(found, field.name))
     return found
 
 
-def _value(chance: Chance, field: Any) -> Any:
+def _usual_value(chance: Chance, field: Any) -> Any:
     match field.name:
         case "topic" | "topic_name":
-            return chance.choice(_TOPICS)
-        case "subscription" | "subscription_name" | "consumer_name" | "producer_name" | "routing_key":
-            return chance.choice(_NAMES)
-        case "producer_id" | "consumer_id" | "id":
-            return chance.choice((*_PRODUCER_IDS, *_CONSUMER_IDS, *_NUMBERS))
-        case "producer_access_mode":
-            # Who wants to be alone keeps all others out for a while.
-            return chance.choice((0, 0, 0, *_SIGNED))
+            return PART
+        case "subscription" | "subscription_name":
+            return _SUBSCRIPTION
+        case "consumer_name" | "producer_name":
+            return _CONSUMER
+        case "producer_id":
+            return producer_id(PART, _CONSUMER)
+        case "consumer_id" | "id":
+            return consumer_id(PART, _SUBSCRIPTION, "key_shared", _CONSUMER)
+        case "subscription_type":
+            return wire.KEY_SHARED
+        case "dispatch_strategy":
+            return wire.RELIABLE
+        case "topic_offset":
+            return chance.randrange(20)
+    return field.default_value
+
+
+def _odd_value(chance: Chance, field: Any) -> Any:
+    if field.name in ("topic", "topic_name"):
+        return chance.choice(_TOPICS)
     if field.cpp_type == field.CPPTYPE_STRING:
         return chance.choice(_NAMES) if field.type == field.TYPE_STRING else chance.randbytes(chance.choice((0, 9)))
     if field.cpp_type == field.CPPTYPE_BOOL:

@@ -21,9 +21,9 @@ _FLAGS = (0, 1, 1, 2, 0x80, 0xFF)
 _ENCODINGS = ("", "identity", "gzip", "gzip", "deflate", "snappy", "zstd", "x" * 40, "gzip, gzip")
 _METHODS = ("Export", "Export", "Export", "Export", "export", "", "NoSuchCall", "Export/Export", "é", "x" * 90)
 _LENGTHS = (0, 1, 4, 2**16, 2**26 + 1, 2**31 - 1, 2**31, 2**32 - 1)
-_NO_UTF_8 = "UnicodeDecodeError"
-"""What gRPC itself says of a method that is no UTF-8. It refuses frames by INTERNAL, before anybody else sees them;
-clients send neither again."""
+_BY_GRPC = ("UnicodeDecodeError", "larger than max")
+"""What gRPC itself says of a method that is no UTF-8, and of too long a message. By INTERNAL it refuses frames before
+anybody else sees them. Exporters send none of these again."""
 _LITTLE = 40_000
 """Bytes that fit the window that a connection begins with."""
 _PATIENCE_SECONDS = 60.0
@@ -93,4 +93,6 @@ def _told(heads: bytes) -> Answered:
         # It is no call of gRPC, and is answered as HTTP has it.
         return Answered(400, heads.decode("latin-1"))
     code, text = _CODES[int(found[1])], unquote(heads.decode("latin-1"))
-    return Answered(400, "") if code is grpc.StatusCode.INTERNAL or _NO_UTF_8 in text else of_code(code, text)
+    if code is grpc.StatusCode.INTERNAL or any(word in text for word in _BY_GRPC):
+        return Answered(400, "")
+    return of_code(code, text)

@@ -17,34 +17,39 @@ from tests.fuzz.mutating import Chance, damaged
 
 ODD = "odd"
 """A topic of those who send anything."""
-_TOPICS = (ODD, ODD, ODD, ODD, "odd-part-0", "odd-part-3", "odd-part-10000", "nobody", "frazil.odd", "/frazil/odd")
-_NAMES = ("all", "all", "other", "", ".", "..", "\0", "é", "a b", "x" * 300, "%", "_offset", "-part-1", "a/b", "\n")
-_WORDS = (
-    "",
-    "0",
-    "1",
-    "-1",
-    "true",
-    "yes",
-    "earliest",
-    "latest",
-    "NaN",
-    "1e9",
-    "9" * 30,
-    "\0",
-    "é",
-    "0:0",
-    "x" * 5000,
+
+
+class Choice(NamedTuple):
+    """What is mostly given somewhere, and what else may be."""
+
+    usual: Sequence[str]
+    odd: Sequence[str]
+
+    def __call__(self, chance: Chance) -> str:
+        return chance.choice(self.usual if chance.random() < 0.7 else self.odd)
+
+
+_WORDS = ("", "0", "-1", "yes", "NaN", "1e9", "9" * 30, "\0", "é", "x" * 5000, "null", " 1", "1 ", "+1", "0x1", "١")
+_TOPIC = Choice(
+    (ODD,), ("odd-part-0", "odd-part-3", "odd-part-10000", "nobody", "frazil.odd", "/frazil/odd", "logs", "")
 )
-_RANGES = ("0:0", "0:0-5", "0:5-0", "0:0,0:0", "9:1", "0:" + "9" * 18, "0:0-" + "9" * 18, ",", ":", "0:-1", "0:" * 99)
-_TIMES = (
-    "0",
-    "9" * 19,
-    "2026-11-16T12:00:00Z",
-    "0001-01-01T00:00:00+23:59",
-    "9999-12-31T23:59:59-23:59",
-    "2026-13-01",
+_NAME = Choice(("all", "other"), ("", ".", "..", "\0", "é", "a b", "x" * 300, "%", "_offset", "-part-1", "a/b", "\n"))
+_FLAG = Choice(("true", "false"), _WORDS)
+_NUMBER = Choice(("0", "1", "3"), (*_WORDS, "64", str(2**31), str(2**32), str(2**63 - 1), str(2**63)))
+_PARTITIONS = Choice(("1", "3"), (*_WORDS, "10001"))
+_OFFSET = Choice(
+    ("earliest", "latest", "0", "1", "0:0"), (*_WORDS, "9:1", "0:5,0:6", "0:" + "9" * 18, "0:-1", str(2**63 - 1))
 )
+_RANGE = Choice(
+    ("0:0", "0:0-5", "0:1,0:3"), ("0:5-0", "9:1", "0:" + "9" * 18, "0:0-" + "9" * 18, ",", ":", "0:-1", "0:" * 99, "")
+)
+_TIME = Choice(
+    ("0", "1700000000000", "2026-11-16T12:00:00Z"),
+    ("9" * 19, "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-13-01", *_WORDS),
+)
+_KIND = Choice(("shared", "key-shared", "exclusive", "failover"), _WORDS)
+_ENCODING = Choice(("hex", "base64"), _WORDS)
+_WAIT = Choice(("0", "1"), ("61", *_WORDS))
 _QUERIES = (
     "SELECT 1",
     "SELECT count(*) FROM odd",
@@ -71,76 +76,70 @@ _HOSTILE = (
 
 class Question(NamedTuple):
     method: str
-    path: Sequence[str]
-    """Parts in braces stand for one of the values that are named there."""
-    parameters: Mapping[str, Sequence[str]] = {}
+    path: Sequence[str | Choice]
+    parameters: Mapping[str, Choice] = {}
 
 
-_NUMBERS = (*_WORDS, "3", "64", str(2**31), str(2**63 - 1), str(2**63))
-_START = {"offset": (*_WORDS, *_RANGES), "time": _TIMES}
-_HOT = {"cold": _WORDS, "raw": _WORDS}
-_ONE = ("topics", "{topic}", "subscriptions", "{name}")
-_QUESTIONS = (
-    Question("GET", ("topics",)),
-    Question("GET", ("topics", "{topic}"), {**_START, "partition": _NUMBERS, "limit": _NUMBERS}),
-    Question("HEAD", ("topics", "{topic}", "stream"), {**_START, "partition": _NUMBERS}),
-    Question("GET", ("topics", "{topic}", "stats")),
-    Question("PUT", ("topics", "{topic}"), {"partitions": ("1", "3", "0", "-1", "10001", *_WORDS)}),
-    Question("DELETE", ("topics", "{name}"), {"drop_table": _WORDS}),
-    Question(
-        "POST",
-        ("topics", "{topic}"),
-        {
-            **dict.fromkeys(("partition", "sequence", "schema_id", "schema_version"), _NUMBERS),
-            **dict.fromkeys(("key", "producer", "producer_name"), _NAMES),
-            "publish_time": _TIMES,
-        },
-    ),
-    Question("GET", ("topics", "{topic}", "subscriptions")),
-    Question("GET", _ONE),
-    Question(
-        "PUT", _ONE, {**_START, "type": ("shared", "key-shared", "exclusive", *_WORDS), "per_partition": _WORDS}
-    ),
-    Question("DELETE", _ONE),
-    Question(
-        "POST", (*_ONE, "receive"), {"consumer": _NAMES, "limit": _NUMBERS, "wait": ("0", "1", "61", "-1", "x")}
-    ),
-    Question("POST", (*_ONE, "ack"), {"offsets": _RANGES}),
-    Question("POST", (*_ONE, "nack"), {"offsets": _RANGES, "delay": _NUMBERS, "reason": _NAMES}),
-    Question("POST", (*_ONE, "leave"), {"consumer": _NAMES}),
-    Question("POST", (*_ONE, "seek"), _START),
-    Question("GET", ("hot",)),
-    Question("GET", ("hot", "{topic}"), {"limit": _NUMBERS, "raw": _WORDS}),
-    Question("GET", ("hot", "{topic}", "key", "{name}"), {**_HOT, "encoding": ("hex", "base64", *_WORDS)}),
-    Question("GET", ("hot", "{topic}", "{number}"), {**_HOT, "from": _NUMBERS, "to": _NUMBERS, "limit": _NUMBERS}),
-    Question("GET", ("hot", "{topic}", "{number}", "{number}"), _HOT),
-)
-_VALUES = {"{topic}": (*_TOPICS, "logs", "\0", "é", ""), "{name}": _NAMES, "{number}": _NUMBERS}
-_TENANTS = ("bad", "bad", "", "a/b", "..", "x" * 300, "a|b")
+_START = {"offset": _OFFSET, "time": _TIME}
+_HOT = {"cold": _FLAG, "raw": _FLAG}
+_ONE = ("topics", _TOPIC, "subscriptions", _NAME)
+_PRODUCED = {
+    **dict.fromkeys(("partition", "sequence", "schema_id", "schema_version"), _NUMBER),
+    **dict.fromkeys(("key", "producer", "producer_name"), _NAME),
+    "publish_time": _TIME,
+}
+_QUESTIONS = {
+    "list topics": Question("GET", ("topics",)),
+    "read": Question("GET", ("topics", _TOPIC), {**_START, "partition": _NUMBER, "limit": _NUMBER}),
+    "stream": Question("HEAD", ("topics", _TOPIC, "stream"), {**_START, "partition": _NUMBER}),
+    "stats": Question("GET", ("topics", _TOPIC, "stats")),
+    "create": Question("PUT", ("topics", _TOPIC), {"partitions": _PARTITIONS}),
+    "delete": Question("DELETE", ("topics", _NAME), {"drop_table": _FLAG}),
+    "produce": Question("POST", ("topics", _TOPIC), _PRODUCED),
+    "subscriptions": Question("GET", ("topics", _TOPIC, "subscriptions")),
+    "subscription": Question("GET", _ONE),
+    "subscribe": Question("PUT", _ONE, {**_START, "type": _KIND, "per_partition": _FLAG}),
+    "unsubscribe": Question("DELETE", _ONE),
+    "receive": Question("POST", (*_ONE, "receive"), {"consumer": _NAME, "limit": _NUMBER, "wait": _WAIT}),
+    "ack": Question("POST", (*_ONE, "ack"), {"offsets": _RANGE}),
+    "nack": Question("POST", (*_ONE, "nack"), {"offsets": _RANGE, "delay": _NUMBER, "reason": _NAME}),
+    "leave": Question("POST", (*_ONE, "leave"), {"consumer": _NAME}),
+    "seek": Question("POST", (*_ONE, "seek"), _START),
+    "list hot": Question("GET", ("hot",)),
+    "newest": Question("GET", ("hot", _TOPIC), {"limit": _NUMBER, "raw": _FLAG}),
+    "by key": Question("GET", ("hot", _TOPIC, "key", _NAME), {**_HOT, "encoding": _ENCODING}),
+    "between": Question("GET", ("hot", _TOPIC, _NUMBER), {**_HOT, "from": _NUMBER, "to": _NUMBER, "limit": _NUMBER}),
+    "by offset": Question("GET", ("hot", _TOPIC, _NUMBER, _NUMBER), _HOT),
+}
+_NEEDED = ("offsets", "wait")
+"""Without them a question is another one, or waits for long."""
+_TENANTS = ("bad", "bad", "bad", "bad", "bad", "bad", "", "a/b", "..", "x" * 300, "a|b")
 _BODIES = (b"", b"0:0-3", b"{}", b"\xff\xfe", b"x" * 3000, json.dumps({"payload": "x"}).encode())
 _KINDS = ("", NDJSON, ARROW_STREAM, "text/plain", "a" * 90)
 
 
 def questions(client: httpx.AsyncClient, url: str) -> Iterator[Call]:
-    for each in _QUESTIONS:
-        yield _asked(client, url, each)
+    for name, each in _QUESTIONS.items():
+        yield _asked(client, url, name, each)
     yield _sql(client, url)
 
 
-def _asked(client: httpx.AsyncClient, url: str, question: Question) -> Call:
+def _asked(client: httpx.AsyncClient, url: str, name: str, question: Question) -> Call:
     async def make(chance: Chance) -> Answered:
-        parts = (chance.choice(_VALUES[part]) if part in _VALUES else part for part in question.path)
+        parts = [part if isinstance(part, str) else part(chance) for part in question.path]
         path = "/".join(quote(part, safe="") for part in parts)
         given = [
-            f"{name}={quote(chance.choice(values))}"
-            for name, values in {**question.parameters, "nonsense": _WORDS}.items()
-            if chance.random() < (0.4 if name != "nonsense" else 0.05)
+            f"{each}={quote(values(chance))}"
+            for each, values in question.parameters.items()
+            if each in _NEEDED or chance.random() < 0.3
         ]
+        if chance.random() < 0.05:
+            given.append("nonsense=1")
         body = chance.choice(_BODIES) if question.method == "POST" else b""
         where = f"{url}/{path}" + (f"?{'&'.join(given)}" if given else "")
         return await _sent(client, question.method, where, body, _headers(chance))
 
-    return Call(f"{question.method} {'/'.join(question.path)}", make)
+    return Call(f"asked {name}", make)
 
 
 def _sql(client: httpx.AsyncClient, url: str) -> Call:
@@ -149,7 +148,7 @@ def _sql(client: httpx.AsyncClient, url: str) -> Call:
         body = damaged(chance, text, other) if chance.random() < 0.7 else chance.choice(_HOSTILE).encode()
         return await _sent(client, "POST", f"{url}/sql", body, _headers(chance))
 
-    return Call("POST sql", make)
+    return Call("sql", make)
 
 
 def _headers(chance: Chance) -> dict[str, str]:
