@@ -14,6 +14,9 @@ from tests.servers.child import free_ports
 from tests.servers.spark import SHORT_LIVED
 
 
+_SHOWN = ("problems", "log_end", "unsealed_records", "behind")
+
+
 class AllDoors(DoorProcess):
     """Doors for telemetry and for topics, over HTTP and as Danube has them; with a pipeline only if it is asked for,
     as Spark takes long to start."""
@@ -40,7 +43,7 @@ class AllDoors(DoorProcess):
         return found
 
     def await_healthy(self) -> None:
-        """Until all is well, and all that was sealed is in tables, if there is somebody who moves it."""
+        """Until all is well, and all records are in tables, if there is somebody who moves them."""
         until = time.monotonic() + MOVED_SECONDS
         while (problems := self._problems()) and time.monotonic() < until:
             assert self.child.alive, self.child.log()[-4000:]
@@ -52,6 +55,7 @@ class AllDoors(DoorProcess):
         status = self.status()
         found: dict[str, Any] = {} if status["status"] == "healthy" else {"components": status["components"]}
         for topic in status["topics"]:
-            if topic["problems"] or (self.pipeline and topic["log_end"] and topic["behind"] != 0):
-                found[topic["topic"]] = {name: topic[name] for name in ("problems", "log_end", "behind")}
+            waits = topic["log_end"] and (topic["unsealed_records"] or topic["behind"] != 0)
+            if topic["problems"] or (self.pipeline and waits):
+                found[topic["topic"]] = {name: topic[name] for name in _SHOWN}
         return found
