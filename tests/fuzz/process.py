@@ -13,7 +13,6 @@ from tests.faults.pipelines import MOVED_SECONDS, QUICK
 from tests.servers.child import free_ports
 from tests.servers.spark import SHORT_LIVED
 
-
 _SHOWN = ("problems", "log_end", "unsealed_records", "behind")
 
 

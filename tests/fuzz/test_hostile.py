@@ -60,7 +60,7 @@ async def _send_all(door: AllDoors) -> dict[str, list[str]]:
             stored[way.topic].append(text)
 
         async def bad(way: Way, body: bytes) -> None:
-            check_refused(way, await way.send(way.pack(body), "bad"))
+            check_refused(way, await way.send(way.pack(_within(way, body)), "bad"))
 
         for number, body in enumerate(HOSTILE.values()):
             sent = []
@@ -68,6 +68,11 @@ async def _send_all(door: AllDoors) -> dict[str, list[str]]:
                 sent += [bad(way, body), good(way, f"good_{number}_{place}", number * 1000 + place)]
             await asyncio.gather(*sent)
     return stored
+
+
+def _within(way: Way, body: bytes) -> bytes:
+    """A message of the first field of all requests but one, where it is the fifth that is a message."""
+    return b"\x2a" + body[1:] if way.name == "remote write 2" and body[:1] == b"\x0a" else body
 
 
 def check_refused(way: Way, answer: Answered) -> None:

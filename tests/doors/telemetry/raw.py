@@ -111,4 +111,4 @@ class Wire:
     def abort(self) -> None:
         """As if the client had died."""
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._writer.close()
+        self._writer.transport.abort()
