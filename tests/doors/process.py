@@ -17,6 +17,8 @@ from tests.servers.child import Child
 class IngestProcess:
     """With these settings each time; `variables` open the doors, which tests have closed otherwise."""
 
+    role = "ingest"
+
     def __init__(self, folder: Path, settings: Mapping[str, Any], variables: Mapping[str, str]) -> None:
         folder.mkdir(exist_ok=True)
         given = {"data_dir": str(folder / "data"), "server": {"port": 0}, **settings}
@@ -30,7 +32,7 @@ class IngestProcess:
     def start(self) -> None:
         self._starts += 1
         log = self._folder / f"said-{self._starts}.log"
-        self.child = Child([str(FRAZIL), "ingest"], log, self._folder, environment(**self._variables))
+        self.child = Child([str(FRAZIL), self.role], log, self._folder, environment(**self._variables))
 
     def kill(self) -> None:
         self.child.kill()

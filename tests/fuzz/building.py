@@ -39,7 +39,13 @@ def _fill(chance: random.Random, message: Any, left: int) -> None:
 
 def _add(chance: random.Random, message: Any, field: FieldDescriptor, left: int) -> None:
     many = getattr(message, field.name)
-    if field.message_type is None:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+        if value.message_type is None:
+            many[_value(chance, key)] = _value(chance, value)
+        elif left:
+            _fill(chance, many[_value(chance, key)], left - 1)
+    elif field.message_type is None:
         many.append(_value(chance, field))
     elif left:
         _fill(chance, many.add(), left - 1)

@@ -27,10 +27,11 @@ from frazil.errors import RequestError
 from frazil.log.forms import Raw
 from frazil.ops.metrics import create_registry
 from frazil.telemetry.raw import ERROR
-from tests.faults.exporting import logs_of, points_of, spans_of
+from tests.faults.exporting import logs_of, points_of, samples_request, spans_of
 from tests.fuzz.building import build
 from tests.fuzz.mutating import damaged, message
 from tests.log.support import ManualClock
+from tests.telemetry.remote_write_v2_support import second
 
 TOGETHER = 60
 POOL = 15
@@ -39,6 +40,7 @@ PLAIN = [
     (LOGS.requests, logs_of(["first", "second"], 1)),
     (SPANS.requests, spans_of(["first", "second"], 1)),
     (METRICS.requests, points_of(["first", "second"], 1)),
+    (remote_write.REQUESTS_V2, second(samples_request(["first", "second"], 1)).SerializeToString()),
 ]
 
 
@@ -50,7 +52,7 @@ def main(seed: int, cases: int) -> None:
     # What is refused is told in the log, and here nearly all is.
     logging.disable()
     chance = random.Random(seed)
-    kinds = [*(signal.requests for signal in SIGNALS), PUSH, remote_write.requests()]
+    kinds = [*(signal.requests for signal in SIGNALS), PUSH, remote_write.requests(), remote_write.REQUESTS_V2]
     counts: Counter[str] = Counter()
     rounds = [partial(_round, kind, *_preparer(kind), _pool(chance, kind)) for kind in kinds]
     while counts["cases"] < cases:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.registry import RegistryServer
+
 PATIENCE_SECONDS = 1800.0
 
 
@@ -48,12 +50,25 @@ def check_files(seed: int, cases: int, folder: Path) -> None:
     assert not [name for name in counts if "without its name" in name]
 
 
+def check_payloads(seed: int, cases: int, folder: Path, registry: RegistryServer) -> None:
+    counts = survived("payloads", seed, cases, folder, registry.endpoint)
+    for kind in ("json", "avro", "protobuf", "json_schema"):
+        assert counts[f"{kind} rows"] > cases // 100
+        assert counts[f"{kind} dead letters"] > cases // 100
+    assert counts["raw rows"] > cases // 100
+    assert counts["raw dead letters"] == 0
+
+
 def test_telemetry(seed: int) -> None:
     check_telemetry(seed, 20_000)
 
 
 def test_files(seed: int, tmp_path: Path) -> None:
     check_files(seed, 2_000, tmp_path)
+
+
+def test_payloads(seed: int, tmp_path: Path, registry: RegistryServer) -> None:
+    check_payloads(seed, 3_000, tmp_path, registry)
 
 
 @pytest.mark.soak
@@ -66,3 +81,9 @@ def test_telemetry_for_minutes(seed: int, turn: int) -> None:
 @pytest.mark.parametrize("turn", range(2))
 def test_files_for_minutes(seed: int, turn: int, tmp_path: Path) -> None:
     check_files(seed + turn, 60_000, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("turn", range(2))
+def test_payloads_for_minutes(seed: int, turn: int, tmp_path: Path, registry: RegistryServer) -> None:
+    check_payloads(seed + turn, 100_000, tmp_path, registry)

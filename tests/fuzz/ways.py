@@ -7,7 +7,6 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
@@ -25,12 +24,18 @@ from frazil.telemetry.loki_messages import PushRequest
 from frazil.topics.messages import Message, to_batch
 from tests.doors.loki.support import PATH as LOKI_PUSH
 from tests.doors.prometheus.support import PATH as REMOTE_WRITE
-from tests.doors.telemetry.process import OPEN, DoorProcess
+from tests.doors.prometheus.support import TYPE_2 as REMOTE_WRITE_2
 from tests.doors.telemetry.support import JSON, PROTOBUF, TIME
 from tests.doors.topics.support import NDJSON, encoded
 from tests.faults.exporting import COLUMNS, Make, logs_of, points_of, samples_request, spans_of
 from tests.fuzz import mutating
-from tests.servers.child import free_ports
+from tests.fuzz.answering import Answered, of_error
+from tests.fuzz.calls import Call
+from tests.fuzz.danube import danube_calls
+from tests.fuzz.frames import frame_calls
+from tests.fuzz.process import AllDoors
+from tests.fuzz.questions import ODD, questions
+from tests.telemetry.remote_write_v2_support import second
 
 WAIT_SECONDS = 120.0
 TOPIC, PRODUCER = "messages", "till"
@@ -40,12 +45,6 @@ BAD = "bad"
 
 Pack = Callable[[bytes], bytes]
 Mutate = Callable[[mutating.Chance, bytes, bytes], bytes]
-
-
-class Answered(NamedTuple):
-    status: int
-    """As HTTP has it."""
-    text: str
 
 
 Send = Callable[[bytes, str], Awaitable[Answered]]
@@ -64,17 +63,16 @@ class Way(NamedTuple):
     """The encoding of the body."""
 
 
-class AllDoors(DoorProcess):
-    """`frazil ingest` with the doors for telemetry and for topics, over HTTP and as Danube has them."""
+class Everything(NamedTuple):
+    """What can be sent to a process."""
 
-    def __init__(self, folder: Path) -> None:
-        self.http, self.danube = free_ports(2)
-        more = {"server": {"port": self.http}, "danube": {"port": self.danube}}
-        super().__init__(folder, {**OPEN, "FRAZIL__DANUBE__ENABLED": "true"}, **more)
+    ways: list[Way]
+    calls: list[Call]
+    danube: grpc.aio.Channel
 
 
 @asynccontextmanager
-async def every_way(doors: AllDoors) -> AsyncIterator[list[Way]]:
+async def every_way(doors: AllDoors) -> AsyncIterator[Everything]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with (
         httpx.AsyncClient(timeout=WAIT_SECONDS, limits=limits) as client,
@@ -83,14 +81,20 @@ async def every_way(doors: AllDoors) -> AsyncIterator[list[Way]]:
     ):
         senders = _Senders(client)
         ports = doors.ports
-        yield [
+        ways = [
             *_otlp(senders, ports.http),
-            *(_otlp_grpc(signal, otlp) for signal in SIGNALS),
+            *(_otlp_grpc(signal, otlp, compression) for signal in SIGNALS for compression in _COMPRESSIONS),
             *_loki(senders, ports.loki),
-            _remote_write(senders, ports.prometheus),
+            *_remote_write(senders, ports.prometheus),
             *await _topics(senders, doors.http),
             await _danube(danube),
         ]
+        calls = [
+            *danube_calls(danube),
+            *frame_calls(ports.grpc, [signal.service for signal in SIGNALS], [logs_of(["bad_frame"], 1)]),
+            *questions(client, doors.url),
+        ]
+        yield Everything(ways, calls, danube)
 
 
 class _Senders:
@@ -111,23 +115,15 @@ class _Senders:
         return send
 
 
-_STATUSES = {
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.FAILED_PRECONDITION: 409,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
-    grpc.StatusCode.UNAVAILABLE: 503,
-}
-
-
-def _grpc(channel: grpc.aio.Channel, method: str) -> Send:
+def _grpc(channel: grpc.aio.Channel, method: str, compression: grpc.Compression | None = None) -> Send:
     call = channel.unary_unary(method)
 
     async def send(body: bytes, tenant: str) -> Answered:
         try:
-            await call(body, metadata=[("x-scope-orgid", tenant)], timeout=WAIT_SECONDS)
+            told = [("x-scope-orgid", tenant)]
+            await call(body, metadata=told, timeout=WAIT_SECONDS, compression=compression)
         except grpc.aio.AioRpcError as error:
-            return Answered(_STATUSES.get(error.code(), 500), f"{error.code().name}: {error.details()}")
+            return of_error(error)
         return Answered(200, "")
 
     return send
@@ -174,9 +170,14 @@ def _otlp(senders: _Senders, port: int) -> Sequence[Way]:
     return ways
 
 
-def _otlp_grpc(signal: Signal, channel: grpc.aio.Channel) -> Way:
-    name, send = f"otlp {signal.requests.topic} grpc", _grpc(channel, f"/{signal.service}/Export")
-    return _way(signal, name, _MAKE[signal], send, mutating.message)
+_COMPRESSIONS = (grpc.Compression.NoCompression, grpc.Compression.Deflate, grpc.Compression.Gzip)
+
+
+def _otlp_grpc(signal: Signal, channel: grpc.aio.Channel, compression: grpc.Compression) -> Way:
+    send = _grpc(channel, f"/{signal.service}/Export", compression)
+    return _way(
+        signal, f"otlp {signal.requests.topic} grpc {compression.name}", _MAKE[signal], send, mutating.message
+    )
 
 
 _JSON = {"content_type": JSON["content-type"]}
@@ -205,20 +206,35 @@ def _loki(senders: _Senders, port: int) -> Sequence[Way]:
     return pushed
 
 
-def _remote_write(senders: _Senders, port: int) -> Way:
+def _remote_write(senders: _Senders, port: int) -> Sequence[Way]:
     def samples(texts: list[str], number: int) -> bytes:
         serialized: bytes = samples_request(texts, number).SerializeToString()
         return serialized
 
-    send = senders.http(port, REMOTE_WRITE, content_encoding="snappy")
-    return _way(METRICS, "remote write", samples, send, mutating.message, snappy)
+    def second_samples(texts: list[str], number: int) -> bytes:
+        serialized: bytes = second(samples_request(texts, number)).SerializeToString()
+        return serialized
+
+    kinds = {"remote write": (samples, PROTOBUF["content-type"]), "remote write 2": (second_samples, REMOTE_WRITE_2)}
+    return [
+        _way(
+            METRICS,
+            name,
+            make,
+            senders.http(port, REMOTE_WRITE, content_encoding="snappy", content_type=kind),
+            mutating.message,
+            snappy,
+        )
+        for name, (make, kind) in kinds.items()
+    ]
 
 
 # --- topics ----------------------------------------------------------------------------------------------------
 
 
 async def _topics(senders: _Senders, port: int) -> Sequence[Way]:
-    (await senders.client.put(f"http://127.0.0.1:{port}/topics/{TOPIC}")).raise_for_status()
+    for name in (TOPIC, ODD):
+        (await senders.client.put(f"http://127.0.0.1:{port}/topics/{name}")).raise_for_status()
 
     def batch(texts: list[str], _: int) -> bytes:
         messages = [Message(text.encode(), 1, "till", {"shop": "north"}, "key", 1, 2) for text in texts]
@@ -251,8 +267,11 @@ def _scratched(chance: mutating.Chance, body: bytes, _: bytes) -> bytes:
     return mutating.scratched(chance, body)
 
 
+DANUBE_TOPIC = f"/frazil/{TOPIC}_danube"
+
+
 async def _danube(channel: grpc.aio.Channel) -> Way:
-    topic = f"/frazil/{TOPIC}_danube"
+    topic = DANUBE_TOPIC
     request: Any = wire.ProducerRequest(producer_name=PRODUCER, topic_name=topic, dispatch_strategy=wire.RELIABLE)
     await channel.unary_unary("/danube.ProducerService/CreateProducer")(request.SerializeToString())
 

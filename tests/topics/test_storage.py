@@ -69,6 +69,24 @@ def test_a_topic_of_something_else_is_not_taken_over(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("name", ["logs", "/frazil/metrics", "spans", "clicks"])
+def test_a_topic_of_another_door_is_not_taken_before_its_first_record(tmp_path: Path, name: str) -> None:
+    kafka = {"bootstrap_servers": ["127.0.0.1:1"], "topics": ["clicks"]}
+    closed = {"enabled": False}
+
+    async def body() -> None:
+        with Shop(tmp_path / "open", kafka=kafka) as shop:
+            with pytest.raises(TopicMismatch, match="another door of this server fills it"):
+                await shop.topics.create_topic(name)
+            with pytest.raises(TopicMismatch, match="another door of this server fills it"):
+                await shop.topics.ensure_topic(name, 1)
+            assert await shop.topics.list_topics() == []
+        with Shop(tmp_path / "closed", otlp=closed, loki=closed, prometheus=closed) as shop:
+            assert await shop.topics.create_topic(name) == 1
+
+    asyncio.run(body())
+
+
 def test_what_was_stored_can_be_read_with_all_its_fields(tmp_path: Path) -> None:
     async def body() -> None:
         whole = Message(b"\x00\xff", 5, "me", {"a": "1", "b": ""}, "key", 2**63 - 1, 3)

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 
 from frazil.config.endpoint import TlsConfig
+from frazil.doors.grpc_log import quieten
 from frazil.errors import ConfigError
 
 HANDSHAKE_SECONDS = 30
@@ -30,6 +31,7 @@ def connection_options(max_connections: int) -> list[tuple[str, int]]:
 
 def open_port(server: Any, host: str, port: int, tls: TlsConfig, *, section: str, port_key: str, rival: str) -> int:
     """Listen, with TLS if there is a certificate; returns the port. `rival` is who else may listen there."""
+    quieten()
     address = f"{host}:{port}"
     try:
         if tls.cert is None or tls.key is None:

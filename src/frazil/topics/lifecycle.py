@@ -39,6 +39,9 @@ def create(place: TopicPlace, partitions: int, dispatch: Dispatch = "reliable") 
     store, log = place.log.store, place.log
     if found := generations.creation(store, place.topic):
         return found
+    if place.topic in log.config.kafka.topics or log.config.is_telemetry(place.topic):
+        # Its first record may be still to come, and would not fit any more.
+        raise TopicMismatch(f"Topic {place.topic!r} is not one of messages: another door of this server fills it.")
     if deleted := generations.deletion(store, place.topic):
         tidy_up(place, deleted)
         _make_way(place)

@@ -207,6 +207,9 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
             0
         ] is Code.INVALID_ARGUMENT
         assert (await refused("ConsumerService/Subscribe", subscription(kind=9)))[0] is Code.INVALID_ARGUMENT
+        # The reason names it, and clients take no long headers.
+        code, reason = await refused("Discovery/TopicLookup", wire.TopicLookupRequest(topic="é" * 20_000))
+        assert (code, "cannot be a topic" in reason or reason.endswith("…")) == (Code.INVALID_ARGUMENT, True)
         code, reason = await refused("ConsumerService/Subscribe", subscription(key_filters=["a*"]))
         assert (code, "are for key-shared" in reason) == (Code.INVALID_ARGUMENT, True)
         with pytest.raises(grpc.aio.AioRpcError) as caught:

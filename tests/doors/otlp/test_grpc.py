@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
+from tests.doors.telemetry.raw import HEADERS, Wire, data, head_2
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
 LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
@@ -51,6 +52,25 @@ def test_what_is_acknowledged_can_be_read_at_once(compression: grpc.Compression,
         assert len(await asyncio.to_thread(rows, config)) == 0
 
     run(config, scenario)
+
+
+def test_a_method_that_is_no_utf_8_ends_its_own_call_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Clients of gRPC send none, but anybody else may."""
+
+    async def scenario(served: Served) -> None:
+        for _ in range(20):
+            wire = await Wire.open(f"http://127.0.0.1:{served.door.grpc_port}")
+            fields = (("content-type", "application/grpc"), ("te", "trailers"))
+            await wire.send(head_2(f"{LOGS}é", None, fields) + data(b"\0\0\0\0\0", end=True))
+            while (await wire.frame())[0] != HEADERS:
+                pass
+            wire.close()
+        assert await export(served, logs_request("a").SerializeToString()) == b""
+
+    run(settings(tmp_path), scenario)
+    told = [each for each in caplog.records if each.name.startswith("grpc.")]
+    assert 0 < len(told) < 10
+    assert {each.levelname for each in told} == {"WARNING"}
 
 
 def test_a_tenant_that_is_named_twice_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from tests.doors.telemetry.support import Served
 from tests.telemetry.remote_write_support import TIME_MS, add
 
 PATH = "/api/v1/write"
+TYPE_2 = "application/x-protobuf;proto=io.prometheus.write.v2.Request"
+"""What requests of remote write 2.0 say that they are."""
 
 
 def samples(*values: float, time: int = TIME_MS, name: str = "up", **labels: str) -> Any:

@@ -18,14 +18,13 @@ from frazil.log.log import Log
 from frazil.query.sql.session import Session
 from frazil.telemetry import metrics
 from frazil.telemetry.remote_write_histograms import STALE
-from tests.doors.prometheus.support import PATH, packed, samples, write
+from tests.doors.prometheus.support import PATH, TYPE_2, packed, samples, write
 from tests.doors.telemetry.support import Served, rows, run, settings
 from tests.pipeline.support import move_all, tools_of
 from tests.telemetry import remote_write_support as first
 from tests.telemetry.remote_write_support import STALE_NUMBER, TIME_MS, bits_of
 from tests.telemetry.remote_write_v2_support import Request
 
-TYPE = "application/x-protobuf;proto=io.prometheus.write.v2.Request"
 NATIVE = [field.name for field in metrics.NATIVE]
 
 
@@ -34,7 +33,7 @@ async def send(served: Served, request: Any, **headers: str) -> httpx.Response:
     body = request if isinstance(request, bytes) else request.message.SerializeToString()
     told = {
         "content_encoding": "snappy",
-        "content_type": TYPE,
+        "content_type": TYPE_2,
         "x_prometheus_remote_write_version": "2.0.0",
         **headers,
     }

@@ -85,6 +85,12 @@ class Wire:
             await self._writer.drain()
             await asyncio.sleep(pause)
 
+    async def frame(self) -> tuple[int, int, int, bytes]:
+        """The next one of HTTP/2: kind, flags, stream and payload."""
+        head = await self._reader.readexactly(9)
+        size, kind, flags, stream = int.from_bytes(head[:3], "big"), head[3], head[4], head[5:]
+        return kind, flags, int.from_bytes(stream, "big"), await self._reader.readexactly(size)
+
     async def is_accepted(self) -> bool:
         """Whether the answer of the first request is 200."""
         first = await self._reader.readexactly(9)
@@ -105,4 +111,4 @@ class Wire:
     def abort(self) -> None:
         """As if the client had died."""
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._writer.close()
+        self._writer.transport.abort()

@@ -17,6 +17,7 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.failures import UnknownId, code_of
 from frazil.doors.danube.producers import Producers
+from frazil.doors.grpc_details import details
 from frazil.doors.grpc_port import connection_options, open_port
 from frazil.errors import RequestError
 from frazil.ops.connections import ConnectionMetrics, Connections
@@ -136,7 +137,7 @@ def _parsed(kind: type[Message], body: bytes) -> Any:
 
 def _fail(error: Exception, context: Context) -> None:
     context.set_code(code_of(error))
-    context.set_details(told(error).encode(errors="backslashreplace").decode() or type(error).__name__)
+    context.set_details(details(told(error)) or type(error).__name__)
 
 
 def _reachable(config: DanubeConfig) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 
 from frazil.config.otlp import OtlpConfig
 from frazil.doors.grpc_arrivals import OPTIONS, Arrivals
+from frazil.doors.grpc_details import details
 from frazil.doors.grpc_port import connection_options, open_port
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
@@ -124,6 +126,7 @@ class OtlpGrpc:
 
     async def _refuse(self, error: Exception, context: Context) -> grpc.StatusCode:
         found = refusal(error)
+        found = replace(found, reason=details(found.reason))
         if not isinstance(error, FrazilError):
             logger.error("a request failed", exc_info=error)
         if found.grpc is grpc.StatusCode.UNAVAILABLE:

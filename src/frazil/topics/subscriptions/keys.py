@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -51,10 +52,13 @@ class Ring:
 
 
 def one_of(patterns: Iterable[str]) -> Accepts:
-    """Keys that match one of the patterns, in which `*` is any text and `?` any character."""
-    parts = (re.escape(each).replace(r"\*", ".*").replace(r"\?", ".") for each in patterns)
-    wanted = re.compile("|".join(parts), re.DOTALL)
-    return lambda key: wanted.fullmatch(key) is not None
+    """Keys that match one of the patterns, in which `*` is any text and `?` any character.
+
+    `fnmatch` makes patterns that never go back to an earlier `*`: who subscribes chooses the pattern and who produces
+    the key, and together they could otherwise keep the server busy for ever.
+    """
+    wanted = re.compile("|".join(fnmatch.translate(each.replace("[", "[[]")) for each in patterns))
+    return lambda key: wanted.match(key) is not None
 
 
 def _hash(text: str) -> int:
