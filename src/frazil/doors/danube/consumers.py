@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.keys import Accepts, one_of
 from frazil.topics.subscriptions.options import Kind
+from frazil.topics.subscriptions.parting import parted, pieces, size
 from frazil.topics.subscriptions.subscription import Subscription
 
 _KINDS = {
@@ -34,6 +36,8 @@ _KINDS = {
 }
 _WINDOW = 100
 """Unacknowledged messages that a consumer has. Those it has in its queue when the server is killed come again."""
+PIECE_BYTES = 64 * 1024
+"""Of messages that are in memory as they are sent, besides as they were read; a larger one is alone."""
 _LOOK_SECONDS = 1.0
 GONE_SECONDS = 15.0
 """Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
@@ -136,12 +140,20 @@ class Consumers:
             subscription, consumer = await self._joined(request.consumer_id, registered)
             try:
                 while True:
-                    runs = await consumer.receive(_WINDOW)
-                    if at_most_once:
-                        await consumer.ack_all(runs)
-                    for run in runs:
-                        for message in self._messages(run, registered):
-                            yield message
+                    received = await consumer.receive(_WINDOW)
+                    with closing(self._storage.memory.account()) as account:
+                        runs, rest = parted(received, account.allowed)
+                        del received
+                        consumer.give_back(rest)
+                        account.add(size(runs))
+                        if at_most_once:
+                            await consumer.ack_all(runs)
+                        while runs:
+                            for piece in pieces(runs.pop(0), PIECE_BYTES):
+                                nbytes = piece.batch.nbytes
+                                for message in self._messages(piece, registered):
+                                    yield message
+                                account.add(-nbytes)
             except ConsumerGone:
                 # Another stream took the session over, and the client of this one would come again at once and take
                 # it back. So it waits, until nobody of its name is there any more.

@@ -11,9 +11,6 @@ from frazil.topics.reading import PartitionCursor
 from frazil.topics.starts import Start
 from frazil.topics.storage import TopicStorage
 
-PAGE_BYTES = 4 * 1024 * 1024
-"""Of messages in an answer, unless a single one is larger."""
-
 
 @dataclass(frozen=True)
 class Page:
@@ -23,6 +20,10 @@ class Page:
     """The offset to go on with."""
     at_end: bool
     """There were no more when it was read."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(run.batch.nbytes for run in self.runs)
 
 
 async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, start: Start) -> list[PartitionCursor]:
@@ -43,7 +44,7 @@ async def probe(cursors: Sequence[PartitionCursor]) -> None:
         cursor.seek(at)
 
 
-async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int = PAGE_BYTES) -> Page:
+async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int) -> Page:
     """Up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
     runs: dict[int, list[Records]] = {cursor.partition: [] for cursor in cursors}
     left, room = limit, most_bytes
