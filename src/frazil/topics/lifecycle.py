@@ -24,7 +24,6 @@ from frazil.log.trim import clear
 from frazil.log.wal.disk import DirectoryLock
 from frazil.log.wal.recovery import wal_files
 from frazil.topics.messages import MESSAGE
-from frazil.topics.names import MOST_PARTITIONS
 from frazil.topics.place import TopicPlace
 
 logger = logging.getLogger(__name__)
@@ -32,13 +31,10 @@ logger = logging.getLogger(__name__)
 
 def create(place: TopicPlace, partitions: int, dispatch: Dispatch = "reliable") -> Creation:
     """The topic as it is then: one that exists keeps its partitions."""
-    if not 0 < partitions <= MOST_PARTITIONS:
-        raise InvalidTopic(
-            f"Topic {place.topic!r} cannot have {partitions} partitions: it takes 1 to {MOST_PARTITIONS:,}."
-        )
     store, log = place.log.store, place.log
     if found := generations.creation(store, place.topic):
         return found
+    _check_number(place, partitions)
     if deleted := generations.deletion(store, place.topic):
         tidy_up(place, deleted)
         _make_way(place)
@@ -57,7 +53,17 @@ def ensure(place: TopicPlace, partitions: int, dispatch: Dispatch) -> Creation:
         raise TopicMismatch(f"Topic {place.topic!r} is {made.dispatch}, not {dispatch}. Produce to another topic.")
     if made.partitions >= partitions:
         return made
+    _check_number(place, partitions)
     return generations.grow(place.log.store, place.topic, made, partitions, place.log.world.clock.now_ms())
+
+
+def _check_number(place: TopicPlace, partitions: int) -> None:
+    most = place.log.config.messages.max_partitions
+    if not 0 < partitions <= most:
+        raise InvalidTopic(
+            f"Topic {place.topic!r} cannot have {partitions:,} partitions: it takes 1 to {most:,}, the setting "
+            f"messages.max_partitions."
+        )
 
 
 def existing(place: TopicPlace) -> Creation:

@@ -137,10 +137,8 @@ def test_with_little_memory_consumers_receive_in_parts(tmp_path: Path, sizes: li
     serving(tmp_path, use, messages={"max_memory_mb": LIMIT // MIB})
 
 
-def test_what_is_too_much_for_one_answer_comes_with_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sending, "ANSWER_BYTES", 300_000)
+def test_what_is_too_much_for_one_answer_comes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "PAGE_BYTES", 300_000)
 
     async def use(served: Served) -> None:
         await served.create("orders")

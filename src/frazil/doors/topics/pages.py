@@ -11,6 +11,9 @@ from frazil.topics.reading import PartitionCursor
 from frazil.topics.starts import Start
 from frazil.topics.storage import TopicStorage
 
+PAGE_BYTES = 4 * 1024 * 1024
+"""Of messages in an answer, unless a single one is larger."""
+
 
 @dataclass(frozen=True)
 class Page:
@@ -44,7 +47,7 @@ async def probe(cursors: Sequence[PartitionCursor]) -> None:
         cursor.seek(at)
 
 
-async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int) -> Page:
+async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int = PAGE_BYTES) -> Page:
     """Up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
     runs: dict[int, list[Records]] = {cursor.partition: [] for cursor in cursors}
     left, room = limit, most_bytes

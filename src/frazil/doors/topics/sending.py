@@ -12,12 +12,11 @@ from typing import Any, Self
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from frazil.doors.topics.pages import PAGE_BYTES
 from frazil.topics.holding import Account, Memory
 
 logger = logging.getLogger(__name__)
 
-ANSWER_BYTES = 4 * 1024 * 1024
-"""Of messages in an answer, if others leave it so much memory; a larger message comes alone."""
 RUN_BYTES = 256 * 1024
 """Whoever has so much more than its part, which is one large message, waits for its own room."""
 PIECE_BYTES = 64 * 1024
@@ -49,7 +48,7 @@ class Held:
 
     def reserve(self) -> int:
         """How many bytes of messages it may have. They count from now on, or many at once would all have them."""
-        self._most = min(ANSWER_BYTES, self._account.allowed)
+        self._most = min(PAGE_BYTES, self._account.allowed)
         self._account.add(self._most)
         return self._most
 
