@@ -98,8 +98,31 @@ def test_names_and_patterns_have_a_length(tmp_path: Path, monkeypatch: pytest.Mo
     run(tmp_path, scenario)
 
 
-def test_what_consumers_do_not_read_counts_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_what_a_consumer_has_not_taken_counts_though_it_is_acknowledged(tmp_path: Path) -> None:
     """Messages of such a topic are acknowledged before they are sent: no subscription has them any more."""
+    payload = bytes(20_000)
+
+    async def scenario(calls: Calls, part: TopicsPart) -> None:
+        topics = part._topics()
+        door = Consumers(topics, topics.subscriptions, topics.log.store, "http://x", time.monotonic)
+        producer = await calls.producer(dispatch_strategy=wire.NON_RELIABLE)
+        consumer = (await door.subscribe(subscription())).consumer_id
+        await asyncio.gather(*(calls.send(payload, producer) for _ in range(100)))
+        while topics.memory.held < 100 * len(payload):
+            await asyncio.sleep(0.01)
+        stream = door.receive(wire.ReceiveRequest(request_id=1, consumer_id=consumer))
+        await anext(stream)
+        assert 90 * len(payload) < topics.memory.held < 110 * len(payload)
+        for _ in range(50):
+            await anext(stream)
+        assert 40 * len(payload) < topics.memory.held < 60 * len(payload)
+        await stream.aclose()
+        assert topics.memory.held == 0
+
+    run(tmp_path, scenario)
+
+
+def test_what_consumers_do_not_read_counts_and_keeps_nobody_waiting(tmp_path: Path) -> None:
     idle, payload = 30, bytes(20_000)
 
     async def scenario(calls: Calls, part: TopicsPart) -> None:
