@@ -34,9 +34,14 @@ class FrazilError(Exception):
 class ConfigError(FrazilError):
     """Raised when a setting is unknown, missing or wrong."""
 
-    public = True
     exit_code = 1
     kind = "config"
+
+
+class CallError(ConfigError):
+    """Raised when somebody asks for what cannot be: a name, a partition, a column, a range or a condition."""
+
+    public = True
 
 
 # --- Kafka -----------------------------------------------------------------------------------------------
