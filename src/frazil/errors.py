@@ -540,6 +540,10 @@ class TopicMismatch(RequestError):
     """Raised when a topic exists and is of another kind than somebody takes it for."""
 
 
+class TableTaken(TopicMismatch):
+    """Raised when a topic cannot come to be, because a table that it would have is another topic's."""
+
+
 class SubscriptionNotFound(RequestError):
     """Raised when there is no such subscription of a topic."""
 

@@ -20,6 +20,7 @@ from frazil.lake.tables import base_identifier
 from frazil.log import generations, layout
 from frazil.log.generations import Creation, Deletion, Dispatch
 from frazil.log.naming import hint
+from frazil.log.own_table import check_own_table
 from frazil.log.trim import clear
 from frazil.log.wal.disk import DirectoryLock
 from frazil.log.wal.recovery import wal_files
@@ -36,10 +37,11 @@ def create(place: TopicPlace, partitions: int, dispatch: Dispatch = "reliable") 
         return found
     _check_number(place, partitions)
     if deleted := generations.deletion(store, place.topic):
+        check_own_table(log.config, store, place.topic)
         tidy_up(place, deleted)
         _make_way(place)
     try:
-        log.schemas(place.topic).admit(MESSAGE)
+        log.admit(place.topic, MESSAGE)
     except SchemaMismatch as error:
         raise TopicMismatch(f"Topic {place.topic!r} exists, and is not one of messages: {error}") from error
     failpoint("topics.admitted")
