@@ -34,9 +34,14 @@ class FrazilError(Exception):
 class ConfigError(FrazilError):
     """Raised when a setting is unknown, missing or wrong."""
 
-    public = True
     exit_code = 1
     kind = "config"
+
+
+class CallError(ConfigError):
+    """Raised when somebody asks for what cannot be: a name, a partition, a column, a range or a condition."""
+
+    public = True
 
 
 # --- Kafka -----------------------------------------------------------------------------------------------
@@ -533,6 +538,10 @@ class InvalidTopic(RequestError):
 
 class TopicMismatch(RequestError):
     """Raised when a topic exists and is of another kind than somebody takes it for."""
+
+
+class TableTaken(TopicMismatch):
+    """Raised when a topic cannot come to be, because a table that it would have is another topic's."""
 
 
 class SubscriptionNotFound(RequestError):

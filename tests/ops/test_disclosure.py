@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from frazil.doors.telemetry.refusals import refusal
-from frazil.errors import FrazilIoError, PartitionDamaged, RequestError
+from frazil.errors import ConfigError, FrazilIoError, PartitionDamaged, RequestError
 from frazil.ops.disclosure import told
 from tests.cli.support import serving
 
@@ -35,6 +35,19 @@ def test_a_stopped_partition_names_the_command_and_no_folder() -> None:
     text = told(PartitionDamaged("orders/0", f"/{MARK}/0.wal is damaged", command))
     assert "frazil log repair orders/0" in text
     assert MARK not in text
+
+
+def test_settings_are_not_told_and_what_is_wrong_with_a_question_is(tmp_path: Path) -> None:
+    (tmp_path / "frazil.yaml").write_text(f"topics: {{orders: {{tenant_column: {MARK}}}}}")
+    with serving(tmp_path) as served, httpx.Client(base_url=served.url, timeout=60) as client:
+        assert client.put("/topics/orders").status_code == 201
+        assert client.post("/topics/orders", content=b"one").status_code == 200
+        answer = client.post("/sql", content="SELECT * FROM orders")
+        assert (answer.status_code, MARK in answer.text) == (500, False), answer.text
+        assert "The server is not set up for this. Its log says why, under the reference " in answer.json()["error"]
+        question = client.get("/hot/orders/key/1")
+        assert (question.status_code, "has no keys" in question.text) == (400, True)
+    assert told(ConfigError(f"{tmp_path}/{MARK}: tables cannot be in a folder whose name has '#'.")).count(MARK) == 0
 
 
 def test_the_doors_for_telemetry_tell_as_little() -> None:

@@ -43,7 +43,7 @@ def test_the_number_of_partitions_is_that_of_the_first_who_created_it(tmp_path: 
     [
         ("/shop", 1, "two names"),
         (TOPIC, 0, "0 partitions"),
-        (TOPIC, 10_001, "10001 partitions"),
+        (TOPIC, 10_001, "10,001 partitions"),
         ("x-part-1", 1, "-part-N"),
     ],
 )

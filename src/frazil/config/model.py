@@ -36,6 +36,10 @@ class SqlConfig(Section):
     max_concurrent: Positive = Field(4, description="Queries at a time; others wait, within their time.")
 
 
+DEAD_LETTER = "__dead_letter"
+"""What follows the name of a table in that of its dead-letter table."""
+
+
 class ServerConfig(Section):
     """The operations endpoint: health, readiness, metrics."""
 
@@ -120,6 +124,12 @@ class Config(Section):
         """
         name = self.topic(topic).table.name or self._own_table(topic)
         return name if "." in name else f"{self.lake.namespace}.{name}"
+
+    def tables(self, topic: str) -> set[str]:
+        """The names of all tables that it may have, with the namespace."""
+        base = self.base_table(topic)
+        namespace = base.rpartition(".")[0]
+        return {base, base + DEAD_LETTER, *(f"{namespace}.{name}" for name in self.topic(topic).derived)}
 
     def _own_table(self, topic: str) -> str:
         namespace, _, name = topic.partition(".")

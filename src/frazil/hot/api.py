@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
 from frazil.errors import (
-    ConfigError,
+    CallError,
     FrazilError,
     NotBuffered,
     PartitionDamaged,
@@ -123,7 +123,7 @@ def _refusal(error: FrazilError) -> Response:
         return problem(422, error)
     if isinstance(error, QueryTimeout):
         return problem(504, error)
-    if isinstance(error, RequestError | ConfigError):
+    if isinstance(error, RequestError | CallError):
         return problem(400, error)
     if isinstance(error, QueriesBusy):
         response = problem(429, error)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.config.model import Config
-from frazil.errors import ConfigError, NotBuffered, QueryTooLarge, RecordUndecodable, TopicNotFound
+from frazil.errors import CallError, NotBuffered, QueryTooLarge, RecordUndecodable, TopicNotFound
 from frazil.hot import finding
 from frazil.hot.ages import LastRow, last_rows
 from frazil.hot.buffer import Buffer
@@ -229,7 +229,7 @@ class HotBuffer:
         schema = self._log.schemas(topic).known().schema
         column = self.buffer.key_column(topic, schema)
         if column is None:
-            raise ConfigError(
+            raise CallError(
                 f"Topic {topic!r} has no keys: set topics.{topic}.key_column to a column that is neither a list, a "
                 f"struct nor a map. Records from Kafka have their own."
             )
@@ -265,11 +265,9 @@ class HotBuffer:
 
     def _ask_cold(self, raw: bool) -> Cold:
         if self._cold is None:
-            raise ConfigError("Nothing but memory can be read here: this process has no reader of tables.")
+            raise CallError("Nothing but memory can be read here: this process has no reader of tables.")
         if raw:
-            raise ConfigError(
-                "Records in their raw form are read from memory only: ask without cold, or without raw."
-            )
+            raise CallError("Records in their raw form are read from memory only: ask without cold, or without raw.")
         return self._cold
 
     def _count(self, topic: str, hit: bool) -> None:

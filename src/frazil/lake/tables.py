@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from frazil.config.lake import TableLayoutConfig
-from frazil.config.model import Config
+from frazil.config.model import DEAD_LETTER, Config
 from frazil.errors import CasConflict, ConfigError, TableExists, TableNotFound
 from frazil.lake.birth import Plan, give_birth
 from frazil.lake.catalog import Identifier, Lake, dotted
@@ -25,8 +25,6 @@ CURRENT_VERSION = "1"
 GENERATION = "frazil.generation"
 """How many tables the topic has had under this name, with this one; absent when it is the first."""
 
-_DEAD_LETTER = "__dead_letter"
-
 
 def base_identifier(config: Config, topic: str) -> Identifier:
     """The name of a topic's base table."""
@@ -39,7 +37,7 @@ def base_identifier(config: Config, topic: str) -> Identifier:
 
 def dead_letter_identifier(config: Config, topic: str) -> Identifier:
     base = base_identifier(config, topic)
-    return (*base[:-1], base[-1] + _DEAD_LETTER)
+    return (*base[:-1], base[-1] + DEAD_LETTER)
 
 
 def derived_identifier(config: Config, topic: str, name: str) -> Identifier:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from frazil.errors import ConfigError
+from frazil.errors import CallError
 
 QUEUE = "queue/"
 DELETED = "deleted/"
@@ -17,7 +17,7 @@ _PARTITION = re.compile(r"\d{5}")
 
 def check_topic(name: str) -> str:
     if not _TOPIC.fullmatch(name):
-        raise ConfigError(
+        raise CallError(
             f"{name!r} cannot be a topic: use 1 to {LONGEST_TOPIC} letters, digits, dots, underscores and dashes, "
             f"and begin with a letter, a digit or an underscore."
         )

@@ -20,6 +20,7 @@ from frazil.log.generations import hidden
 from frazil.log.index import SegmentIndex
 from frazil.log.opening import check_nothing_lost, open_writer
 from frazil.log.options import WriterOptions
+from frazil.log.own_table import check_own_table
 from frazil.log.reader import PartitionReader, TailSource
 from frazil.log.sealer import OnFailure, Sealer
 from frazil.log.signal import Signal
@@ -71,6 +72,7 @@ class Log:
         """Fires when a writer was opened or released."""
         self._lock = threading.Lock()
         self._opening = threading.Lock()
+        self._making = threading.Lock()
         self._executor = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="frazil-commit")
         """Who makes rows of what is stored as it came, if it is much."""
         self._stopped = StoppedPartitions(config)
@@ -106,7 +108,7 @@ class Log:
                 )
             schemas = self.schemas(topic)
             if schema is not None:
-                schemas.admit(schema)
+                self.admit(topic, schema)
             elif schemas.latest() is None:
                 raise TopicNotFound(f"Topic {topic!r} does not exist, and no schema was given to create it with.")
             return (
@@ -304,6 +306,18 @@ class Log:
             if topic not in self._schemas:
                 self._schemas[topic] = TopicSchemas(self.store, topic, self.config.log.max_columns)
             return self._schemas[topic]
+
+    def admit(self, topic: str, schema: pa.Schema) -> None:
+        """Have the topic take records of this schema. One that does not exist yet must have tables of its own."""
+        schemas = self.schemas(topic)
+        try:
+            schemas.known()
+        except TopicNotFound:
+            with self._making:
+                check_own_table(self.config, self.store, topic)
+                schemas.admit(schema)
+        else:
+            schemas.admit(schema)
 
     def topics(self) -> list[str]:
         return list_topics(self.store)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyarrow.types import is_binary, is_fixed_size_binary, is_list, is_map, is_struct, is_time, is_timestamp
 
 from frazil.config.model import Config
-from frazil.errors import ConfigError
+from frazil.errors import CallError, ConfigError
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoder
 from frazil.lake.columns import NANOSECONDS
@@ -29,7 +29,7 @@ def key_filter(config: Config, topic: str, look: Look, key: bytes) -> pc.Express
         return _equal((kafka.KEY,), schema.field(kafka.KEY).type, value)
     column = config.topic(topic).key_column
     if column is None:
-        raise ConfigError(f"topics.{topic}.key_column: rows can be found by key when it names the column.")
+        raise CallError(f"topics.{topic}.key_column: rows can be found by key when it names the column.")
     if column not in schema.names:
         raise ConfigError(f"topics.{topic}.key_column: there is no column {column!r}.")
     kind = schema.field(column).type
@@ -65,7 +65,7 @@ def _equal(path: tuple[str, ...], kind: pa.DataType, value: pa.Scalar) -> pc.Exp
         ]
         return None if any(each is None for each in fields) else reduce(and_, fields)
     if is_list(kind) or is_map(kind) or is_struct(kind):
-        raise ConfigError(f"Rows cannot be found by a key of type {kind}.")
+        raise CallError(f"Rows cannot be found by a key of type {kind}.")
     try:
         return column == _as(value, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):

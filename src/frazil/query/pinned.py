@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
-from frazil.errors import ConfigError
+from frazil.errors import CallError, ConfigError
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
 from frazil.lake.rows.look import Look
 from frazil.lake.rows.topic import TopicRows
@@ -71,7 +71,7 @@ class Pinned:
         names = self.schema.names
         for column in columns or ():
             if column not in names:
-                raise ConfigError(f"Topic {self.topic!r} has no column {column!r}.{hint(column, names)}")
+                raise CallError(f"Topic {self.topic!r} has no column {column!r}.{hint(column, names)}")
         return names if columns is None else list(columns)
 
     def read(

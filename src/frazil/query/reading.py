@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from frazil.config.load import load_config
 from frazil.config.model import Config
-from frazil.errors import ConfigError
+from frazil.errors import CallError
 from frazil.lake.arrow import plain_schema
 from frazil.lake.catalog import Lake
 from frazil.lake.rows.cut import EARLIEST, LATEST, Bound
@@ -133,7 +133,7 @@ def _arrow_filter(pinned: Pinned, where: str | pc.Expression | None) -> pc.Expre
         if wanted is not None:
             pinned.chosen(sorted(columns_of(tree_of(wanted))))
     except (ValueError, TypeError, pa.ArrowException) as error:
-        raise ConfigError(f"where: {error}") from error
+        raise CallError(f"where: {error}") from error
     return wanted
 
 

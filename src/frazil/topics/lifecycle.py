@@ -20,11 +20,11 @@ from frazil.lake.tables import base_identifier
 from frazil.log import generations, layout
 from frazil.log.generations import Creation, Deletion, Dispatch
 from frazil.log.naming import hint
+from frazil.log.own_table import check_own_table
 from frazil.log.trim import clear
 from frazil.log.wal.disk import DirectoryLock
 from frazil.log.wal.recovery import wal_files
 from frazil.topics.messages import MESSAGE
-from frazil.topics.names import MOST_PARTITIONS
 from frazil.topics.place import TopicPlace
 
 logger = logging.getLogger(__name__)
@@ -32,21 +32,19 @@ logger = logging.getLogger(__name__)
 
 def create(place: TopicPlace, partitions: int, dispatch: Dispatch = "reliable") -> Creation:
     """The topic as it is then: one that exists keeps its partitions."""
-    if not 0 < partitions <= MOST_PARTITIONS:
-        raise InvalidTopic(
-            f"Topic {place.topic!r} cannot have {partitions} partitions: it takes 1 to {MOST_PARTITIONS:,}."
-        )
     store, log = place.log.store, place.log
     if found := generations.creation(store, place.topic):
         return found
     if place.topic in log.config.kafka.topics or log.config.is_telemetry(place.topic):
         # Its first record may be still to come, and would not fit any more.
         raise TopicMismatch(f"Topic {place.topic!r} is not one of messages: another door of this server fills it.")
+    _check_number(place, partitions)
     if deleted := generations.deletion(store, place.topic):
+        check_own_table(log.config, store, place.topic)
         tidy_up(place, deleted)
         _make_way(place)
     try:
-        log.schemas(place.topic).admit(MESSAGE)
+        log.admit(place.topic, MESSAGE)
     except SchemaMismatch as error:
         raise TopicMismatch(f"Topic {place.topic!r} exists, and is not one of messages: {error}") from error
     failpoint("topics.admitted")
@@ -60,7 +58,17 @@ def ensure(place: TopicPlace, partitions: int, dispatch: Dispatch) -> Creation:
         raise TopicMismatch(f"Topic {place.topic!r} is {made.dispatch}, not {dispatch}. Produce to another topic.")
     if made.partitions >= partitions:
         return made
+    _check_number(place, partitions)
     return generations.grow(place.log.store, place.topic, made, partitions, place.log.world.clock.now_ms())
+
+
+def _check_number(place: TopicPlace, partitions: int) -> None:
+    most = place.log.config.messages.max_partitions
+    if not 0 < partitions <= most:
+        raise InvalidTopic(
+            f"Topic {place.topic!r} cannot have {partitions:,} partitions: it takes 1 to {most:,}, the setting "
+            f"messages.max_partitions."
+        )
 
 
 def existing(place: TopicPlace) -> Creation:

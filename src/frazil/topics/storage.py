@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
@@ -109,13 +109,17 @@ class TopicStorage:
         """What those who receive messages hold of them."""
         self._names: dict[str, TopicName] = {}
         self._topics: dict[str, OpenTopic] = {}
-        self._creating: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Of topics that somebody creates or deletes at this moment."""
         self._pending = 0
         self._settled = asyncio.Event()
         self._settled.set()
         self._stopping = False
 
     # --- topics --------------------------------------------------------------------------------------------
+
+    def _alone(self, name: TopicName) -> asyncio.Lock:
+        return self._creating.setdefault(name.topic, asyncio.Lock())
 
     def name(self, text: str) -> TopicName:
         """What a name means."""
@@ -134,7 +138,7 @@ class TopicStorage:
                 f"that with the number of partitions it is to have."
             )
         self._check_open()
-        async with self._creating[name.topic]:
+        async with self._alone(name):
             place = self._place(name)
             creation = await asyncio.to_thread(lifecycle.create, place, partitions)
             self._topics.setdefault(name.topic, OpenTopic(place, creation, self._shared))
@@ -152,7 +156,7 @@ class TopicStorage:
         known = self._topics.get(name.topic)
         if known is None or known.partitions < partitions or known.creation.dispatch != dispatch:
             self._check_open()
-            async with self._creating[name.topic]:
+            async with self._alone(name):
                 place = self._place(name)
                 made = await asyncio.to_thread(lifecycle.ensure, place, partitions, dispatch)
                 known = self._topics.setdefault(name.topic, OpenTopic(place, made, self._shared))
@@ -182,7 +186,7 @@ class TopicStorage:
                 f"{topic!r} is one partition of {name.path}: only all of them can be deleted together."
             )
         self._check_open()
-        async with self._creating[name.topic]:
+        async with self._alone(name):
             try:
                 opened = await self._topic(name)
             except TopicNotFound:
@@ -364,7 +368,7 @@ class TopicStorage:
         """As `partitions`, when another process may have given it more."""
         name = self.name(topic)
         opened = await self._topic(name)
-        async with self._creating[name.topic]:
+        async with self._alone(name):
             made = await asyncio.to_thread(lifecycle.existing, opened.place)
             if made.generation == opened.creation.generation:
                 opened.creation, opened.partitions = made, made.partitions

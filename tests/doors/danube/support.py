@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,18 @@ def acknowledgement(offset: int, topic: str = TOPIC, subscription: str = "s") ->
     return found
 
 
-def run(folder: Path, scenario: Callable[[Calls, TopicsPart], Awaitable[None]], **danube: Any) -> None:
-    """With a new process's log on the folder each time, and these settings of the door."""
+def run(
+    folder: Path,
+    scenario: Callable[[Calls, TopicsPart], Awaitable[None]],
+    settings: Mapping[str, Any] | None = None,
+    **danube: Any,
+) -> None:
+    """With a new process's log on the folder each time, and these settings, of the door and others."""
 
     async def main() -> None:
-        config = Config.model_validate({"data_dir": folder / "data", "danube": {"port": 0, **danube}})
+        config = Config.model_validate(
+            {"data_dir": folder / "data", "danube": {"port": 0, **danube}, **(settings or {})}
+        )
         with Log(config) as log:
             part = TopicsPart(config, create_registry(), lambda: log)
             await part.start()

@@ -47,6 +47,13 @@ def _wait(process: IngestProcess, client: httpx.Client) -> None:
     raise AssertionError(process.child.log())
 
 
+def restarted(process: IngestProcess, client: httpx.Client) -> None:
+    """Everything is sealed then, and nothing in memory."""
+    process.stop()
+    process.start()
+    _wait(process, client)
+
+
 def fill(client: httpx.Client, topic: str) -> None:
     rng = random.Random(1)
     assert client.put(f"/topics/{topic}").status_code == 201
@@ -70,10 +77,7 @@ def readers_bytes(client: httpx.Client) -> int:
 def test_clients_that_never_read_hold_little_memory_and_keep_nobody_waiting(tmp_path: Path) -> None:
     with running(tmp_path) as (process, client), ExitStack() as open_sockets:
         fill(client, "orders")
-        # Everything is sealed then, and nothing in memory.
-        process.stop()
-        process.start()
-        _wait(process, client)
+        restarted(process, client)
         address = (client.base_url.host, client.base_url.port)
         before = process.memory("VmRSS")
         for _ in range(CLIENTS):

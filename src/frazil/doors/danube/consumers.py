@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from frazil.doors.danube import wire
 from frazil.doors.danube.failures import UnknownId
-from frazil.doors.danube.ids import consumer_id, producer_id
+from frazil.doors.danube.ids import check_length, consumer_id, producer_id
 from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestError, SubscriptionNotFound
 from frazil.log.store import ObjectStore
 from frazil.topics.messages import from_batch
@@ -24,6 +26,7 @@ from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.keys import Accepts, one_of
 from frazil.topics.subscriptions.options import Kind
+from frazil.topics.subscriptions.parting import parted, pieces, size
 from frazil.topics.subscriptions.subscription import Subscription
 
 _KINDS = {
@@ -34,6 +37,11 @@ _KINDS = {
 }
 _WINDOW = 100
 """Unacknowledged messages that a consumer has. Those it has in its queue when the server is killed come again."""
+PIECE_BYTES = 64 * 1024
+"""Of messages that are in memory as they are sent, besides as they were read; a larger one is alone."""
+MOST_FILTERS = 1000
+MOST_REMEMBERED = 10_000
+"""Consumers whose ids are understood without a look at the store."""
 _LOOK_SECONDS = 1.0
 GONE_SECONDS = 15.0
 """Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
@@ -81,7 +89,8 @@ class Consumers:
         self._store = store
         self._url = url
         self._monotonic = monotonic
-        self._registered: dict[int, _Registered] = {}
+        self._registered: OrderedDict[int, _Registered] = OrderedDict()
+        """Those that were heard of last: the store has all of them."""
         self._waiting: dict[int, _Seat] = {}
         self._looking: asyncio.TimerHandle | None = None
 
@@ -92,6 +101,10 @@ class Consumers:
         if kind is None:
             raise RequestError(f"{request.subscription_type} is no type of subscription; there are 0 to 3.")
         filters = tuple(sorted(set(request.key_filters)))
+        if len(filters) > MOST_FILTERS:
+            raise RequestError(f"A consumer has at most {MOST_FILTERS:,} filters of keys, not {len(filters):,}.")
+        for each in (request.consumer_name, request.subscription, *filters):
+            check_length(each)
         if filters and kind is not Kind.KEY_SHARED:
             raise RequestError(f"Filters of keys are for key-shared subscriptions, and this one is {kind}.")
         await self._check_partition(request.topic_name)
@@ -103,7 +116,7 @@ class Consumers:
             registered.topic, registered.subscription, registered.kind, registered.consumer, registered.filters
         )
         await asyncio.to_thread(self._register, number, registered)
-        self._registered[number] = registered
+        self._remember(number, registered)
         consumer = self._join(subscription, registered)
         self._waiting[number] = _Seat(consumer, subscription, self._monotonic())
         self._look_later()
@@ -128,7 +141,7 @@ class Consumers:
         name = self._storage.name(topic)
         return name.part(name.partition or 0)
 
-    async def receive(self, request: Any) -> AsyncIterator[Any]:
+    async def receive(self, request: Any) -> AsyncGenerator[Any, None]:
         """All messages for a consumer, until it goes."""
         registered = await self._known(request.consumer_id)
         at_most_once = await self._storage.dispatch(registered.topic) == "non_reliable"
@@ -136,12 +149,20 @@ class Consumers:
             subscription, consumer = await self._joined(request.consumer_id, registered)
             try:
                 while True:
-                    runs = await consumer.receive(_WINDOW)
-                    if at_most_once:
-                        await consumer.ack_all(runs)
-                    for run in runs:
-                        for message in self._messages(run, registered):
-                            yield message
+                    received = await consumer.receive(_WINDOW)
+                    with closing(self._storage.memory.account()) as account:
+                        runs, rest = parted(received, account.allowed)
+                        del received
+                        consumer.give_back(rest)
+                        account.add(size(runs))
+                        if at_most_once:
+                            await consumer.ack_all(runs)
+                        while runs:
+                            for piece in pieces(runs.pop(0), PIECE_BYTES):
+                                nbytes = piece.batch.nbytes
+                                for message in self._messages(piece, registered):
+                                    yield message
+                                account.add(-nbytes)
             except ConsumerGone:
                 # Another stream took the session over, and the client of this one would come again at once and take
                 # it back. So it waits, until nobody of its name is there any more.
@@ -230,9 +251,17 @@ class Consumers:
         return True
 
     async def _known(self, number: int) -> _Registered:
-        if number not in self._registered:
-            self._registered[number] = await asyncio.to_thread(self._read, number)
-        return self._registered[number]
+        found = self._registered.get(number)
+        if found is None:
+            found = await asyncio.to_thread(self._read, number)
+        self._remember(number, found)
+        return found
+
+    def _remember(self, number: int, registered: _Registered) -> None:
+        self._registered[number] = registered
+        self._registered.move_to_end(number)
+        if len(self._registered) > MOST_REMEMBERED:
+            self._registered.popitem(last=False)
 
     def _register(self, number: int, registered: _Registered) -> None:
         try:

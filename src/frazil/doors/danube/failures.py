@@ -10,6 +10,7 @@ import grpc
 
 from frazil.errors import (
     BufferFull,
+    CallError,
     ConsumerRefused,
     LogCorrupted,
     RequestError,
@@ -43,7 +44,7 @@ def code_of(error: BaseException) -> grpc.StatusCode:
             return grpc.StatusCode.PERMISSION_DENIED
         case NotServed():
             return grpc.StatusCode.UNIMPLEMENTED
-        case RequestError():
+        case RequestError() | CallError():
             return grpc.StatusCode.INVALID_ARGUMENT
         case TableDamaged() | LogCorrupted():
             return grpc.StatusCode.DATA_LOSS

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from frazil.doors.danube import wire
 from frazil.doors.danube.failures import NotServed, ProducerRefused, UnknownId
-from frazil.doors.danube.ids import producer_id
+from frazil.doors.danube.ids import check_length, producer_id
 from frazil.errors import RequestError
 from frazil.log.generations import Dispatch
 from frazil.topics.messages import Message
@@ -17,6 +18,9 @@ from frazil.topics.storage import TopicStorage
 GONE_SECONDS = 15.0
 """A producer that was not heard of for so long does not keep others out any more: clients say that they are there
 every 5 seconds, and never that they go."""
+MOST_SHARED = 10_000
+"""Producers that are known and share their topics; any message may bring another one. Of those beyond, the one that
+was not heard of for longest is forgotten: all it loses is that it keeps out who wants to be alone."""
 
 _DISPATCH: dict[int, Dispatch] = {wire.NON_RELIABLE: "non_reliable", wire.RELIABLE: "reliable"}
 _ACCESS = {wire.SHARED_ACCESS: False, wire.EXCLUSIVE_ACCESS: True}
@@ -37,12 +41,16 @@ class Producers:
     def __init__(self, storage: TopicStorage, monotonic: Callable[[], float]) -> None:
         self._storage = storage
         self._monotonic = monotonic
-        self._producers: dict[int, _Producer] = {}
+        self._shared: OrderedDict[int, _Producer] = OrderedDict()
+        """In the order in which they were heard of."""
+        self._exclusive: dict[int, _Producer] = {}
+        """At most one for each topic."""
 
     async def create(self, request: Any) -> Any:
         name = self._storage.name(request.topic_name)
         if not request.producer_name:
             raise RequestError(f"A producer of {request.topic_name!r} needs a name.")
+        check_length(request.producer_name)
         if request.HasField("schema_ref"):
             raise NotServed(
                 f"Producer {request.producer_name!r} asks for the schema {request.schema_ref.subject!r}: there is no "
@@ -60,22 +68,41 @@ class Producers:
         )
         await self._storage.prepare(request.topic_name)
         number = producer_id(request.topic_name, request.producer_name)
-        self._producers[number] = _Producer(
-            number, request.producer_name, request.topic_name, exclusive, self._monotonic()
-        )
+        self._note(_Producer(number, request.producer_name, request.topic_name, exclusive, self._monotonic()))
         return wire.ProducerResponse(
             request_id=request.request_id, producer_id=number, producer_name=request.producer_name
         )
 
     def _check_access(self, topic: str, name: str, exclusive: bool) -> None:
-        since = self._monotonic() - GONE_SECONDS
-        self._producers = {number: each for number, each in self._producers.items() if each.seen > since}
-        for other in self._producers.values():
+        self._forget_the_gone()
+        for other in self._all():
             if other.topic == topic and other.name != name and (exclusive or other.exclusive):
                 raise ProducerRefused(
                     f"Topic {topic!r} has the producer {other.name!r}, and {'this one' if exclusive else 'that one'} "
                     f"wants to be alone. Try again {GONE_SECONDS:g} seconds after the other has stopped."
                 )
+
+    @property
+    def count(self) -> int:
+        """Those that are known now."""
+        return len(self._exclusive) + len(self._shared)
+
+    def _all(self) -> Iterator[_Producer]:
+        yield from self._exclusive.values()
+        yield from self._shared.values()
+
+    def _note(self, producer: _Producer) -> None:
+        self._exclusive.pop(producer.id, None)
+        self._shared.pop(producer.id, None)
+        (self._exclusive if producer.exclusive else self._shared)[producer.id] = producer
+        if len(self._shared) > MOST_SHARED:
+            self._shared.popitem(last=False)
+
+    def _forget_the_gone(self) -> None:
+        since = self._monotonic() - GONE_SECONDS
+        for known in (self._exclusive, self._shared):
+            for number in [number for number, each in known.items() if each.seen <= since]:
+                del known[number]
 
     async def send(self, message: Any) -> Any:
         await self._storage.store(message.msg_id.topic_name, [self._checked(message)])
@@ -83,6 +110,8 @@ class Producers:
 
     def _checked(self, message: Any) -> Message:
         topic, name, number = message.msg_id.topic_name, message.producer_name, message.msg_id.producer_id
+        self._storage.name(topic)
+        check_length(name)
         if number != producer_id(topic, name):
             raise UnknownId(f"{number} is not the id of producer {name!r} of {topic!r}. Create the producer first.")
         self.seen(number, topic, name)
@@ -98,10 +127,11 @@ class Producers:
 
     def seen(self, number: int, topic: str | None = None, name: str | None = None) -> bool:
         """Note that a producer is there; False if it is not known."""
-        found = self._producers.get(number)
+        found = self._exclusive.get(number) or self._shared.get(number)
         if found is None and topic is not None and name is not None:
-            # It was given its id before this process began.
-            found = self._producers[number] = _Producer(number, name, topic, False, 0.0)
+            # It was given its id before this process began, or was forgotten.
+            found = _Producer(number, name, topic, False, 0.0)
         if found is not None:
             found.seen = self._monotonic()
+            self._note(found)
         return found is not None

@@ -22,6 +22,7 @@ from frazil.doors.topics.pages import Page, cursors_of, probe, read_page
 from frazil.doors.topics.positions import start_of
 from frazil.doors.topics.refusals import refusal
 from frazil.doors.topics.rows import joined, table_of, texts
+from frazil.doors.topics.sending import Held
 from frazil.doors.topics.serving import endpoint, told_subscriptions
 from frazil.doors.topics.shown import as_data, stored_many, stored_one
 from frazil.doors.topics.times import time_of
@@ -165,9 +166,15 @@ class TopicsApi:
         start = start_of(given.get("offset"), given.get("time"), None, EARLIEST)
         limit, partition = limit_of(request, LIMIT), optional_number(request, "partition")
         name, storage = request.path_params["name"], self._topics()
-        async with self._reads:
-            page = await read_page(await cursors_of(storage, name, partition, start), limit)
-            return await asyncio.to_thread(_page, request, storage.name(name).topic, page)
+        async with Held(storage.memory) as held:
+            most = held.reserve()
+            while True:
+                async with self._reads:
+                    page = await read_page(await cursors_of(storage, name, partition, start), limit, most)
+                    if held.fits(size := page.nbytes):
+                        return held.answer(await asyncio.to_thread(_page, request, storage.name(name).topic, page))
+                    del page
+                await held.make_room(size)
 
     async def stream(self, request: Request) -> Response:
         check_parameters(request, "offset", "time", "partition")

@@ -14,6 +14,7 @@ from frazil.doors.topics.bodies import Room
 from frazil.doors.topics.pages import cursors_of, probe
 from frazil.doors.topics.positions import start_of
 from frazil.doors.topics.rows import table_of, texts
+from frazil.doors.topics.sending import Held
 from frazil.doors.topics.serving import endpoint, told_subscriptions
 from frazil.doors.topics.sessions import Sessions
 from frazil.errors import RequestError, SubscriptionNotFound
@@ -24,6 +25,7 @@ from frazil.topics.opening import Topics
 from frazil.topics.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
+from frazil.topics.subscriptions.parting import size
 from frazil.topics.subscriptions.subscription import Subscription
 
 LIMIT = 100
@@ -141,17 +143,26 @@ class SubscriptionsApi:
                 f"Say who consumes, consumer=NAME: who gets what in a subscription of type "
                 f"{subscription.options.kind} depends on it."
             )
-        receiving = asyncio.create_task(self._sessions.receive(subscription, consumer, limit, wait))
+        async with Held(self._topics().memory) as held:
+            runs = await self._received(request, subscription, consumer, limit, wait, held)
+            if not held.fits(needed := size(runs)):
+                await held.make_room(needed)
+            return held.answer(await asyncio.to_thread(_messages, request, runs))
+
+    async def _received(
+        self, request: Request, subscription: Subscription, consumer: str, limit: int, wait: float, held: Held
+    ) -> list[Delivered]:
+        """`ClientDisconnect` when the client goes before there is something for it."""
+        receiving = asyncio.create_task(self._sessions.receive(subscription, consumer, limit, wait, held.reserve))
         gone = asyncio.create_task(_gone(request))
         try:
             await asyncio.wait([receiving, gone], return_when=asyncio.FIRST_COMPLETED)
             if not receiving.done():
                 raise ClientDisconnect
-            runs = receiving.result()
+            return receiving.result()
         finally:
             receiving.cancel()
             gone.cancel()
-        return await asyncio.to_thread(_messages, request, runs)
 
     async def leave(self, request: Request) -> Response:
         check_parameters(request, "consumer")

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from frazil.doors.topics.positions import written
 from frazil.doors.topics.rows import joined, texts
-from frazil.doors.topics.sending import letting_go, patiently
+from frazil.doors.topics.sending import RUN_BYTES, letting_go, patiently
 from frazil.errors import BufferFull, FrazilError, OffsetGone, RequestError
 from frazil.ops.disclosure import told
 from frazil.topics.holding import Memory
@@ -30,8 +30,6 @@ MOST_STREAMS = 200
 MOST_PARTITIONS = 100
 """Of one stream: each event tells of all of them."""
 RUN_ROWS = 1024
-RUN_BYTES = 256 * 1024
-"""Of messages that a stream sends at a time, if others leave it so much memory; a larger message comes alone."""
 BEAT_SECONDS = 10.0
 """So often a stream without messages says that it is there, or nobody would notice that its reader has gone."""
 RETRY_MS = 1000

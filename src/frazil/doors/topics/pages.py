@@ -24,6 +24,10 @@ class Page:
     at_end: bool
     """There were no more when it was read."""
 
+    @property
+    def nbytes(self) -> int:
+        return sum(run.batch.nbytes for run in self.runs)
+
 
 async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, start: Start) -> list[PartitionCursor]:
     """Readers of one partition, or of all."""

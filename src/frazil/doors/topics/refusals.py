@@ -8,7 +8,7 @@ from frazil.doors.bodies import BodyStalled
 from frazil.doors.topics.bodies import Encoded, TooLarge
 from frazil.errors import (
     BufferFull,
-    ConfigError,
+    CallError,
     ConsumerGone,
     ConsumerRefused,
     EpochChanged,
@@ -58,7 +58,7 @@ def _status(error: FrazilError) -> int:
             return 408
         case Encoded():
             return 415
-        case RequestError() | OffsetOutOfRange() | ConfigError():
+        case RequestError() | OffsetOutOfRange() | CallError():
             return 400
         case BufferFull():
             return 429

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.errors import ConsumerGone
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
+from frazil.topics.subscriptions.parting import parted
 from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.subscription import Subscription
 
@@ -30,14 +32,21 @@ class Sessions:
         self._idle_seconds = idle_seconds
         self._sessions: dict[tuple[Place, str], _Session] = {}
 
-    async def receive(self, subscription: Subscription, name: str, most: int, wait: float) -> list[Delivered]:
-        """The next messages for a consumer, as soon as there are some; none after so many seconds."""
+    async def receive(
+        self, subscription: Subscription, name: str, most: int, wait: float, room: Callable[[], int]
+    ) -> list[Delivered]:
+        """The next messages for a consumer, as soon as there are some; none after so many seconds.
+
+        `room` is asked then how many bytes of them there may be; the others come when it asks again.
+        """
         key = (subscription.place, name)
         session = self._joined(key, subscription)
         session.receiving = True
         self._stay(session)
         try:
-            return await session.consumer.receive(most, wait)
+            runs, rest = parted(await session.consumer.receive(most, wait), room())
+            session.consumer.give_back(rest)
+            return runs
         except ConsumerGone:
             # Somebody else has its name now; who asks again begins anew.
             if self._sessions.get(key) is session:

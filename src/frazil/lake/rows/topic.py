@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 
 from frazil.config.model import Config
 from frazil.config.section import MIB
-from frazil.errors import ConfigError, OffsetOutOfRange, SegmentsGone
+from frazil.errors import CallError, OffsetOutOfRange, SegmentsGone
 from frazil.lake.catalog import Lake
 from frazil.lake.columns import OFFSET
 from frazil.lake.completeness import complete_from
@@ -159,7 +159,7 @@ class TopicRows:
         there = look.partitions
         if unknown := sorted((starts.given.keys() | ends.given.keys()) - set(there)):
             listed = ", ".join(map(str, there)) or "none"
-            raise ConfigError(f"Topic {self.topic!r} has no partition {unknown[0]}; its partitions: {listed}.")
+            raise CallError(f"Topic {self.topic!r} has no partition {unknown[0]}; its partitions: {listed}.")
 
     def _wanted(self, look: Look, partition: int, starts: Bound, ends: Bound) -> Span:
         # Retention may have taken rows of a table, and left others before them.
@@ -178,7 +178,7 @@ class TopicRows:
                 f"{where}: asked for offsets {span.start} to {span.end}, but rows end at {latest}."
             )
         if span.end < span.start:
-            raise ConfigError(f"{where}: the end ({span.end}) is before the start ({span.start}).")
+            raise CallError(f"{where}: the end ({span.end}) is before the start ({span.start}).")
         return span
 
     def _complete(self, look: Look, partition: int) -> int:

@@ -21,7 +21,7 @@ from pyiceberg.expressions.visitors import BooleanExpressionVisitor, bind, rewri
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 
-from frazil.errors import ConfigError
+from frazil.errors import CallError
 
 
 def columns_of(where: BooleanExpression | None) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def arrow_filter(where: BooleanExpression | None, schema: Schema) -> pc.Expressi
     try:
         return expression_to_pyarrow(bind(schema, rewrite_not(where), case_sensitive=True), schema)
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"These rows cannot be chosen by {where}: {error}") from error
+        raise CallError(f"These rows cannot be chosen by {where}: {error}") from error
 
 
 def for_files(where: BooleanExpression | None, schema: Schema) -> BooleanExpression:

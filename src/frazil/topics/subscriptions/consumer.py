@@ -71,6 +71,11 @@ class Consumer:
         runs, self._inbox = self._inbox, []
         return runs
 
+    def give_back(self, runs: Iterable[Delivered]) -> None:
+        """What was received and is not wanted yet comes first when it receives again."""
+        if self._over is None:
+            self._inbox[:0] = runs
+
     async def ack(self, partition: int, start: int, end: int | None = None) -> None:
         """Acknowledge the message at `start`, or those from there to before `end`. Returns when that is stored."""
         self._check()

@@ -1,0 +1,38 @@
+"""Messages that were delivered, in parts of which a receiver can have one after the other in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from frazil.topics.cutting import head
+from frazil.topics.subscriptions.delivery import Delivered
+
+
+def pieces(run: Delivered, most_bytes: int) -> Iterator[Delivered]:
+    """Each no larger than this, unless it is a single message."""
+    while run.batch.num_rows:
+        first = head(run.batch, run.batch.num_rows, most_bytes)
+        yield run._replace(batch=first)
+        run = run._replace(first=run.first + first.num_rows, batch=run.batch.slice(first.num_rows))
+
+
+def parted(runs: Sequence[Delivered], most_bytes: int) -> tuple[list[Delivered], list[Delivered]]:
+    """The first of them, at least one message, that are no more than this; and the rest."""
+    taken: list[Delivered] = []
+    left = most_bytes
+    for index, run in enumerate(runs):
+        if taken and left <= 0:
+            return taken, list(runs[index:])
+        part = next(pieces(run, left))
+        if taken and part.batch.nbytes > left:
+            return taken, list(runs[index:])
+        taken.append(part)
+        left -= part.batch.nbytes
+        if part.end < run.end:
+            cut = part.batch.num_rows
+            return taken, [run._replace(first=part.end, batch=run.batch.slice(cut)), *runs[index + 1 :]]
+    return taken, []
+
+
+def size(runs: Sequence[Delivered]) -> int:
+    return sum(run.batch.nbytes for run in runs)
