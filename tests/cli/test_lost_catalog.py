@@ -20,6 +20,7 @@ from tests.servers.child import free_ports
 
 SOON = 240.0
 
+
 class Place:
     """A folder with a Frazil, and the numbers of all records that were sent to it."""
 

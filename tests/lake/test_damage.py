@@ -16,7 +16,7 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
-from frazil.errors import FrazilError, StorageError, TableDamaged
+from frazil.errors import FrazilError, IcebergError, StorageError, TableDamaged
 from frazil.lake.catalog import Lake
 from frazil.lake.checksums import check_footer
 from frazil.lake.columns import OFFSET, PARTITION
@@ -219,6 +219,19 @@ def test_a_file_that_was_cut_short_or_replaced_is_damaged(one: OneFile) -> None:
     other = pa.table({"id": [1, 2, 3]})
     pq.write_table(other, one.path)
     assert verify(one.table.io, one.file).problem is not None
+
+
+def test_a_file_with_a_column_of_another_type_is_named(one: OneFile) -> None:
+    """As a wrong footer of another writer's file may say, which no checksum covers."""
+    rows = pq.read_table(one.path)
+    at = rows.schema.get_field_index("level")
+    field = pa.field("level", pa.int32(), metadata=rows.schema.field(at).metadata)
+    pq.write_table(rows.set_column(at, field, pa.array(range(ROWS), pa.int32())), one.path)
+    one.file = _of_size(one.file, one.path.stat().st_size)
+    with pytest.raises(
+        IcebergError, match=r"data/attempt/00000-00000\.parquet of table frazil\.orders cannot be read"
+    ):
+        one.read()
 
 
 def test_a_file_that_is_gone_is_not_damaged(one: OneFile) -> None:

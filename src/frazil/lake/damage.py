@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from pyiceberg.exceptions import ResolveError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
@@ -91,7 +92,7 @@ class VerifyingFileIO(FileIO):
         except Exception as error:
             if not _is_storage_failure(error):
                 self._examine([task.file, *task.delete_files], error)
-            if isinstance(error, ValueError | TypeError | KeyError):
+            if isinstance(error, ValueError | TypeError | KeyError | ResolveError):
                 raise IcebergError(
                     f"{self._named(task.file.file_path)} cannot be read: {first_line(error)}."
                 ) from error
