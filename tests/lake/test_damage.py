@@ -157,6 +157,17 @@ def test_a_flipped_bit_of_a_page_header_is_damage(one: OneFile, seed: int) -> No
                 assert isinstance(one.answers_or_error(), TableDamaged), bits
 
 
+def test_a_flipped_bit_of_a_mark_is_damage(one: OneFile) -> None:
+    """It is not taken for a file without checksums."""
+    data = one.path.read_bytes()
+    for mark in (MARK, b"FRZLPAG1"):
+        start = 8 * data.index(mark)
+        for bit in range(start, start + 8 * len(mark)):
+            with flipped(one.path, bit):
+                assert isinstance(one.answers_or_error(), TableDamaged), (mark, bit)
+                assert verify(one.table.io, one.file).problem is not None
+
+
 def test_headers_are_verified_however_a_file_is_cut_into_reads(one: OneFile, seed: int) -> None:
     rng = random.Random(seed)
     headers = headers_of(one.path)
