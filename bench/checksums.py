@@ -40,14 +40,15 @@ def checksums(bench: Bench) -> Iterator[Figure]:
     table = _table(bench, rows.schema)
     rows = rows.cast(arrow_schema(table.schema()))
     task = FileScanTask(_written(table, rows))
-    for name, columns in (("all columns", rows.column_names), ("one column", ["status"])):
+    # To open a file costs a fixed time more, which counts when little of it is read.
+    for name, columns, least in (("all columns", rows.column_names, 0.95), ("one column", ["status"], 0.85)):
         wanted = table.schema().select(*columns)
         rounds = bench.speeds(
             f"reading {name}",
             lambda: _cost(rows, lambda: _read_bare(table, task, wanted)),  # noqa: B023 - called at once
             lambda: _cost(rows, lambda: _read(table, task, wanted)),  # noqa: B023
         )
-        yield figure(f"data file read and verified, {name}", "CPU s/M", rounds, "not verified", AtLeast(0.95))
+        yield figure(f"data file read and verified, {name}", "CPU s/M", rounds, "not verified", AtLeast(least))
     rounds = bench.speeds(
         "writing",
         lambda: _cost(rows, lambda: _write_bare(table, rows)),

@@ -4,80 +4,46 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import pickle
 import stat
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx
 import pytest
 
 from tests.cli.support import Served, serving
+from tests.pipeline.listening import (
+    CALLBACK,
+    LOOPBACK,
+    is_gateway,
+    is_of_spark,
+    is_of_workers,
+    listeners,
+    says,
+    unix_listeners,
+)
 
 ROWS = 20
 SOON = 240.0
-LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
 
 
-COMMANDS = (b"g\nnobody\ne\n", b"r\nu\njava.lang.System\nrj\ne\n")
-"""Of py4j, to a callback port and to a gateway, without their tokens; obeyed, they are answered with a `y`."""
+class Opened:
+    """Makes a folder of whoever unpickles it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self._folder),)
 
 
-class Listener(NamedTuple):
-    port: int
-    address: str
-    commands: str
-    """Of the processes that have it."""
-
-
-def descendants(pid: int) -> Iterator[int]:
-    yield pid
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = path.read_text().split()
-        except OSError:
-            # A thread that is gone since.
-            continue
-        for child in children:
-            yield from descendants(int(child))
-
-
-def sockets(pid: int) -> set[str]:
-    found = set()
-    for path in Path(f"/proc/{pid}/fd").glob("*"):
-        try:
-            found.add(os.readlink(path))
-        except OSError:
-            continue
-    return {name[len("socket:[") : -1] for name in found if name.startswith("socket:[")}
-
-
-def listeners(pid: int) -> list[Listener]:
-    owners: dict[str, str] = {}
-    for each in set(descendants(pid)):
-        command = Path(f"/proc/{each}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-        for inode in sockets(each):
-            owners[inode] = f"{owners.get(inode, '')}\n{command}"
-    found = []
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in owners:
-                address, _, port = fields[1].partition(":")
-                found.append(Listener(int(port, 16), address, owners[fields[9]]))
-    return found
-
-
-def says(port: int, sent: bytes) -> bytes:
-    """What is answered before the connection is closed, or within two seconds."""
-    with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
-        try:
-            connection.sendall(sent)
-            return connection.recv(1000)
-        except OSError:
-            return b""
+def accumulated(folder: Path) -> bytes:
+    """A token that is wrong, longer than any, and what the port for accumulators would unpickle after a right one."""
+    update = pickle.dumps(Opened(folder))
+    return b"x" * 255 + b"\n" + struct.pack(">ii", 1, len(update)) + update
 
 
 @pytest.fixture(scope="module")
@@ -118,17 +84,27 @@ def test_what_it_makes_is_its_users_alone(served: Served) -> None:
     assert wide == {}
 
 
-def test_it_listens_for_this_machine_only_and_asks_for_a_secret(served: Served) -> None:
+def test_it_listens_for_this_machine_only_and_asks_for_a_secret(served: Served, tmp_path: Path) -> None:
     operations = int(served.url.rpartition(":")[2])
     found = [each for each in listeners(served.process.pid) if each.port != operations]
     assert {each.address for each in found} <= set(LOOPBACK), found
-    python = [each for each in found if "java" not in each.commands]
-    spark = [each for each in found if "java" in each.commands]
-    assert python, "the callback port, and that of the workers' daemon"
-    assert spark, "the gateway, and Spark's own"
-    for each in found:
-        for command in COMMANDS:
-            answer = says(each.port, command)
-            assert not answer.startswith((b"!y", b"y")), (each, answer)
+    assert unix_listeners(served.process.pid) == []
+    java = {each.port for each in found if "java" in each.commands}
+    daemons = {each.port for each in found if "daemon" in each.commands}
+    own = {each.port for each in found} - java - daemons
+    gateways = set(filter(is_gateway, java))
+    spark = set(filter(is_of_spark, java - gateways))
+    assert len(gateways) == 1
+    assert len(spark) == 2, "the driver and its block manager"
+    assert daemons
+    assert all(map(is_of_workers, daemons)), daemons
+    assert len(own) == 2, "callbacks, and accumulators"
+    for port in own:
+        assert says(port, CALLBACK) == b""
+        assert b"y" not in says(port, accumulated(tmp_path / "opened"))
+    assert not (tmp_path / "opened").exists()
+    # Spark leaves a socket behind on which nobody accepts what was sent to it above.
+    left = java - gateways - spark
+    assert all(each.waiting for each in listeners(served.process.pid) if each.port in left), left
     # They work all the same.
     assert "unhealthy" not in httpx.get(f"{served.url}/health").text

@@ -16,22 +16,27 @@ from pyiceberg.expressions.parser import parse
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
-from frazil.errors import FrazilError, StorageError, TableDamaged
+from frazil.errors import FrazilError, IcebergError, StorageError, TableDamaged
 from frazil.lake.catalog import Lake
+from frazil.lake.checksums import check_footer
 from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.damage import check_files
+from frazil.lake.damage import VerifyingFileIO, check_files
 from frazil.lake.datafiles import DataFileWriter
+from frazil.lake.pageheaders import PageHeaders
 from frazil.lake.rows.cut import Span
 from frazil.lake.rows.files import FileReader
 from frazil.lake.verification import verify
 from frazil.maintain.files import place
+from frazil.topics.messages import MESSAGE, Message, to_batch
+from frazil.topics.tablefiles import DataFile as MessageFile
+from frazil.topics.tablefiles import Fields
 from tests.lake.damaging import flip, flipped
 from tests.lake.support import local_config, make_base_table
 from tests.servers.shared import S3Server
 
 ROWS = 600
 HEADER_BYTES = 40
-"""At most, of a page; and all columns have one page in each row group."""
+"""At most, of a page; and in files of other writers all columns have one page in each row group."""
 MARK = b"FRZLCRC1"
 NAMED = "Data file frazil/orders/data/attempt/00000-00000.parquet of table frazil.orders is damaged"
 SCHEMA = pa.schema(
@@ -41,6 +46,7 @@ SCHEMA = pa.schema(
         ("level", pa.string()),
         ("number", pa.int64()),
         ("attributes", pa.map_(pa.string(), pa.string())),
+        ("tags", pa.list_(pa.string())),
     ]
 )
 
@@ -53,6 +59,7 @@ def records(rng: random.Random) -> pa.RecordBatch:
         "level": rng.choices(["info", "warn", "error"], k=ROWS),
         "number": [None if rng.random() < 0.1 else rng.getrandbits(60) for _ in range(ROWS)],
         "attributes": [[(f"k{at}", rng.choice(words)) for at in range(number % 4)] for number in range(ROWS)],
+        "tags": [None if number % 7 == 0 else rng.choices(words, k=number % 3) for number in range(ROWS)],
     }
     batch = pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
     batch = batch.append_column(PARTITION, pa.array(np.zeros(ROWS, np.int32)))
@@ -60,12 +67,13 @@ def records(rng: random.Random) -> pa.RecordBatch:
 
 
 class OneFile:
-    """A table, and one data file as tasks write them, with two row groups."""
+    """A table, and one data file as tasks write them, with two row groups of a few pages in each column."""
 
     def __init__(self, folder: Path, seed: int, **settings: Any) -> None:
         self.table: Table = make_base_table(Lake(local_config(folder, **settings)), schema=SCHEMA)
         metadata = self.table.metadata
         metadata.properties["write.parquet.row-group-limit"] = str(ROWS // 2)
+        metadata.properties["write.parquet.page-row-limit"] = str(ROWS // 6)
         writer = DataFileWriter(self.table.io, metadata, f"{metadata.location}/data/attempt", 0)
         writer.write(records(random.Random(seed)))
         (self.file,) = writer.close()
@@ -97,11 +105,20 @@ def everywhere(path: Path, rng: random.Random, count: int) -> list[int]:
     """Bits of a whole file: so many of its pages, and as many of its end, which is much smaller."""
     data = path.read_bytes()
     end = data.index(MARK) * 8
-    return rng.sample(range(end), count) + rng.sample(range(end + 8 * len(MARK), len(data) * 8), count)
+    return rng.sample(range(end), count) + rng.sample(range(end, len(data) * 8), count)
+
+
+def headers_of(path: Path) -> PageHeaders:
+    with path.open("rb") as stream:
+        checksums = check_footer(stream)
+        assert checksums is not None
+        found = PageHeaders.read(stream, checksums.body_bytes)
+    assert found is not None
+    return found
 
 
 def is_in_header(path: Path, bit: int) -> bool:
-    """Whether a bit may be one of a data page's header, of which reads do not check how many values it says."""
+    """Whether a bit may be one of a data page's header, which nothing covers in files of other writers."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     starts = [group.column(at).data_page_offset for group in groups for at in range(group.num_columns)]
@@ -111,14 +128,88 @@ def is_in_header(path: Path, bit: int) -> bool:
 def test_a_read_is_right_or_names_the_file(one: OneFile, seed: int) -> None:
     expected = one.answers()
     told = 0
-    bits = everywhere(one.path, random.Random(seed), 100)
-    for bit in (each for each in bits if not is_in_header(one.path, each)):
+    for bit in everywhere(one.path, random.Random(seed), 100):
         with flipped(one.path, bit):
             found = one.answers_or_error()
             told += isinstance(found, TableDamaged)
             assert found == expected or NAMED in str(found), (bit, found)
     assert told > 150
     assert one.answers() == expected
+
+
+def test_every_page_header_is_listed(one: OneFile) -> None:
+    metadata = pq.read_metadata(one.path)
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    chunks = [group.column(at) for group in groups for at in range(group.num_columns)]
+    starts = {each.start for each in headers_of(one.path).places()}
+    assert {chunk.data_page_offset for chunk in chunks} <= starts
+    assert {chunk.dictionary_page_offset for chunk in chunks if chunk.has_dictionary_page} <= starts
+    assert len(starts) > 3 * len(chunks)
+
+
+def test_a_flipped_bit_of_a_page_header_is_damage(one: OneFile, seed: int) -> None:
+    rng = random.Random(seed)
+    for header in headers_of(one.path).places():
+        bits = rng.sample(range(8 * header.start, 8 * header.stop), 2)
+        with flipped(one.path, bits[0]):
+            assert isinstance(one.answers_or_error(), TableDamaged), bits
+            with flipped(one.path, bits[1]):
+                assert isinstance(one.answers_or_error(), TableDamaged), bits
+
+
+def test_a_flipped_bit_of_a_mark_is_damage(one: OneFile) -> None:
+    """It is not taken for a file without checksums."""
+    data = one.path.read_bytes()
+    for mark in (MARK, b"FRZLPAG1"):
+        start = 8 * data.index(mark)
+        for bit in range(start, start + 8 * len(mark)):
+            with flipped(one.path, bit):
+                assert isinstance(one.answers_or_error(), TableDamaged), (mark, bit)
+                assert verify(one.table.io, one.file).problem is not None
+
+
+def test_headers_are_verified_however_a_file_is_cut_into_reads(one: OneFile, seed: int) -> None:
+    rng = random.Random(seed)
+    headers = headers_of(one.path)
+    header = rng.choice(headers.places())
+    size = one.path.stat().st_size
+    with flipped(one.path, rng.randrange(8 * header.start, 8 * header.stop)), one.path.open("rb") as stream:
+        for _ in range(200):
+            start = rng.randrange(size)
+            length = rng.randrange(1, 3 * HEADER_BYTES)
+            stream.seek(start)
+            data = stream.read(length)
+            if start < header.stop and header.start < start + len(data):
+                with pytest.raises(ValueError, match=f"page at byte {header.start:,}"):
+                    headers.check(start, data, stream)
+            else:
+                headers.check(start, data, stream)
+
+
+def test_messages_are_read_from_files_whose_headers_are_right(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    table = make_base_table(Lake(local_config(tmp_path)), schema=MESSAGE)
+    table.metadata.properties["write.parquet.page-row-limit"] = str(ROWS // 6)
+    messages = [Message(rng.randbytes(rng.randrange(200)), routing_key=rng.choice([None, "a"])) for _ in range(ROWS)]
+    batch = to_batch(messages, 1_700_000_000_000)
+    batch = batch.append_column(PARTITION, pa.array(np.zeros(ROWS, np.int32)))
+    batch = batch.append_column(OFFSET, pa.array(range(ROWS), pa.int64()))
+    writer = DataFileWriter(table.io, table.metadata, f"{table.metadata.location}/data/attempt", 0)
+    writer.write(batch)
+    (file,) = writer.close()
+    path = Path(place(file.file_path))
+
+    def read() -> list[pa.RecordBatch]:
+        opened = MessageFile(VerifyingFileIO.of(table), FileScanTask(file), Fields.of(table), 0)
+        try:
+            return [rows.batch for rows in opened.ordered(0)]
+        finally:
+            opened.close()
+
+    assert sum(map(len, read())) == ROWS
+    for header in headers_of(path).places():
+        with flipped(path, rng.randrange(8 * header.start, 8 * header.stop)), pytest.raises(TableDamaged):
+            read()
 
 
 def test_verification_finds_every_flipped_bit(one: OneFile, seed: int) -> None:
@@ -139,6 +230,19 @@ def test_a_file_that_was_cut_short_or_replaced_is_damaged(one: OneFile) -> None:
     other = pa.table({"id": [1, 2, 3]})
     pq.write_table(other, one.path)
     assert verify(one.table.io, one.file).problem is not None
+
+
+def test_a_file_with_a_column_of_another_type_is_named(one: OneFile) -> None:
+    """As a wrong footer of another writer's file may say, which no checksum covers."""
+    rows = pq.read_table(one.path)
+    at = rows.schema.get_field_index("level")
+    field = pa.field("level", pa.int32(), metadata=rows.schema.field(at).metadata)
+    pq.write_table(rows.set_column(at, field, pa.array(range(ROWS), pa.int32())), one.path)
+    one.file = _of_size(one.file, one.path.stat().st_size)
+    with pytest.raises(
+        IcebergError, match=r"data/attempt/00000-00000\.parquet of table frazil\.orders cannot be read"
+    ):
+        one.read()
 
 
 def test_a_file_that_is_gone_is_not_damaged(one: OneFile) -> None:

@@ -18,6 +18,7 @@ from frazil.config.model import Config
 from frazil.errors import SparkFailed
 from frazil.pipeline.session import first_line
 from tests.pipeline.fake_java import write_fake_java
+from tests.pipeline.listening import LOOPBACK, is_gateway, is_of_spark, is_of_workers, is_page, listeners
 from tests.servers.shared import NessieServer
 from tests.servers.spark import SHORT_LIVED
 
@@ -150,7 +151,7 @@ def test_on_the_java_of_the_package_and_through_ctrl_c(tmp_path: Path) -> None:
 
 
 @pytest.mark.xdist_group("own-jvm")
-def test_a_local_cluster_dies_with_its_killed_driver(tmp_path: Path) -> None:
+def test_a_local_cluster_has_a_secret_and_dies_with_its_killed_driver(tmp_path: Path) -> None:
     with Driver(tmp_path, {"spark.master": "local-cluster[2,1,1024]"}) as driver:
         rows = driver.tell("job")
         assert {Path(row["folder"]).name for row in rows} == {"0", "1"}, "each executor has a folder named by its id"
@@ -158,6 +159,14 @@ def test_a_local_cluster_dies_with_its_killed_driver(tmp_path: Path) -> None:
         assert len({row["parent"] for row in rows}) == 2
         family = _descendants(driver.jvm)
         assert len(family) >= 7, "driver, two executors, and a daemon and a worker of each"
+        found = listeners(driver.jvm)
+        assert {each.address for each in found} <= set(LOOPBACK), found
+        daemons = [each.port for each in found if "frazil.pipeline.daemon" in each.commands]
+        java = [each.port for each in found if each.port not in daemons]
+        assert all(map(is_of_workers, daemons)), daemons
+        open_to_all = [port for port in java if not (is_of_spark(port) or is_gateway(port))]
+        assert len(java) - len(open_to_all) >= 7, "the gateway, the master, two workers, the driver, and executors"
+        assert all(map(is_page, open_to_all)), open_to_all
         driver.kill()
         assert _wait_until_gone(family) == set()
         assert len(list(driver.temporary.glob("frazil-spark-*"))) == 1

@@ -35,6 +35,7 @@ def test_later_ones_win() -> None:
 def test_ports_of_spark_ask_for_a_secret_and_its_files_are_private() -> None:
     settings = _settings({}, {}, {})
     assert settings["spark.authenticate"] == "true"
+    assert "spark.authenticate.secret" not in settings, "Spark makes one"
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
     assert settings["spark.ui.enabled"] == "false"
     assert settings["spark.hadoop.fs.permissions.umask-mode"] == "077"

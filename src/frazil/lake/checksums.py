@@ -1,9 +1,9 @@
 """Checksums of data files, so that a damaged file is noticed instead of read.
 
 Each page has Parquet's own checksum, which readers verify page by page. It covers neither the headers of pages nor
-the footer, which says where columns are, what they mean and which values they have. So a file has two checksums more,
-in a few bytes just before its footer, where no reader of Parquet looks for anything: of all that stands before them,
-and of the footer behind them.
+the footer, which says where columns are, what they mean and which values they have. So a file has more of them just
+before its footer, where no reader of Parquet looks for anything: of each page's header (`pageheaders`), of all that
+stands before them, and of the footer behind them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from struct import Struct
 from typing import IO, Any, NamedTuple
 
 from isal.isal_zlib import crc32
+
+from frazil.lake.marks import Mismatch, is_marked
+from frazil.lake.pageheaders import HeaderList
 
 _MARK = b"FRZLCRC1"
 _SUMS = Struct("<8sII")
@@ -23,13 +26,9 @@ _FOOTER_GUESS = 64 * 1024
 _AT_A_TIME = 4 * 1024 * 1024
 
 
-class Mismatch(ValueError):
-    """A file does not match its checksums."""
-
-
 class Checksums(NamedTuple):
     body: int
-    """Of all bytes before the checksums: pages with their headers, and the page index."""
+    """Of all bytes before the checksums: pages with their headers, the page index, and the list of headers."""
     body_bytes: int
     footer: int
 
@@ -44,11 +43,13 @@ class ChecksummedFile:
         self._at = 0
         self._crc = 0
         self._held: bytearray | None = None
+        self._headers = HeaderList()
 
     def write(self, data: bytes) -> int:
         self._at += len(data)
         if self._held is None:
             self._crc = crc32(data, self._crc)
+            self._headers.see(data)
             self._sink.write(data)
         else:
             self._held += data
@@ -77,10 +78,11 @@ class ChecksummedFile:
 
     def _write_end(self, end: bytes) -> None:
         at = len(end) - _END - _footer_length(end)
-        index, footer = end[:at], end[at:]
-        self._crc = crc32(index, self._crc)
-        self._sink.write(index + _SUMS.pack(_MARK, self._crc, crc32(footer)) + footer)
-        self._at += _SUMS.size
+        headers = self._headers.packed()
+        body, footer = end[:at] + headers, end[at:]
+        self._crc = crc32(body, self._crc)
+        self._sink.write(body + _SUMS.pack(_MARK, self._crc, crc32(footer)) + footer)
+        self._at += len(headers) + _SUMS.size
 
 
 def check_footer(stream: IO[bytes]) -> Checksums | None:
@@ -97,7 +99,7 @@ def check_footer(stream: IO[bytes]) -> Checksums | None:
     if needed > size:
         return None
     mark, body, footer = _SUMS.unpack_from(tail, len(tail) - needed)
-    if mark != _MARK:
+    if not is_marked(mark, _MARK):
         return None
     if crc32(tail[_SUMS.size - needed :]) != footer:
         raise Mismatch("its footer does not match its checksum")
@@ -113,28 +115,6 @@ def check_body(stream: IO[bytes], checksums: Checksums) -> None:
         left -= len(data)
     if left or crc != checksums.body:
         raise Mismatch("its pages do not match the checksum of the file")
-
-
-def has_page_checksums(stream: IO[bytes], page: int) -> bool:
-    """Whether the page that begins at this byte has a checksum.
-
-    A page's header begins with three numbers, its type and its sizes; the checksum is the field that follows.
-    """
-    stream.seek(page)
-    header = bytes(stream.read(64))
-    at = 0
-    for _ in range(3):
-        if header[at : at + 1] != _NEXT_NUMBER:
-            return False
-        at += 1
-        while header[at] & 0x80:
-            at += 1
-        at += 1
-    return header[at : at + 1] == _NEXT_NUMBER
-
-
-_NEXT_NUMBER = b"\x15"
-"""Thrift's mark of a field that is the next one and a 32-bit number."""
 
 
 def _footer_length(end: bytes) -> int:

@@ -1,7 +1,8 @@
 """Reading the files of a table so that a damaged one is an error that names it, never a wrong answer.
 
-Footers are verified when a file is opened, pages when they are read. What a damaged page, or a file without
-checksums, makes of a read can be almost any error: then the whole file is verified, to tell whose fault it was.
+Footers are verified when a file is opened, pages and their headers when they are read. What a damaged page, or a file
+without checksums, makes of a read can be almost any error: then the whole file is verified, to tell whose fault it
+was.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from pyiceberg.exceptions import ResolveError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
@@ -20,8 +22,10 @@ from pyiceberg.table.metadata import TableMetadata
 
 from frazil.errors import FrazilError, IcebergError, TableDamaged
 from frazil.lake.calls import calling
-from frazil.lake.checksums import Mismatch, check_footer
+from frazil.lake.checksums import check_footer
+from frazil.lake.marks import Mismatch
 from frazil.lake.offsets import named
+from frazil.lake.pageheaders import GuardedFile, PageHeaders
 from frazil.lake.rows import pages  # noqa: F401 - for what it puts right in PyIceberg
 from frazil.lake.storage import family
 from frazil.lake.verification import Verdict, first_line, verify
@@ -56,17 +60,24 @@ class VerifyingFileIO(FileIO):
     def delete(self, location: str | InputFile | OutputFile) -> None:
         self._io.delete(location)
 
-    def check(self, path: str, stream: Any) -> None:
+    def checked(self, path: str, stream: Any) -> Any:
+        """The file, after its footer was found right, to be read with its page headers verified.
+
+        Objects in a store are read as they are: Arrow fetches many parts of one at a time, but not through Python.
+        """
         remote = family(path) != "file"
         with _lock:
             if remote and path in _verified:
-                return
+                return stream
         try:
-            check_footer(stream)
+            checksums = check_footer(stream)
+            headers = None if remote or checksums is None else PageHeaders.read(stream, checksums.body_bytes)
         except Mismatch as mismatch:
             raise self.damaged(path, str(mismatch)) from mismatch
         if remote:
             _remember(path)
+        stream.seek(0)
+        return stream if headers is None else GuardedFile(stream, headers)
 
     @contextmanager
     def damage_told(self, task: FileScanTask) -> Iterator[None]:
@@ -81,7 +92,7 @@ class VerifyingFileIO(FileIO):
         except Exception as error:
             if not _is_storage_failure(error):
                 self._examine([task.file, *task.delete_files], error)
-            if isinstance(error, ValueError | TypeError | KeyError):
+            if isinstance(error, ValueError | TypeError | KeyError | ResolveError):
                 raise IcebergError(
                     f"{self._named(task.file.file_path)} cannot be read: {first_line(error)}."
                 ) from error
@@ -123,11 +134,11 @@ class _VerifiedFile(InputFile):
     def open(self, seekable: bool = True) -> InputStream:
         stream = self._file.open(seekable)
         try:
-            self._io.check(self.location, stream)
+            checked: InputStream = self._io.checked(self.location, stream)
         except BaseException:
             stream.close()
             raise
-        return stream
+        return checked
 
 
 def verdicts_on(table: Table, files: Sequence[DataFile], *, footer_only: bool = False) -> list[Verdict]:

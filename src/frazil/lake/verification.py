@@ -13,13 +13,17 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
-from frazil.lake.checksums import Mismatch, check_body, check_footer, has_page_checksums
+from frazil.lake.checksums import check_body, check_footer
+from frazil.lake.marks import Mismatch
+from frazil.lake.pageheaders import has_checksum
 
 Coverage = Literal["file", "pages", "none"]
 """What the checksums of a file cover: every byte, its pages only, or nothing."""
 
 _BATCH_ROWS = 16_384
 _READ_BYTES = 1024 * 1024
+_HEADER_BYTES = 64
+"""At least those of a page's header that tell whether it has a checksum."""
 
 
 class Verdict(NamedTuple):
@@ -67,7 +71,8 @@ def _check_pages(stream: IO[bytes], file: DataFile, footer_only: bool) -> Covera
         rows = sum(len(batch) for batch in parquet.iter_batches(_BATCH_ROWS))
     if rows != file.record_count:
         raise Mismatch(f"it has {rows:,} rows, and {file.record_count:,} were written")
-    return "pages" if has_page_checksums(stream, _first_page(parquet.metadata)) else "none"
+    stream.seek(_first_page(parquet.metadata))
+    return "pages" if has_checksum(stream.read(_HEADER_BYTES)) else "none"
 
 
 def _first_page(metadata: pq.FileMetaData) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -128,9 +129,10 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
             # Elsewhere, the installed PySpark may be another one than Spark's.
             "spark.python.daemon.module": "frazil.pipeline.daemon",
         }
-    if master.cores is not None and not master.is_local_cluster:
-        # Spark's own ports ask for a secret, which it makes by itself.
+        # Spark's own ports ask for a secret, which it makes by itself unless there are several processes.
         settings["spark.authenticate"] = "true"
+    if master.is_local_cluster:
+        settings["spark.authenticate.secret"] = secrets.token_hex(32)
     if master.cores is not None:
         settings["spark.sql.shuffle.partitions"] = str(master.cores)
     return settings
