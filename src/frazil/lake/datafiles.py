@@ -22,11 +22,12 @@ from pyiceberg.typedef import Record
 from frazil.errors import ParquetWrite, TableSchemaMismatch
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.dictionaries import joined, keeping, plain_bytes, whole
+from frazil.lake.dictionaries import keeping, plain_bytes, whole
 from frazil.lake.metrics import leaves
 from frazil.lake.parquet import Finished, Options, ParquetFile, remove
 from frazil.lake.sorting import Ranks, Sorter
 from frazil.lake.splitting import Splitter
+from frazil.log.repeated import joined
 from frazil.log.schema import without_dictionaries
 
 TARGET_BYTES = "write.target-file-size-bytes"

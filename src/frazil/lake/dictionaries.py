@@ -7,8 +7,6 @@ all their parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,20 +54,6 @@ def _parts(array: pa.Array) -> list[pa.Array]:
     start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
     parts = [array.keys, array.items] if isinstance(array, pa.MapArray) else [array.values]
     return [part.slice(start, end - start) for part in parts if has_dictionary(part.type)]
-
-
-def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Rows of a table with this schema as one; columns that not all batches have as dictionaries are plain."""
-    kinds = [{batch.schema.field(place).type for batch in batches} for place in range(len(schema))]
-    common = pa.schema(
-        [
-            field.with_type(found.pop()) if len(found) == 1 else field
-            for field, found in zip(schema, kinds, strict=True)
-        ]
-    )
-    if any(not batch.schema.equals(common) for batch in batches):
-        batches = [batch.cast(common) for batch in batches]
-    return pa.Table.from_batches(batches, common)
 
 
 def whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:

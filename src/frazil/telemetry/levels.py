@@ -21,8 +21,9 @@ from frazil.telemetry.attributes import Attributes
 from frazil.telemetry.known import Known
 from frazil.telemetry.lists import flat, joined
 from frazil.telemetry.messages import decode
+from frazil.telemetry.repetition import spread, used_of
 from frazil.telemetry.rows import ROW_BYTES, check_total
-from frazil.telemetry.runs import Ints, runs_of
+from frazil.telemetry.runs import Ints, codes_of, distinct, runs_of
 
 TENANT = "tenant_id"
 SERVICE_NAME = "service_name"
@@ -75,9 +76,9 @@ class Records(NamedTuple):
     requests: Ints
     """Which request each is of."""
     levels: list[Level]
-    """Of each scope."""
+    """Each once."""
     scopes: Ints
-    """Which scope each is of."""
+    """Which of the levels each has."""
     widths: Ints
     """About how many bytes each has of its level."""
 
@@ -87,20 +88,25 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     of_resource, request_at = flat(requests.column(resources))
     of_scope, resource_at = flat(of_resource.field(scopes))
     found, scope_at = flat(of_scope.field(records))
-    above, own = _messages(of_resource, "resource"), _messages(of_scope, "scope")
-    levels = [Level._make(above[at] + each) for at, each in zip(resource_at.tolist(), own, strict=True)]
+    above = [joined(of_resource.field("resource")), of_resource.field("schema_url")]
+    own = [joined(of_scope.field("scope")), of_scope.field("schema_url")]
+    codes = [codes_of(column)[resource_at] for column in above] + [codes_of(column) for column in own]
+    first, places = distinct(*codes)
+    texts = [column.take(pa.array(resource_at[first])) for column in above]
+    texts += [column.take(pa.array(first)) for column in own]
+    levels = list(map(Level, *(column.to_pylist() for column in texts)))
     widths = np.array([level.width for level in levels], np.int64)
-    check_total(int((widths + ROW_BYTES).dot(np.bincount(scope_at, minlength=len(widths)))))
-    return Records(found, request_at[resource_at][scope_at], levels, scope_at, widths[scope_at])
+    level_at = places[scope_at]
+    check_total(int((widths + ROW_BYTES).dot(np.bincount(level_at, minlength=len(widths)))))
+    return Records(found, request_at[resource_at][scope_at], levels, level_at, widths[level_at])
 
 
-def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
-    """Of each of a level: the message of this name, and its schema."""
-    return list(zip(joined(level.field(name)), level.field("schema_url").to_pylist(), strict=True))
-
-
-def common_columns(levels: list[Level], scopes: Ints) -> Columns:
-    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that are of these scopes."""
+def common_columns(levels: list[Level], scopes: Ints, *, dictionaries: bool = False) -> Columns:
+    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that have these levels."""
+    if dictionaries:
+        used, places = used_of(scopes, len(levels))
+        rows = _LEVELS.repeated([levels[at] for at in used.tolist()], [1] * len(used))
+        return spread(rows, places)
     runs = runs_of(scopes)
     chosen = [levels[at] for at in scopes[runs.first].tolist()]
     found = _LEVELS.repeated(chosen, runs.lengths.tolist())

@@ -121,16 +121,16 @@ def data_of(metrics: pa.StructArray) -> list[Data]:
     for kind, message in _RARE.items():
         if len((lists := metrics.field(kind)).values):
             serialized = joined(lists)
-            owners = [number for number, data in enumerate(serialized) if data is not None]
-            decoded = decode(message, [serialized[number] for number in owners])
-            found.append(Data(kind, decoded.to_struct_array(), np.array(owners, np.int64)))
+            owners = np.flatnonzero(np.asarray(serialized.is_valid()))
+            decoded = decode(message, serialized.drop_null())
+            found.append(Data(kind, decoded.to_struct_array(), owners))
     for kind in (SUM, GAUGE):
         if (structs := metrics.field(kind)).null_count < len(metrics) or not (found or kind == SUM):
             found.append(Data(kind, structs, np.arange(len(metrics))))
     return found[::-1]
 
 
-def points_of(every: list[Data], requests: Ints, arrival_ns: int) -> Points:
+def points_of(every: list[Data], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
     """The points of metrics that are of these requests: request by request, and in each kind by kind."""
     pieces = [_piece(data) for data in every]
     lengths = [len(piece.points) for piece in pieces]
@@ -142,7 +142,7 @@ def points_of(every: list[Data], requests: Ints, arrival_ns: int) -> Points:
             "start_timestamp": times(_field(pieces, "start_time_unix_nano"), None),
             "flags": counts(_field(pieces, "flags")),
             **{field.name: _joined(own, lengths, field) for field in _OWN},
-            **named("attributes", attributes.of_lists(_field(pieces, "attributes"))),
+            **named("attributes", attributes.of_lists(_field(pieces, "attributes"), dictionaries=dictionaries)),
         },
         np.concatenate([piece.metrics for piece in pieces]),
         np.repeat([KINDS.index(piece.kind) for piece in pieces], lengths),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,19 @@ class Rows(NamedTuple):
     """Requests with records that have no time of their own: the same bytes again may be other records."""
     rejected: Mapping[int, Rejected] = _NOBODY
     """By request."""
+
+
+class ToRows(Protocol):
+    """Makes rows of decoded requests."""
+
+    def __call__(self, requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
+        """With `dictionaries`, texts that come again and again may be places in dictionaries (`log.repeated`)."""
+
+
+def batch_of(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with the columns of the schema; what is a dictionary stays one."""
+    fields = [field.with_type(columns[field.name].type) for field in schema]
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in schema], schema=pa.schema(fields))
 
 
 MOST_BYTES = 1 << 30
