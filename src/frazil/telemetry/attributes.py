@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from frazil.lake.mapkeys import repeats_a_key
+from frazil.log.nulls import nulls
 from frazil.log.repeated import if_repeated
 from frazil.telemetry import references
 from frazil.telemetry.lists import borders, lengths
@@ -165,7 +166,7 @@ def _types(places: pa.Array, offsets: Ints, codes: Codes) -> pa.Array:
     rows = len(offsets) - 1
     plain = codes == ord(TEXT)
     if plain.all():
-        return pa.nulls(rows, pa.string())
+        return nulls(rows, pa.string())
     others = np.zeros(len(codes) + 1, np.int64)
     np.cumsum(~plain, out=others[1:])
     told = others[offsets[1:]] > others[offsets[:-1]]

@@ -23,7 +23,7 @@ from frazil.telemetry.lists import flat, joined
 from frazil.telemetry.messages import decode
 from frazil.telemetry.repetition import spread, used_of
 from frazil.telemetry.rows import ROW_BYTES, check_total
-from frazil.telemetry.runs import Ints, codes_of, distinct, runs_of
+from frazil.telemetry.runs import Ints, runs_of
 
 TENANT = "tenant_id"
 SERVICE_NAME = "service_name"
@@ -88,17 +88,21 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     of_resource, request_at = flat(requests.column(resources))
     of_scope, resource_at = flat(of_resource.field(scopes))
     found, scope_at = flat(of_scope.field(records))
-    above = [joined(of_resource.field("resource")), of_resource.field("schema_url")]
-    own = [joined(of_scope.field("scope")), of_scope.field("schema_url")]
-    codes = [codes_of(column)[resource_at] for column in above] + [codes_of(column) for column in own]
-    first, places = distinct(*codes)
-    texts = [column.take(pa.array(resource_at[first])) for column in above]
-    texts += [column.take(pa.array(first)) for column in own]
-    levels = list(map(Level, *(column.to_pylist() for column in texts)))
+    above, own = _messages(of_resource, "resource"), _messages(of_scope, "scope")
+    numbers: dict[tuple[bytes | None, str, bytes | None, str], int] = {}
+    places = [
+        numbers.setdefault(above[at] + each, len(numbers)) for at, each in zip(resource_at.tolist(), own, strict=True)
+    ]
+    levels = list(map(Level._make, numbers))
     widths = np.array([level.width for level in levels], np.int64)
-    level_at = places[scope_at]
+    level_at = np.array(places, np.int64)[scope_at]
     check_total(int((widths + ROW_BYTES).dot(np.bincount(level_at, minlength=len(widths)))))
     return Records(found, request_at[resource_at][scope_at], levels, level_at, widths[level_at])
+
+
+def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
+    """Of each of a level: the message of this name, and its schema."""
+    return list(zip(joined(level.field(name)).to_pylist(), level.field("schema_url").to_pylist(), strict=True))
 
 
 def common_columns(levels: list[Level], scopes: Ints, *, dictionaries: bool = False) -> Columns:

@@ -56,6 +56,19 @@ def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
     return lists.values.slice(ends[0], ends[-1] - ends[0]), np.repeat(np.arange(len(lists)), sizes)
 
 
+def are_empty(column: pa.Array) -> bool:
+    """Whether it has lists or maps, none of them null, with nothing in them."""
+    return isinstance(column, pa.ListArray | pa.MapArray) and not column.null_count and not len(column.values)
+
+
+def empty(column: pa.Array, count: int) -> pa.Array:
+    """So many of a column that has lists or maps with nothing in them."""
+    places = pa.array(np.zeros(count + 1, np.int32))
+    if isinstance(column, pa.MapArray):
+        return pa.MapArray.from_arrays(places, column.keys, column.items, type=column.type)
+    return pa.ListArray.from_arrays(places, column.values, type=column.type)
+
+
 def joined(lists: pa.ListArray) -> pa.Array:
     """Of lists of bytes: all that each has, one after the other; null where it has none."""
     pieces = lists.flatten()

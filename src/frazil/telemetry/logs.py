@@ -80,7 +80,9 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
     }
     untimed = is_zero(records.field("time_unix_nano")) & is_zero(records.field("observed_time_unix_nano"))
     invalid = trace_ids.invalid + span_ids.invalid
-    return Rows(batch_of(columns, SCHEMA), of_request, invalid, requests_with(untimed, of_request))
+    return Rows(
+        batch_of(columns, SCHEMA, dictionaries=dictionaries), of_request, invalid, requests_with(untimed, of_request)
+    )
 
 
 def _beside(shared: Columns, levels: list[Level]) -> list[Attributes]:

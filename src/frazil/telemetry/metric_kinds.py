@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
 from frazil.telemetry import attributes
-from frazil.telemetry.known import Known
+from frazil.telemetry.known import LONG, Known
 from frazil.telemetry.levels import Columns, named
 from frazil.telemetry.lists import borders
 from frazil.telemetry.messages import decode
@@ -62,7 +62,10 @@ class Description(NamedTuple):
         """For points in runs, each of which is of one of the metrics."""
         if dictionaries:
             return spread(self.rows, self.places[runs.places])
-        found = _METRICS.repeated([self.said[at] for at in self.places.tolist()], runs.lengths.tolist())
+        if len(runs.places) < len(runs.first) * LONG:
+            found = self.rows.take(pa.array(self.places[runs.places]))
+        else:
+            found = _METRICS.repeated([self.said[at] for at in self.places.tolist()], runs.lengths.tolist())
         return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
 
 
@@ -78,8 +81,10 @@ def description_of(metrics: pa.StructArray, data: list[Data], owners: Ints, kind
                 monotonic[here] = each.structs.field("is_monotonic").to_numpy(zero_copy_only=False)[at]
     texts = [metrics.field(name) for name in ("name", "description", "unit")]
     metadata = _pairs(metrics.field("metadata"))
-    numbers = {pairs: number for number, pairs in enumerate(dict.fromkeys(metadata))}
-    codes = [*map(codes_of, texts), np.array([numbers[pairs] for pairs in metadata], np.int64)]
+    codes = list(map(codes_of, texts))
+    if any(metadata):
+        numbers = {pairs: number for number, pairs in enumerate(dict.fromkeys(metadata))}
+        codes.append(np.array([numbers[pairs] for pairs in metadata], np.int64))
     first, places = distinct(*(each[owners] for each in codes), kinds, monotonic.astype(np.int64), temporality)
     chosen = owners[first]
     described = map(

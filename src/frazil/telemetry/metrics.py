@@ -9,6 +9,7 @@ import pyarrow as pa
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
+from frazil.log.nulls import nulls
 from frazil.telemetry import attributes, points
 from frazil.telemetry.fields import TIME
 from frazil.telemetry.known import Known
@@ -81,10 +82,10 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
         "series_id": series_ids(named, pairs.places[runs.places], found.columns["attributes"]),
         TENANT: arrival.tenants_of(numbers),
         "ingested_timestamp": arrival.times(len(numbers)),
-        **{field.name: pa.nulls(len(numbers), field.type) for field in NATIVE},
+        **{field.name: nulls(len(numbers), field.type) for field in NATIVE},
     }
     return Rows(
-        batch_of(columns, SCHEMA),
+        batch_of(columns, SCHEMA, dictionaries=dictionaries),
         numbers,
         0,
         requests_with(found.timeless, numbers),

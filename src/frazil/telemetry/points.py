@@ -23,11 +23,12 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     SummaryDataPoint,
 )
 
+from frazil.log.nulls import are_null, nulls
 from frazil.telemetry import attributes, exemplars
 from frazil.telemetry.exemplars import EXEMPLARS
 from frazil.telemetry.fields import TIME, counts, is_zero, times
 from frazil.telemetry.levels import Columns, named
-from frazil.telemetry.lists import flat, joined
+from frazil.telemetry.lists import are_empty, flat, joined
 from frazil.telemetry.messages import decode
 from frazil.telemetry.messaging import Row, pairs
 from frazil.telemetry.runs import Ints
@@ -99,10 +100,7 @@ class Points(NamedTuple):
 
     def take(self, places: Ints) -> Points:
         at = pa.array(places)
-        columns = {
-            name: column if column.null_count == len(column) else column.take(at)
-            for name, column in self.columns.items()
-        }
+        columns = {name: column if _are_alike(column) else column.take(at) for name, column in self.columns.items()}
         return Points(columns, self.metrics[places], self.kinds[places], self.timeless[places], self.rejected)
 
 
@@ -113,6 +111,11 @@ class _Piece(NamedTuple):
     points: pa.StructArray
     metrics: Ints
     rejected: Ints
+
+
+def _are_alike(column: pa.Array) -> bool:
+    """Whether no value differs from another: all are null, or lists with nothing in them."""
+    return are_null(column) or are_empty(column)
 
 
 def data_of(metrics: pa.StructArray) -> list[Data]:
@@ -168,10 +171,10 @@ def _field(pieces: list[_Piece], name: str) -> pa.Array:
 def _joined(pieces: list[Columns], lengths: list[int], field: pa.Field) -> pa.Array:
     """One column; null in rows of pieces that do not have it."""
     if not any(field.name in piece for piece in pieces):
-        return pa.nulls(sum(lengths), field.type)
+        return nulls(sum(lengths), field.type)
     return _concatenated(
         [
-            piece[field.name] if field.name in piece else pa.nulls(length, field.type)
+            piece[field.name] if field.name in piece else nulls(length, field.type)
             for piece, length in zip(pieces, lengths, strict=True)
         ]
     )

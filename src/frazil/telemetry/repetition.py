@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from frazil.log.nulls import are_null, nulls
 from frazil.log.repeated import REPEATS, with_dictionary
+from frazil.telemetry.lists import are_empty, empty
 from frazil.telemetry.runs import Ints
 
 
@@ -18,9 +20,10 @@ def spread(rows: pa.StructArray, places: Ints) -> dict[str, pa.Array]:
     worth = len(places) >= REPEATS * len(rows)
 
     def column(each: pa.Array) -> pa.Array:
-        if each.null_count == len(each):
-            return pa.nulls(len(places), each.type)
-        return (with_dictionary(each) if worth else each).take(at)
+        if are_null(each):
+            return nulls(len(places), each.type)
+        encoded = with_dictionary(each) if worth else each
+        return empty(encoded, len(places)) if are_empty(each) else encoded.take(at)
 
     return {field.name: column(each) for field, each in zip(rows.type, rows.flatten(), strict=True)}
 

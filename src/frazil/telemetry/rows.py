@@ -61,10 +61,12 @@ class ToRows(Protocol):
         """With `dictionaries`, texts that come again and again may be places in dictionaries (`log.repeated`)."""
 
 
-def batch_of(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows with the columns of the schema; what is a dictionary stays one."""
-    fields = [field.with_type(columns[field.name].type) for field in schema]
-    return pa.RecordBatch.from_arrays([columns[field.name] for field in schema], schema=pa.schema(fields))
+def batch_of(columns: Mapping[str, pa.Array], schema: pa.Schema, *, dictionaries: bool = False) -> pa.RecordBatch:
+    """Rows with the columns of the schema; `dictionaries` says that some may be such."""
+    chosen = [columns[name] for name in schema.names]
+    if dictionaries:
+        schema = pa.schema([field.with_type(column.type) for field, column in zip(schema, chosen, strict=True)])
+    return pa.RecordBatch.from_arrays(chosen, schema=schema)
 
 
 MOST_BYTES = 1 << 30

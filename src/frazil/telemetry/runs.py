@@ -38,11 +38,12 @@ class Distinct(NamedTuple):
 
 
 def distinct(*columns: Ints) -> Distinct:
-    """Rows are of one kind if they have the same number in each of the columns."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    size = 1
-    for column in columns:
+    """Rows are of one kind if they have the same number in each of the columns. None of the first is negative."""
+    codes, size = columns[0], int(columns[0].max(initial=0)) + 1
+    for column in columns[1:]:
         least, most = int(column.min(initial=0)), int(column.max(initial=0))
+        if least == most:
+            continue
         width = most - least + 1
         if size * width >= _MOST_CODES:
             codes = np.unique(codes, return_inverse=True)[1]

@@ -84,9 +84,10 @@ def series_ids(owners: Owners, places: Ints, attributes: pa.MapArray, translated
     codes = encoded.indices.to_numpy()
     known = [_label(key, translated) for key in encoded.dictionary.to_pylist()]
     names = [name for name, _ in known]
-    hashed = _hash_pairs(np.array([number for _, number in known], np.uint64)[codes], _hash_column(texts))
+    hashes = _hash_columns(texts, *owners)
+    hashed = _hash_pairs(np.array([number for _, number in known], np.uint64)[codes], hashes[0])
     of_owners = np.zeros(len(owners.names), np.uint64)
-    for label, of_label in zip((NAME, JOB, INSTANCE), map(_hash_column, owners), strict=True):
+    for label, of_label in zip((NAME, JOB, INSTANCE), hashes[1:], strict=True):
         of_owners += _hash_pairs(np.uint64(_of_name(label)), of_label)
         replaced = (of_label > 0) | (label == NAME)
         if label in names and replaced.any():
@@ -108,12 +109,16 @@ def _entries(maps: pa.MapArray) -> tuple[Ints, pa.Array, pa.Array]:
     return offsets - offsets[0], maps.keys.slice(offsets[0], count), maps.items.slice(offsets[0], count)
 
 
-def _hash_column(texts: pa.Array) -> Words:
+def _hash_columns(*columns: pa.Array) -> list[Words]:
     """Each distinct text is hashed once."""
-    is_encoded = isinstance(texts, pa.DictionaryArray)
-    encoded = texts if is_encoded else texts.dictionary_encode(null_encoding="encode")
-    found: Words = hash_texts(encoded.dictionary)[encoded.indices.to_numpy()]
-    return found
+    texts = [column.dictionary if isinstance(column, pa.DictionaryArray) else column for column in columns]
+    encoded = pa.concat_arrays(texts).dictionary_encode(null_encoding="encode")
+    hashes = hash_texts(encoded.dictionary)[encoded.indices.to_numpy()]
+    found = np.split(hashes, np.cumsum([len(each) for each in texts[:-1]]))
+    return [
+        each[column.indices.to_numpy()] if isinstance(column, pa.DictionaryArray) else each
+        for column, each in zip(columns, found, strict=True)
+    ]
 
 
 @lru_cache(maxsize=4096)

@@ -104,7 +104,9 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
     }
     invalid = trace_ids.invalid + span_ids.invalid + parents.invalid
     untimed = is_zero(starts) & is_zero(ends)
-    return Rows(batch_of(columns, SCHEMA), of_request, invalid, requests_with(untimed, of_request))
+    return Rows(
+        batch_of(columns, SCHEMA, dictionaries=dictionaries), of_request, invalid, requests_with(untimed, of_request)
+    )
 
 
 def to_message(row: Row) -> Span:
