@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.lake.dictionaries import joined, keeping, plain_bytes, whole
+from frazil.lake.dictionaries import keeping, plain_bytes, whole
+from frazil.log.repeated import joined
 from tests.lake.random_topics import with_dictionaries
 
 _CODED = pa.dictionary(pa.int32(), pa.string())

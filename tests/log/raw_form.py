@@ -29,7 +29,9 @@ class Ids:
         """Of how many appends rows were made at a time."""
         self.times: list[int] = []
 
-    def rows(self, appends: Sequence[Bytes], times_ms: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    def rows(
+        self, appends: Sequence[Bytes], times_ms: npt.NDArray[np.int64], *, dictionaries: bool = False
+    ) -> pa.RecordBatch:
         self.calls.append(len(appends))
         self.times += times_ms.tolist()
         ids = [each for first, count in map(APPEND.unpack, appends) for each in range(first, first + count)]

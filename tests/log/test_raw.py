@@ -147,7 +147,7 @@ def test_without_enough_memory_it_is_sealed_later(local_store: LocalStore, tmp_p
     append(w, raw((10, 2)), [Part(2)])
     append(w, rows(7, 1), [Part(1)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(form, "rows", lambda *_: pa.allocate_buffer(1 << 60))
+        patch.setattr(form, "rows", lambda *_, **__: pa.allocate_buffer(1 << 60))
         with pytest.raises(WriteFailed, match="not enough memory") as told:
             w.seal()
     assert told.value.retryable

@@ -7,8 +7,8 @@ import pyarrow.types as types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.lake.dictionaries import joined, whole
-from frazil.log.repeated import SAMPLE, with_repeated_texts
+from frazil.lake.dictionaries import whole
+from frazil.log.repeated import SAMPLE, joined, with_repeated_texts
 
 TAGS = pa.map_(pa.string(), pa.string())
 SCHEMA = pa.schema([("text", pa.string()), ("tags", TAGS), ("names", pa.list_(pa.string())), ("number", pa.int64())])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as types
 import pytest
 from google.protobuf.message import Message
 from hypothesis import given
@@ -34,12 +38,18 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
 from frazil.errors import RequestError
+from frazil.log import raw_segments
 from frazil.log.forms import form_of
+from frazil.log.group import Part
+from frazil.log.log import Log
+from frazil.log.repeated import REPEATS
+from frazil.log.tail import RAW_RUN_BYTES
 from frazil.telemetry import logs, metrics, raw, spans
-from frazil.telemetry.messages import check
+from frazil.telemetry.messages import check, decode
 from frazil.telemetry.outlines import GROWTH, LARGEST, Bounds, Outline
 from frazil.telemetry.raw import RequestForm
 from frazil.telemetry.rows import ROW_BYTES, Arrival, Rows
+from tests.lake.support import local_config
 from tests.telemetry import metric_strategies, test_logs, test_spans
 from tests.telemetry.support import NOW, rows_of
 from tests.telemetry.test_in_pieces import raw as raw_field
@@ -121,6 +131,72 @@ def test_the_rows_are_the_same(form: RequestForm, data: st.DataObject) -> None:
     bodies = [body for request in given if outline_of(form, body := request.SerializeToString())]
     if bodies:
         assert same(made(form, bodies), at_once(FORMS[form], bodies))
+
+
+def without_dictionaries(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    rows.validate(full=True)
+    return rows.cast(schema)
+
+
+@each_form
+@given(data=st.data())
+def test_rows_with_dictionaries_are_the_same(form: RequestForm, data: st.DataObject) -> None:
+    """Requests come several times, so that what is in them repeats."""
+    given = data.draw(st.lists(REQUESTS[form], min_size=1, max_size=3))
+    bodies = [request.SerializeToString() for request in given] * data.draw(st.integers(1, REPEATS + 1))
+    decoded = decode(form.message, bodies)
+    arrival = Arrival([f"tenant-{number % 2}" for number in range(len(bodies))], NOW)
+    encoded, plain = form.to_rows(decoded, arrival, dictionaries=True), form.to_rows(decoded, arrival)
+    assert same(without_dictionaries(encoded.batch, form.rows_schema), plain.batch)
+    assert encoded.requests.tolist() == plain.requests.tolist()
+    assert encoded[2:] == plain[2:]
+
+
+def test_what_records_share_is_in_dictionaries() -> None:
+    """Each text once, and none that no row has."""
+    metric = Metric(name="requests", unit="1", gauge=Gauge(data_points=[NumberDataPoint(time_unix_nano=1)] * REPEATS))
+    other = Metric(name="errors", unit="1", gauge=Gauge(data_points=[NumberDataPoint(time_unix_nano=1)] * REPEATS))
+    level = ResourceMetrics(
+        resource=Resource(attributes=attributes(2)), scope_metrics=[ScopeMetrics(metrics=[metric, other, metric])]
+    )
+    empty = ResourceMetrics(resource=Resource(attributes=attributes(3)), scope_metrics=[ScopeMetrics()])
+    request = metrics.REQUEST(resource_metrics=[level, empty])
+    arrival = Arrival(["somebody"], NOW)
+    rows = metrics.to_rows(decode(metrics.REQUEST, [request.SerializeToString()]), arrival, dictionaries=True).batch
+    found = {name: rows[name].dictionary.to_pylist() for name in ("metric_name", "unit", "metric_type")}
+    assert {name: sorted(texts) for name, texts in found.items()} == {
+        "metric_name": ["errors", "requests"],
+        "unit": ["1"],
+        "metric_type": ["gauge"],
+    }
+    assert rows["resource_attributes"].keys.dictionary.to_pylist() == ["key-0", "key-1"]
+    assert rows["service_name"].null_count == len(rows)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_segments_with_dictionaries(tmp_path: Path, together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where rows are made of some of its requests at a time, and not all of these have the same dictionaries."""
+    if not together:
+        monkeypatch.setattr(raw_segments, "RUN_BYTES", 1)
+    named = Resource(attributes=[KeyValue(key="service.name", value=AnyValue(string_value="shop"))])
+    records = [a_log(attributes=attributes(2), body=AnyValue(string_value="x" * 50)) for _ in range(2 * REPEATS)]
+    requests = [of_logs(*records, resource=resource) for resource in (named, Resource(), named, None)]
+    bodies = [request.SerializeToString() for request in requests]
+    outlines = [found for body in bodies if (found := outline_of(raw.LOGS, body))]
+    # Only what would be large as rows is sealed as it came.
+    large = [found._replace(nbytes=RAW_RUN_BYTES // len(bodies)) for found in outlines]
+    with closing(Log(local_config(tmp_path))) as log:
+        writer = log.writer(logs.TOPIC, logs.SCHEMA)
+        for body, outline in zip(bodies, large, strict=True):
+            stored = raw.LOGS.raw(["somebody"], [body], [outline])
+            asyncio.run(writer.append_raw(stored, [Part(outline.rows, None)]))
+        writer.seal_all()
+        reader = log.reader(logs.TOPIC, 0)
+        plain = pa.Table.from_batches([each.batch for each in reader.read(0, writer.sealed_end)])
+        encoded = [each.batch for each in reader.read(0, writer.sealed_end, dictionaries=True)]
+    assert any(types.is_dictionary(batch.schema.field("resource_schema_url").type) for batch in encoded)
+    assert pa.Table.from_batches([without_dictionaries(batch, logs.SCHEMA) for batch in encoded]).equals(plain)
+    assert [dict(each)["key-1"] for each in plain["attributes"].to_pylist()] == ["x"] * len(plain)
 
 
 @each_form
@@ -270,7 +346,7 @@ def test_limits_of_a_tenant() -> None:
 def test_without_enough_memory_nothing_is_decided() -> None:
     """It is tried again, with all that came."""
 
-    def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
         raise pa.ArrowMemoryError("malloc of size 8 failed")
 
     with pytest.raises(MemoryError):
@@ -280,7 +356,7 @@ def test_without_enough_memory_nothing_is_decided() -> None:
 def test_what_cannot_be_made_rows_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """It should not be, but it was acknowledged. The others are not affected."""
 
-    def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
         if "bad" in str(requests.to_pylist()):
             raise ArithmeticError("no such number")
         return logs.to_rows(requests, arrival)

@@ -16,6 +16,7 @@ from frazil.lake.dictionaries import keeping
 from frazil.lake.mapkeys import repeats_a_key
 from frazil.lake.text import valid_text
 from frazil.lake.types import convert, is_nanoseconds
+from frazil.log.nulls import are_null, nulls
 from frazil.log.repeated import extent
 from frazil.log.schema import has_dictionary, plain_type
 
@@ -137,8 +138,8 @@ class Conversions:
         kept = keeping(target, source)
 
         def change(array: pa.Array) -> pa.Array:
-            if array.null_count == len(array):
-                return pa.nulls(len(array), kept)
+            if are_null(array):
+                return nulls(len(array), kept)
             offsets, start, length = extent(array)
             values = inner(array.values.slice(start, length))
             mask = array.is_null() if array.null_count else None

@@ -22,11 +22,13 @@ from pyiceberg.typedef import Record
 from frazil.errors import ParquetWrite, TableSchemaMismatch
 from frazil.lake.arrow import arrow_schema
 from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.dictionaries import joined, keeping, plain_bytes, whole
+from frazil.lake.dictionaries import keeping, plain_bytes, whole
 from frazil.lake.metrics import leaves
 from frazil.lake.parquet import Finished, Options, ParquetFile, remove
 from frazil.lake.sorting import Ranks, Sorter
 from frazil.lake.splitting import Splitter
+from frazil.log.nulls import are_null
+from frazil.log.repeated import joined
 from frazil.log.schema import without_dictionaries
 
 TARGET_BYTES = "write.target-file-size-bytes"
@@ -223,6 +225,8 @@ class _Blocks:
         self._size = size
         self._start = 0
         self._block = rows.slice(0, 0)
+        self._told = [place for place, column in enumerate(rows.columns) if not are_null(column)]
+        """The columns that are not null throughout: those are in any order already."""
 
     def between(self, start: int, end: int) -> Iterator[pa.Table]:
         while start < end:
@@ -231,7 +235,13 @@ class _Blocks:
             else:
                 if start >= self._start + len(self._block):
                     self._start = start
-                    self._block = self._rows.take(self._order.slice(start, self._size))
+                    self._block = self._taken(self._order.slice(start, self._size))
                 part = self._block.slice(start - self._start, end - start)
             yield part
             start += len(part)
+
+    def _taken(self, places: pa.Array) -> pa.Table:
+        columns = self._rows.slice(0, len(places)).columns
+        for place, column in zip(self._told, self._rows.select(self._told).take(places).columns, strict=True):
+            columns[place] = column
+        return pa.Table.from_arrays(columns, schema=self._rows.schema)

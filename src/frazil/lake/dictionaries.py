@@ -7,13 +7,12 @@ all their parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
+from frazil.log.nulls import are_null
 from frazil.log.schema import has_dictionary
 
 _OFFSET_BYTES = 4
@@ -58,29 +57,23 @@ def _parts(array: pa.Array) -> list[pa.Array]:
     return [part.slice(start, end - start) for part in parts if has_dictionary(part.type)]
 
 
-def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Rows of a table with this schema as one; columns that not all batches have as dictionaries are plain."""
-    kinds = [{batch.schema.field(place).type for batch in batches} for place in range(len(schema))]
-    common = pa.schema(
-        [
-            field.with_type(found.pop()) if len(found) == 1 else field
-            for field, found in zip(schema, kinds, strict=True)
-        ]
-    )
-    if any(not batch.schema.equals(common) for batch in batches):
-        batches = [batch.cast(common) for batch in batches]
-    return pa.Table.from_batches(batches, common)
-
-
 def whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with each column in one piece. Its pieces are given up as it is made, if nobody else has them.
+    """The rows with each column in one piece. Its pieces are given up as it is made, if nobody else has them. Columns
+    of nothing but null share their memory.
 
     Where there are nulls among the places in a dictionary, texts are made of them: Arrow counts null as one of the
     texts that are used, may take all for used when one is not, and then writes bounds that no row has.
     """
-    fields, columns = list(rows.schema), rows.columns
+    fields, columns, count = list(rows.schema), rows.columns, len(rows)
     del rows
+    of_nulls: dict[pa.DataType, pa.Array] = {}
     for place, plain in enumerate(schema):
+        if are_null(columns[place]):
+            fields[place] = plain
+            if plain.type not in of_nulls:
+                of_nulls[plain.type] = pa.nulls(count, plain.type)
+            columns[place] = of_nulls[plain.type]
+            continue
         column = columns[place].combine_chunks()
         if _has_nulls(column):
             fields[place], column = plain, column.cast(plain.type)

@@ -6,6 +6,7 @@ only one row of each set is searched.
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
@@ -22,6 +23,9 @@ def repeats_a_key(offsets: pa.Array, keys: pa.Array) -> bool:
         return False
     if types.is_dictionary(keys.type):
         keys = keys.indices
+        if _are_alike(offsets, keys):
+            first = keys.slice(0, offsets[1].as_py())
+            return len(first.unique()) < len(first)
     maps = pa.ListArray.from_arrays(offsets, keys)
     if types.is_string(keys.type):
         maps = maps.filter(_first_of_each_set(offsets, keys))
@@ -34,6 +38,16 @@ def repeats_a_key(offsets: pa.Array, keys: pa.Array) -> bool:
         # In each row the keys come in the order in which they were first seen: none comes twice.
         return False
     return len(pairs.group_by(["row", "key"]).aggregate([])) < len(pairs)
+
+
+def _are_alike(offsets: pa.Array, codes: pa.Array) -> bool:
+    """Whether all rows have the same keys in the same order."""
+    ends = offsets.to_numpy()
+    rows, width = len(ends) - 1, int(ends[1])
+    if codes.null_count or ends[0] or not width or len(codes) != rows * width or (np.diff(ends) != width).any():
+        return False
+    places = codes.to_numpy().reshape(rows, width)
+    return bool((places == places[0]).all())
 
 
 def _first_of_each_set(offsets: pa.Array, keys: pa.Array) -> pa.Array:

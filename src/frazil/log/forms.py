@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported
-from frazil.log.schema import conform
+from frazil.log.schema import conform, with_dictionaries
 
 _GROUP = "frazil.log.forms"
 _NUMBER = struct.Struct("<I")
@@ -30,8 +30,11 @@ Bytes = bytes | memoryview
 
 
 class Form(Protocol):
-    def rows(self, appends: Sequence[Bytes], times_ms: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """The rows of all appends, in their order; each was stored at one of the times."""
+    def rows(
+        self, appends: Sequence[Bytes], times_ms: npt.NDArray[np.int64], *, dictionaries: bool = False
+    ) -> pa.RecordBatch:
+        """The rows of all appends, in their order; each was stored at one of the times. With `dictionaries`, texts
+        may be places in dictionaries (`repeated`)."""
 
 
 class Raw(NamedTuple):
@@ -86,12 +89,14 @@ def form_of(name: str) -> Form:
     )
 
 
-def make_rows(name: str, stored: Sequence[Together], schema: pa.Schema) -> pa.RecordBatch:
-    """The rows of appends of one form, all with this schema."""
+def make_rows(
+    name: str, stored: Sequence[Together], schema: pa.Schema, *, dictionaries: bool = False
+) -> pa.RecordBatch:
+    """The rows of appends of one form, all with this schema but for `dictionaries`, if these are wanted."""
     appends = [append for each in stored for append in each.appends]
     times = np.repeat([each.time_ms for each in stored], [len(each.appends) for each in stored])
-    rows = form_of(name).rows(appends, times)
+    rows = form_of(name).rows(appends, times, dictionaries=dictionaries)
     expected = sum(each.rows for each in stored)
     if rows.num_rows != expected:
         raise LogCorrupted(f"Records in the form {name!r} became {rows.num_rows} rows, but {expected} were stored.")
-    return conform(rows, schema)
+    return conform(rows, with_dictionaries(schema, rows.schema) if dictionaries else schema)

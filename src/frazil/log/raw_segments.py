@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.log.forms import Together, make_rows, unpacked
-from frazil.log.repeated import with_repeated_texts
+from frazil.log.repeated import joined, with_repeated_texts
 from frazil.log.wal.entries import Entry
 
 RUN_BYTES = 8 * 1024 * 1024
@@ -63,8 +63,8 @@ class _Run(NamedTuple):
     rows: int
     stored: list[Together]
 
-    def made(self, making: Making) -> pa.RecordBatch:
-        return make_rows(making.form, self.stored, making.schema)
+    def made(self, making: Making, dictionaries: bool = False) -> pa.RecordBatch:
+        return make_rows(making.form, self.stored, making.schema, dictionaries=dictionaries)
 
 
 def rows_of(
@@ -72,8 +72,8 @@ def rows_of(
 ) -> pa.Table:
     """The rows of all entries. With `dictionaries`, texts that repeat come as dictionaries."""
     names = _present(making, columns)
-    made = [run.made(making).select(names) for run in _runs(stored.to_batches(), RUN_BYTES)]
-    rows = pa.Table.from_batches(made, _schema(making, names))
+    made = [run.made(making, dictionaries).select(names) for run in _runs(stored.to_batches(), RUN_BYTES)]
+    rows = joined(made, _schema(making, names))
     return with_repeated_texts(rows) if dictionaries else rows
 
 

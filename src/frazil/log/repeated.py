@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,31 +22,60 @@ def with_repeated_texts(rows: pa.Table) -> pa.Table:
     """
     for place, field in enumerate(rows.schema):
         chunks = rows.column(place).chunks
-        kind = _encoded_type(chunks, field.type)
+        kind = _encoded_type(chunks, field.type, _repeat)
         if not kind.equals(field.type):
             encoded = pa.chunked_array([_encode(chunk, kind) for chunk in chunks], kind)
             rows = rows.set_column(place, field.with_type(kind), encoded)
     return rows
 
 
-def _encoded_type(chunks: list[pa.Array], kind: pa.DataType) -> pa.DataType:
-    """The type with dictionaries in place of those texts that repeat."""
+def with_dictionary(array: pa.Array) -> pa.Array:
+    """The texts of one array, also those in maps and lists, as places in dictionaries; not where nulls are among
+    them."""
+    return _encode(array, _encoded_type([array], array.type, _are_whole))
+
+
+def if_repeated(texts: pa.Array) -> pa.Array:
+    """The texts as places in a dictionary if they repeat."""
+    return texts.dictionary_encode() if _repeat([texts]) else texts
+
+
+def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Rows with this schema as one; columns that not all batches have as dictionaries are plain."""
+    kinds = [{batch.schema.field(place).type for batch in batches} for place in range(len(schema))]
+    common = pa.schema(
+        [
+            field.with_type(found.pop()) if len(found) == 1 else field
+            for field, found in zip(schema, kinds, strict=True)
+        ]
+    )
+    if any(not batch.schema.equals(common) for batch in batches):
+        batches = [batch.cast(common) for batch in batches]
+    return pa.Table.from_batches(batches, common)
+
+
+def _encoded_type(chunks: list[pa.Array], kind: pa.DataType, worth: Callable[[list[pa.Array]], bool]) -> pa.DataType:
+    """The type with dictionaries in place of those texts that are worth it."""
     if types.is_string(kind):
-        return pa.dictionary(pa.int32(), pa.string()) if _repeat(chunks) else kind
+        return pa.dictionary(pa.int32(), pa.string()) if worth(chunks) else kind
     if types.is_map(kind):
-        keys = _encoded_type([chunk.keys for chunk in chunks], kind.key_type)
-        items = _encoded_type([chunk.items for chunk in chunks], kind.item_type)
+        keys = _encoded_type([chunk.keys for chunk in chunks], kind.key_type, worth)
+        items = _encoded_type([chunk.items for chunk in chunks], kind.item_type, worth)
         return pa.map_(kind.key_field.with_type(keys), kind.item_field.with_type(items))
     if types.is_list(kind):
-        return pa.list_(
-            kind.value_field.with_type(_encoded_type([chunk.values for chunk in chunks], kind.value_type))
-        )
+        values = _encoded_type([chunk.values for chunk in chunks], kind.value_type, worth)
+        return pa.list_(kind.value_field.with_type(values))
     return kind
+
+
+def _are_whole(chunks: list[pa.Array]) -> bool:
+    """Whether no text is null."""
+    return not any(chunk.null_count for chunk in chunks)
 
 
 def _repeat(chunks: list[pa.Array]) -> bool:
     """Whether texts repeat, as far as some of the first show."""
-    if not chunks or not len(chunks[0]) or any(chunk.null_count for chunk in chunks):
+    if not chunks or not len(chunks[0]) or not _are_whole(chunks):
         return False
     texts = chunks[0]
     # Evenly over all: the same text may come many times in a row.

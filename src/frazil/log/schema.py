@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -132,6 +133,7 @@ def _merge_item(old: pa.Field, new: pa.Field, name: str, problems: list[str]) ->
     return pa.field(old.name, _merge_types(old.type, new.type, name, problems), old.nullable)
 
 
+@lru_cache(maxsize=64)
 def with_dictionaries(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
     """The schema, but with the dictionaries that are in a batch of a topic as it was found."""
     kinds = {field.name: field.type for field in found}

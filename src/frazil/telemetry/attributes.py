@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from frazil.lake.mapkeys import repeats_a_key
+from frazil.log.nulls import nulls
+from frazil.log.repeated import if_repeated
 from frazil.telemetry import references
 from frazil.telemetry.lists import borders, lengths
 from frazil.telemetry.references import References, Told
@@ -38,13 +40,16 @@ def fields(name: str) -> list[pa.Field]:
     return [pa.field(name, MAP), pa.field(name + TYPES, pa.string())]
 
 
-def of_lists(lists: pa.ListArray) -> Attributes:
-    """The attributes of decoded lists of `KeyValue`; of entries with the same key the last one counts."""
+def of_lists(lists: pa.ListArray, *, dictionaries: bool = False) -> Attributes:
+    """The attributes of decoded lists of `KeyValue`; of entries with the same key the last one counts.
+
+    With `dictionaries`, keys and texts that repeat are places in dictionaries.
+    """
     pairs = lists.flatten()
     keys, (texts, codes) = pairs.field("key"), to_text(pairs.field("value"))
     found = references.of_pairs(pairs, codes)
     if found is None:
-        return _of(_offsets(lists), keys, texts, codes)
+        return _of(_offsets(lists), keys, texts, codes, dictionaries=dictionaries)
     return _with_references(_offsets(lists), keys, texts, codes, found)
 
 
@@ -53,13 +58,18 @@ def of_texts(lists: pa.ListArray, keys: pa.Array, texts: pa.Array) -> Attributes
     return _of(_offsets(lists), keys, texts, np.full(len(keys), ord(TEXT), np.uint8))
 
 
-def _of(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes) -> Attributes:
-    if not _alike(offsets, keys) and repeats_a_key(_places(offsets), keys):
+def _of(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes, *, dictionaries: bool = False) -> Attributes:
+    alike = _alike(offsets, keys)
+    if dictionaries:
+        keys = _as_in_the_first(offsets, keys) if alike and len(keys) else if_repeated(keys)
+        texts = if_repeated(texts)
+    if not alike and repeats_a_key(_places(offsets), keys):
         kept = _last_of_each(offsets, keys)
         offsets = np.searchsorted(kept, offsets)
         keys, texts, codes = keys.take(pa.array(kept)), texts.take(pa.array(kept)), codes[kept]
     places = _places(offsets)
-    return Attributes(pa.MapArray.from_arrays(places, keys, texts, MAP), _types(places, offsets, codes))
+    kind = pa.map_(keys.type, texts.type)
+    return Attributes(pa.MapArray.from_arrays(places, keys, texts, kind), _types(places, offsets, codes))
 
 
 def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes, found: References) -> Attributes:
@@ -136,6 +146,13 @@ def _alike(offsets: Ints, keys: pa.Array) -> bool:
     return len(set(keys.slice(0, width).to_pylist())) == width
 
 
+def _as_in_the_first(offsets: Ints, keys: pa.Array) -> pa.Array:
+    """The keys of lists that are alike, as places in a dictionary."""
+    width = int(offsets[1])
+    places = np.tile(np.arange(width, dtype=np.int32), len(offsets) - 1)
+    return pa.DictionaryArray.from_arrays(pa.array(places), pa.concat_arrays([keys.slice(0, width)]))
+
+
 def _last_of_each(offsets: Ints, keys: pa.Array) -> Ints:
     """The places of entries that no later one of their list replaces."""
     codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -149,7 +166,7 @@ def _types(places: pa.Array, offsets: Ints, codes: Codes) -> pa.Array:
     rows = len(offsets) - 1
     plain = codes == ord(TEXT)
     if plain.all():
-        return pa.nulls(rows, pa.string())
+        return nulls(rows, pa.string())
     others = np.zeros(len(codes) + 1, np.int64)
     np.cumsum(~plain, out=others[1:])
     told = others[offsets[1:]] > others[offsets[:-1]]

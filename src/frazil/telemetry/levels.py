@@ -21,6 +21,7 @@ from frazil.telemetry.attributes import Attributes
 from frazil.telemetry.known import Known
 from frazil.telemetry.lists import flat, joined
 from frazil.telemetry.messages import decode
+from frazil.telemetry.repetition import spread, used_of
 from frazil.telemetry.rows import ROW_BYTES, check_total
 from frazil.telemetry.runs import Ints, runs_of
 
@@ -75,9 +76,9 @@ class Records(NamedTuple):
     requests: Ints
     """Which request each is of."""
     levels: list[Level]
-    """Of each scope."""
+    """Each once."""
     scopes: Ints
-    """Which scope each is of."""
+    """Which of the levels each has."""
     widths: Ints
     """About how many bytes each has of its level."""
 
@@ -88,19 +89,28 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     of_scope, resource_at = flat(of_resource.field(scopes))
     found, scope_at = flat(of_scope.field(records))
     above, own = _messages(of_resource, "resource"), _messages(of_scope, "scope")
-    levels = [Level._make(above[at] + each) for at, each in zip(resource_at.tolist(), own, strict=True)]
+    numbers: dict[tuple[bytes | None, str, bytes | None, str], int] = {}
+    places = [
+        numbers.setdefault(above[at] + each, len(numbers)) for at, each in zip(resource_at.tolist(), own, strict=True)
+    ]
+    levels = list(map(Level._make, numbers))
     widths = np.array([level.width for level in levels], np.int64)
-    check_total(int((widths + ROW_BYTES).dot(np.bincount(scope_at, minlength=len(widths)))))
-    return Records(found, request_at[resource_at][scope_at], levels, scope_at, widths[scope_at])
+    level_at = np.array(places, np.int64)[scope_at]
+    check_total(int((widths + ROW_BYTES).dot(np.bincount(level_at, minlength=len(widths)))))
+    return Records(found, request_at[resource_at][scope_at], levels, level_at, widths[level_at])
 
 
 def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
     """Of each of a level: the message of this name, and its schema."""
-    return list(zip(joined(level.field(name)), level.field("schema_url").to_pylist(), strict=True))
+    return list(zip(joined(level.field(name)).to_pylist(), level.field("schema_url").to_pylist(), strict=True))
 
 
-def common_columns(levels: list[Level], scopes: Ints) -> Columns:
-    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that are of these scopes."""
+def common_columns(levels: list[Level], scopes: Ints, *, dictionaries: bool = False) -> Columns:
+    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that have these levels."""
+    if dictionaries:
+        used, places = used_of(scopes, len(levels))
+        rows = _LEVELS.repeated([levels[at] for at in used.tolist()], [1] * len(used))
+        return spread(rows, places)
     runs = runs_of(scopes)
     chosen = [levels[at] for at in scopes[runs.first].tolist()]
     found = _LEVELS.repeated(chosen, runs.lengths.tolist())

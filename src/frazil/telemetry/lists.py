@@ -56,13 +56,31 @@ def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
     return lists.values.slice(ends[0], ends[-1] - ends[0]), np.repeat(np.arange(len(lists)), sizes)
 
 
-def joined(lists: pa.ListArray) -> list[bytes | None]:
-    """Of lists of bytes: all that each has, one after the other; None where it has none."""
-    pieces: list[bytes | None] = lists.flatten().to_pylist()
+def are_empty(column: pa.Array) -> bool:
+    """Whether it has lists or maps, none of them null, with nothing in them."""
+    return isinstance(column, pa.ListArray | pa.MapArray) and not column.null_count and not len(column.values)
+
+
+def empty(column: pa.Array, count: int) -> pa.Array:
+    """So many of a column that has lists or maps with nothing in them."""
+    places = pa.array(np.zeros(count + 1, np.int32))
+    if isinstance(column, pa.MapArray):
+        return pa.MapArray.from_arrays(places, column.keys, column.items, type=column.type)
+    return pa.ListArray.from_arrays(places, column.values, type=column.type)
+
+
+def joined(lists: pa.ListArray) -> pa.Array:
+    """Of lists of bytes: all that each has, one after the other; null where it has none."""
+    pieces = lists.flatten()
     ends = borders(lists)
     ends -= ends[0]
-    if len(pieces) == len(lists) and (ends[1:] - ends[:-1] == 1).all():
+    sizes = ends[1:] - ends[:-1]
+    if (sizes == 1).all():
         return pieces
-    return [
-        b"".join(filter(None, pieces[start:end])) if start < end else None for start, end in pairwise(ends.tolist())
+    if (sizes <= 1).all():
+        return pieces.take(pa.array(ends[:-1], mask=sizes == 0))
+    found = pieces.to_pylist()
+    whole = [
+        b"".join(filter(None, found[start:end])) if start < end else None for start, end in pairwise(ends.tolist())
     ]
+    return pa.array(whole, pa.binary())

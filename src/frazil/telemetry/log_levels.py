@@ -123,12 +123,13 @@ def _of_maps(found: Attributes) -> _Told | None:
     ends = borders(found.maps)
     first, last = int(ends[0]), int(ends[-1])
     keys = found.maps.keys.slice(first, last - first)
-    at = np.flatnonzero(_perhaps(keys))
+    coded = isinstance(keys, pa.DictionaryArray)
+    at = np.flatnonzero(_perhaps(keys.dictionary)[keys.indices.to_numpy()] if coded else _perhaps(keys))
     if not len(at):
         return None
     encoded = keys.take(pa.array(at)).dictionary_encode()
     ranks = np.array([_rank(key) for key in encoded.dictionary.to_pylist()], np.int64)[encoded.indices.to_numpy()]
-    texts = found.maps.items.slice(first, last - first).take(pa.array(at))
+    texts = found.maps.items.slice(first, last - first).take(pa.array(at)).cast(pa.string())
     rows = np.searchsorted(ends - first, at, side="right") - 1
     told = (ranks < _LINE) & (lengths(texts) > 0) & ~_are_maps(found.types, rows, at + first - ends[rows])
     return _Told(rows[told], ranks[told], texts.filter(pa.array(told)))

@@ -13,7 +13,7 @@ from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, Columns, Level, commo
 from frazil.telemetry.log_levels import DETECTED_LEVEL, Evidence, detected_levels, may_tell
 from frazil.telemetry.messaging import Row, any_value, pairs
 from frazil.telemetry.references import with_references
-from frazil.telemetry.rows import Arrival, Rows, requests_with, types_of_values
+from frazil.telemetry.rows import Arrival, Rows, batch_of, requests_with, types_of_values
 from frazil.telemetry.values import to_text
 
 TOPIC = "logs"
@@ -45,13 +45,13 @@ SCHEMA = pa.schema(
 )
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
     """The records of decoded requests."""
     records, of_request, levels, scopes, _ = records_of(requests, "resource_logs", "scope_logs", "log_records")
     trace_ids, span_ids = ids(records.field("trace_id"), TRACE_ID), ids(records.field("span_id"), SPAN_ID)
     body, body_codes = to_text(records.field("body"))
-    shared = common_columns(levels, scopes)
-    own = attributes.of_lists(records.field("attributes"))
+    shared = common_columns(levels, scopes, dictionaries=dictionaries)
+    own = attributes.of_lists(records.field("attributes"), dictionaries=dictionaries)
     columns = {
         **shared,
         TENANT: arrival.tenants_of(of_request),
@@ -78,10 +78,11 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
             )
         ),
     }
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     untimed = is_zero(records.field("time_unix_nano")) & is_zero(records.field("observed_time_unix_nano"))
     invalid = trace_ids.invalid + span_ids.invalid
-    return Rows(batch, of_request, invalid, requests_with(untimed, of_request))
+    return Rows(
+        batch_of(columns, SCHEMA, dictionaries=dictionaries), of_request, invalid, requests_with(untimed, of_request)
+    )
 
 
 def _beside(shared: Columns, levels: list[Level]) -> list[Attributes]:

@@ -14,13 +14,14 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
 from frazil.telemetry import attributes
-from frazil.telemetry.known import Known
+from frazil.telemetry.known import LONG, Known
 from frazil.telemetry.levels import Columns, named
 from frazil.telemetry.lists import borders
 from frazil.telemetry.messages import decode
 from frazil.telemetry.points import EXPONENTIAL, GAUGE, HISTOGRAM, KINDS, SUM, Data
 from frazil.telemetry.prometheus_names import metric_name
-from frazil.telemetry.runs import Ints, Runs
+from frazil.telemetry.repetition import spread
+from frazil.telemetry.runs import Ints, Runs, codes_of, distinct
 
 TEMPORAL = (SUM, HISTOGRAM, EXPONENTIAL)
 """The kinds that say whether a point counts from the start, or from the point before."""
@@ -47,9 +48,30 @@ class _Described(NamedTuple):
         return metric_name(self.name, self.unit, counter, self.kind == GAUGE)
 
 
-def described_columns(metrics: pa.StructArray, data: list[Data], owners: Ints, kinds: Ints, runs: Runs) -> Columns:
-    """For points in runs, each of which has one of the metrics (`owners`) and one of the `KINDS`."""
-    temporality, monotonic = np.zeros(len(owners), np.int32), np.zeros(len(owners), bool)
+class Description(NamedTuple):
+    """What metrics say of themselves."""
+
+    said: list[_Described]
+    """Each once."""
+    rows: pa.StructArray
+    """Of what is said."""
+    places: Ints
+    """Which of the rows each has."""
+
+    def columns(self, runs: Runs, *, dictionaries: bool = False) -> Columns:
+        """For points in runs, each of which is of one of the metrics."""
+        if dictionaries:
+            return spread(self.rows, self.places[runs.places])
+        if len(runs.places) < len(runs.first) * LONG:
+            found = self.rows.take(pa.array(self.places[runs.places]))
+        else:
+            found = _METRICS.repeated([self.said[at] for at in self.places.tolist()], runs.lengths.tolist())
+        return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
+
+
+def description_of(metrics: pa.StructArray, data: list[Data], owners: Ints, kinds: Ints) -> Description:
+    """Of those metrics that are `owners`, for points of these of the `KINDS`."""
+    temporality, monotonic = np.zeros(len(owners), np.int64), np.zeros(len(owners), bool)
     for each in data:
         if each.kind in TEMPORAL:
             here = kinds == KINDS.index(each.kind)
@@ -57,18 +79,29 @@ def described_columns(metrics: pa.StructArray, data: list[Data], owners: Ints, k
             temporality[here] = each.structs.field("aggregation_temporality").to_numpy()[at]
             if each.kind == SUM:
                 monotonic[here] = each.structs.field("is_monotonic").to_numpy(zero_copy_only=False)[at]
-    texts = [[column[at] for at in owners.tolist()] for column in _texts(metrics)]
-    names = [KINDS[kind] for kind in kinds.tolist()]
-    chosen = map(_Described, names, *texts, monotonic.tolist(), temporality.tolist())
-    found = _METRICS.repeated(list(chosen), runs.lengths.tolist())
-    return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
+    texts = [metrics.field(name) for name in ("name", "description", "unit")]
+    metadata = _pairs(metrics.field("metadata"))
+    codes = list(map(codes_of, texts))
+    if any(metadata):
+        numbers = {pairs: number for number, pairs in enumerate(dict.fromkeys(metadata))}
+        codes.append(np.array([numbers[pairs] for pairs in metadata], np.int64))
+    first, places = distinct(*(each[owners] for each in codes), kinds, monotonic.astype(np.int64), temporality)
+    chosen = owners[first]
+    described = map(
+        _Described,
+        [KINDS[kind] for kind in kinds[first].tolist()],
+        *(column.take(pa.array(chosen)).to_pylist() for column in texts),
+        [metadata[at] for at in chosen.tolist()],
+        monotonic[first].tolist(),
+        temporality[first].tolist(),
+    )
+    said = list(described)
+    return Description(said, _METRICS.repeated(said, [1] * len(said)), places)
 
 
-def _texts(metrics: pa.StructArray) -> list[list[str] | list[tuple[bytes, ...]]]:
-    """Name, description, unit and metadata of each metric."""
-    metadata = metrics.field("metadata")
-    pairs = [()] * len(metrics) if not len(metadata.values) else [tuple(each) for each in metadata.to_pylist()]
-    return [*(metrics.field(name).to_pylist() for name in ("name", "description", "unit")), pairs]
+def _pairs(metadata: pa.ListArray) -> list[tuple[bytes, ...]]:
+    """Of each metric."""
+    return [()] * len(metadata) if not len(metadata.values) else [tuple(each) for each in metadata.to_pylist()]
 
 
 def _rows(metrics: Sequence[_Described]) -> pa.StructArray:

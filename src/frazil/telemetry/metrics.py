@@ -9,16 +9,17 @@ import pyarrow as pa
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
+from frazil.log.nulls import nulls
 from frazil.telemetry import attributes, points
 from frazil.telemetry.fields import TIME
 from frazil.telemetry.known import Known
 from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, common_columns, records_of, resource_attributes
 from frazil.telemetry.lists import lengths, total_lengths
 from frazil.telemetry.messaging import Row, pairs
-from frazil.telemetry.metric_kinds import TEMPORAL, described_columns
+from frazil.telemetry.metric_kinds import TEMPORAL, description_of
 from frazil.telemetry.points import KINDS, SUM, TOO_BIG, data_of, points_of, to_point
-from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
-from frazil.telemetry.runs import Ints, runs_of
+from frazil.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, batch_of, check_total, requests_with
+from frazil.telemetry.runs import Ints, distinct, runs_of
 from frazil.telemetry.series import Owners, series_ids, targets
 
 TOPIC = "metrics"
@@ -55,11 +56,11 @@ SCHEMA = pa.schema(
 )
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
     """The points of decoded requests."""
     metrics, of_request, levels, scopes, widths = records_of(requests, "resource_metrics", "scope_metrics", "metrics")
     data = data_of(metrics)
-    found = points_of(data, of_request, arrival.time_ns)
+    found = points_of(data, of_request, arrival.time_ns, dictionaries=dictionaries)
     for name in ("name", "description", "unit"):
         widths = widths + lengths(metrics.field(name))
     widths = widths + total_lengths(metrics.field("metadata"))
@@ -68,21 +69,28 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     # A metric whose bytes have points of several kinds is several.
     runs = runs_of(found.metrics * len(KINDS) + found.kinds)
     owners = found.metrics[runs.first]
-    described = described_columns(metrics, data, owners, found.kinds[runs.first], runs)
-    resources = [levels[at].resource for at in scopes[owners].tolist()]
-    targets = _TARGETS.repeated(resources, [1] * len(resources))
-    names = described["prometheus_name"].take(pa.array(runs.first))
+    described = description_of(metrics, data, owners, found.kinds[runs.first])
+    # Series have their names and targets from these.
+    pairs = distinct(described.places, scopes[owners])
+    names = described.rows.field("prometheus_name").take(pa.array(described.places[pairs.first]))
+    resources = [levels[at].resource for at in scopes[owners[pairs.first]].tolist()]
+    named = Owners(names, *_TARGETS.repeated(resources, [1] * len(resources)).flatten())
     columns = {
         **found.columns,
-        **common_columns(levels, scopes[found.metrics]),
-        **described,
-        "series_id": series_ids(Owners(names, *targets.flatten()), runs.places, found.columns["attributes"]),
+        **common_columns(levels, scopes[found.metrics], dictionaries=dictionaries),
+        **described.columns(runs, dictionaries=dictionaries),
+        "series_id": series_ids(named, pairs.places[runs.places], found.columns["attributes"]),
         TENANT: arrival.tenants_of(numbers),
         "ingested_timestamp": arrival.times(len(numbers)),
-        **{field.name: pa.nulls(len(numbers), field.type) for field in NATIVE},
+        **{field.name: nulls(len(numbers), field.type) for field in NATIVE},
     }
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
-    return Rows(batch, numbers, 0, requests_with(found.timeless, numbers), _rejected(of_request, found.rejected))
+    return Rows(
+        batch_of(columns, SCHEMA, dictionaries=dictionaries),
+        numbers,
+        0,
+        requests_with(found.timeless, numbers),
+        _rejected(of_request, found.rejected),
+    )
 
 
 def _targets(resources: Sequence[bytes | None]) -> pa.StructArray:

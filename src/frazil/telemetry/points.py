@@ -23,11 +23,12 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     SummaryDataPoint,
 )
 
+from frazil.log.nulls import are_null, nulls
 from frazil.telemetry import attributes, exemplars
 from frazil.telemetry.exemplars import EXEMPLARS
 from frazil.telemetry.fields import TIME, counts, is_zero, times
 from frazil.telemetry.levels import Columns, named
-from frazil.telemetry.lists import flat, joined
+from frazil.telemetry.lists import are_empty, flat, joined
 from frazil.telemetry.messages import decode
 from frazil.telemetry.messaging import Row, pairs
 from frazil.telemetry.runs import Ints
@@ -99,10 +100,7 @@ class Points(NamedTuple):
 
     def take(self, places: Ints) -> Points:
         at = pa.array(places)
-        columns = {
-            name: column if column.null_count == len(column) else column.take(at)
-            for name, column in self.columns.items()
-        }
+        columns = {name: column if _are_alike(column) else column.take(at) for name, column in self.columns.items()}
         return Points(columns, self.metrics[places], self.kinds[places], self.timeless[places], self.rejected)
 
 
@@ -115,22 +113,27 @@ class _Piece(NamedTuple):
     rejected: Ints
 
 
+def _are_alike(column: pa.Array) -> bool:
+    """Whether no value differs from another: all are null, or lists with nothing in them."""
+    return are_null(column) or are_empty(column)
+
+
 def data_of(metrics: pa.StructArray) -> list[Data]:
     """Of decoded metrics: one for each kind that is there, and at least one."""
     found = []
     for kind, message in _RARE.items():
         if len((lists := metrics.field(kind)).values):
             serialized = joined(lists)
-            owners = [number for number, data in enumerate(serialized) if data is not None]
-            decoded = decode(message, [serialized[number] for number in owners])
-            found.append(Data(kind, decoded.to_struct_array(), np.array(owners, np.int64)))
+            owners = np.flatnonzero(np.asarray(serialized.is_valid()))
+            decoded = decode(message, serialized.drop_null())
+            found.append(Data(kind, decoded.to_struct_array(), owners))
     for kind in (SUM, GAUGE):
         if (structs := metrics.field(kind)).null_count < len(metrics) or not (found or kind == SUM):
             found.append(Data(kind, structs, np.arange(len(metrics))))
     return found[::-1]
 
 
-def points_of(every: list[Data], requests: Ints, arrival_ns: int) -> Points:
+def points_of(every: list[Data], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
     """The points of metrics that are of these requests: request by request, and in each kind by kind."""
     pieces = [_piece(data) for data in every]
     lengths = [len(piece.points) for piece in pieces]
@@ -142,7 +145,7 @@ def points_of(every: list[Data], requests: Ints, arrival_ns: int) -> Points:
             "start_timestamp": times(_field(pieces, "start_time_unix_nano"), None),
             "flags": counts(_field(pieces, "flags")),
             **{field.name: _joined(own, lengths, field) for field in _OWN},
-            **named("attributes", attributes.of_lists(_field(pieces, "attributes"))),
+            **named("attributes", attributes.of_lists(_field(pieces, "attributes"), dictionaries=dictionaries)),
         },
         np.concatenate([piece.metrics for piece in pieces]),
         np.repeat([KINDS.index(piece.kind) for piece in pieces], lengths),
@@ -168,10 +171,10 @@ def _field(pieces: list[_Piece], name: str) -> pa.Array:
 def _joined(pieces: list[Columns], lengths: list[int], field: pa.Field) -> pa.Array:
     """One column; null in rows of pieces that do not have it."""
     if not any(field.name in piece for piece in pieces):
-        return pa.nulls(sum(lengths), field.type)
+        return nulls(sum(lengths), field.type)
     return _concatenated(
         [
-            piece[field.name] if field.name in piece else pa.nulls(length, field.type)
+            piece[field.name] if field.name in piece else nulls(length, field.type)
             for piece, length in zip(pieces, lengths, strict=True)
         ]
     )

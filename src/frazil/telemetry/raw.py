@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from frazil.telemetry.attributes import MAP
 from frazil.telemetry.fields import TIME
 from frazil.telemetry.messages import decode
 from frazil.telemetry.outlines import Bounds, Levels, Outline
-from frazil.telemetry.rows import Arrival, Rows
+from frazil.telemetry.rows import Arrival, ToRows
 from frazil.telemetry.runs import Ints
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class RequestForm:
     name: str
     message: type[Message]
     rows_schema: pa.Schema
-    to_rows: Callable[[pa.RecordBatch, Arrival], Rows]
+    to_rows: ToRows
     levels: Levels
 
     def outline(self, message: Message, body: bytes, bounds: Bounds) -> Outline | None:
@@ -68,14 +68,14 @@ class RequestForm:
         rows, nbytes = map(sum, zip(*found, strict=True))
         return Raw(self.name, appends, self.rows_schema, rows, nbytes)
 
-    def rows(self, appends: Sequence[Bytes], times_ms: Ints) -> pa.RecordBatch:
+    def rows(self, appends: Sequence[Bytes], times_ms: Ints, *, dictionaries: bool = False) -> pa.RecordBatch:
         """They were acknowledged: each has its rows, whatever is wrong with it or with another."""
-        return self._rows(list(map(_stored, appends)), times_ms)
+        return self._rows(list(map(_stored, appends)), times_ms, dictionaries)
 
-    def _rows(self, requests: list[_Stored], times_ms: Ints) -> pa.RecordBatch:
+    def _rows(self, requests: list[_Stored], times_ms: Ints, dictionaries: bool) -> pa.RecordBatch:
         try:
             with faults_as_errors():
-                return self._made(requests, times_ms)
+                return self._made(requests, times_ms, dictionaries)
         except MemoryError:
             # That says nothing of the requests: the next time there may be enough.
             raise
@@ -84,12 +84,12 @@ class RequestForm:
                 logger.exception("a request that was stored cannot be made rows; it is kept as it came")
                 return self._kept(requests[0], int(times_ms[0]), error)
             logger.info("requests are made rows one by one: %s", error)
-        each = [self._rows([request], times_ms[place : place + 1]) for place, request in enumerate(requests)]
+        each = [self._rows([request], times_ms[place : place + 1], False) for place, request in enumerate(requests)]
         return pa.concat_batches(each)
 
-    def _made(self, requests: list[_Stored], times_ms: Ints) -> pa.RecordBatch:
+    def _made(self, requests: list[_Stored], times_ms: Ints, dictionaries: bool) -> pa.RecordBatch:
         tenants, expected, bodies = zip(*requests, strict=True)
-        found = self.to_rows(decode(self.message, bodies), Arrival(tenants, 0))
+        found = self.to_rows(decode(self.message, bodies), Arrival(tenants, 0), dictionaries=dictionaries)
         counts = np.bincount(found.requests, minlength=len(requests))
         if counts.tolist() != list(expected):
             raise ValueError("the requests have other numbers of records than they had when they were stored")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,21 @@ class Rows(NamedTuple):
     """Requests with records that have no time of their own: the same bytes again may be other records."""
     rejected: Mapping[int, Rejected] = _NOBODY
     """By request."""
+
+
+class ToRows(Protocol):
+    """Makes rows of decoded requests."""
+
+    def __call__(self, requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
+        """With `dictionaries`, texts that come again and again may be places in dictionaries (`log.repeated`)."""
+
+
+def batch_of(columns: Mapping[str, pa.Array], schema: pa.Schema, *, dictionaries: bool = False) -> pa.RecordBatch:
+    """Rows with the columns of the schema; `dictionaries` says that some may be such."""
+    chosen = [columns[name] for name in schema.names]
+    if dictionaries:
+        schema = pa.schema([field.with_type(column.type) for field, column in zip(schema, chosen, strict=True)])
+    return pa.RecordBatch.from_arrays(chosen, schema=schema)
 
 
 MOST_BYTES = 1 << 30

@@ -111,9 +111,14 @@ def _entries(maps: pa.MapArray) -> tuple[Ints, pa.Array, pa.Array]:
 
 def _hash_columns(*columns: pa.Array) -> list[Words]:
     """Each distinct text is hashed once."""
-    encoded = pa.concat_arrays(columns).dictionary_encode(null_encoding="encode")
+    texts = [column.dictionary if isinstance(column, pa.DictionaryArray) else column for column in columns]
+    encoded = pa.concat_arrays(texts).dictionary_encode(null_encoding="encode")
     hashes = hash_texts(encoded.dictionary)[encoded.indices.to_numpy()]
-    return np.split(hashes, np.cumsum([len(column) for column in columns[:-1]]))
+    found = np.split(hashes, np.cumsum([len(each) for each in texts[:-1]]))
+    return [
+        each[column.indices.to_numpy()] if isinstance(column, pa.DictionaryArray) else each
+        for column, each in zip(columns, found, strict=True)
+    ]
 
 
 @lru_cache(maxsize=4096)

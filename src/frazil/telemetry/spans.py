@@ -12,7 +12,7 @@ from frazil.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zer
 from frazil.telemetry.levels import ORIGIN, TENANT, WHOSE, Columns, common_columns, named, records_of
 from frazil.telemetry.messaging import Row, pairs
 from frazil.telemetry.nested import lists_of
-from frazil.telemetry.rows import Arrival, Rows, requests_with
+from frazil.telemetry.rows import Arrival, Rows, batch_of, requests_with
 
 TOPIC = "spans"
 REQUEST = ExportTraceServiceRequest
@@ -72,7 +72,7 @@ _LATEST = 2**63 - 1
 _BITS = 2**64 - 1
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
     """The spans of decoded requests."""
     spans, of_request, levels, scopes, _ = records_of(requests, "resource_spans", "scope_spans", "spans")
     trace_ids, span_ids = ids(spans.field("trace_id"), TRACE_ID), ids(spans.field("span_id"), SPAN_ID)
@@ -80,7 +80,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     starts, ends = spans.field("start_time_unix_nano"), spans.field("end_time_unix_nano")
     status_message, status_code = spans.field("status").flatten()
     columns = {
-        **common_columns(levels, scopes),
+        **common_columns(levels, scopes, dictionaries=dictionaries),
         TENANT: arrival.tenants_of(of_request),
         "trace_id": trace_ids.column,
         "span_id": span_ids.column,
@@ -95,17 +95,18 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "status_code": status_code,
         "status_message": status_message,
         "flags": counts(spans.field("flags")),
-        **named("attributes", attributes.of_lists(spans.field("attributes"))),
+        **named("attributes", attributes.of_lists(spans.field("attributes"), dictionaries=dictionaries)),
         "dropped_attributes_count": counts(spans.field("dropped_attributes_count")),
         "events": lists_of(spans.field("events"), Span.Event, EVENTS, _events),
         "dropped_events_count": counts(spans.field("dropped_events_count")),
         "links": lists_of(spans.field("links"), Span.Link, LINKS, _links),
         "dropped_links_count": counts(spans.field("dropped_links_count")),
     }
-    batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     invalid = trace_ids.invalid + span_ids.invalid + parents.invalid
     untimed = is_zero(starts) & is_zero(ends)
-    return Rows(batch, of_request, invalid, requests_with(untimed, of_request))
+    return Rows(
+        batch_of(columns, SCHEMA, dictionaries=dictionaries), of_request, invalid, requests_with(untimed, of_request)
+    )
 
 
 def to_message(row: Row) -> Span:

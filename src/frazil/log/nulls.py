@@ -1,0 +1,25 @@
+"""Columns of nothing but null, which share their memory: most tables of telemetry have many of them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pyarrow as pa
+
+FEWEST, MOST = 2048, 65_536
+"""Rows from which, and up to which, columns share their memory with all others of their type: fewer are made sooner
+than they are found."""
+
+
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    return _shared(kind).slice(0, count) if FEWEST <= count <= MOST else pa.nulls(count, kind)
+
+
+def are_null(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether nothing else is in it."""
+    return bool(column.null_count == len(column))
+
+
+@lru_cache(maxsize=256)
+def _shared(kind: pa.DataType) -> pa.Array:
+    return pa.nulls(MOST, kind)
