@@ -33,8 +33,8 @@ from frazil.log.schema import without_dictionaries
 
 TARGET_BYTES = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
-GATHER_BYTES = 256 * 1024 * 1024
-"""Arrow bytes that are ordered together; while they are, about half as much again is in use."""
+GATHER_BYTES = 64 * 1024 * 1024
+"""Of rows that are ordered together, as texts. Meanwhile they are in memory three times, texts as dictionaries."""
 
 
 class DataFileWriter:
@@ -83,7 +83,8 @@ class DataFileWriter:
         """Take rows with the columns of the table; field ids and order of columns need not be as in the table."""
         if not len(batch):
             return
-        self._waiting.append(self._as_table_has(batch))
+        rows = self._as_table_has(batch)
+        self._waiting.append(_alone(rows) if self._ordered else rows)
         self._waiting_bytes += plain_bytes(batch)
         self._waiting_rows += len(batch)
         if self._enough:
@@ -214,6 +215,11 @@ class DataFileWriter:
         )
         file.spec_id = self._spec_id
         return file
+
+
+def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy. A column that was decoded from requests holds all else that was decoded with it."""
+    return pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema)
 
 
 class _Blocks:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.log.forms import Together, make_rows, unpacked
-from frazil.log.repeated import joined, with_repeated_texts
+from frazil.log.repeated import with_repeated_texts
 from frazil.log.wal.entries import Entry
 
 RUN_BYTES = 8 * 1024 * 1024
@@ -69,12 +69,15 @@ class _Run(NamedTuple):
 
 def rows_of(
     stored: pa.Table, making: Making, columns: Sequence[str] | None = None, *, dictionaries: bool = False
-) -> pa.Table:
-    """The rows of all entries. With `dictionaries`, texts that repeat come as dictionaries."""
+) -> Iterator[pa.Table]:
+    """The rows of all entries, some at a time: to decode requests takes several times the memory of their rows.
+
+    With `dictionaries`, texts that repeat come as dictionaries.
+    """
     names = _present(making, columns)
-    made = [run.made(making, dictionaries).select(names) for run in _runs(stored.to_batches(), RUN_BYTES)]
-    rows = joined(made, _schema(making, names))
-    return with_repeated_texts(rows) if dictionaries else rows
+    for run in _runs(stored.to_batches(), RUN_BYTES):
+        rows = pa.Table.from_batches([run.made(making, dictionaries).select(names)])
+        yield with_repeated_texts(rows) if dictionaries else rows
 
 
 def stream_rows(
@@ -97,10 +100,6 @@ def _present(making: Making, columns: Sequence[str] | None) -> list[str]:
     """Columns younger than the segment are not in it."""
     names: list[str] = making.schema.names
     return names if columns is None else [name for name in columns if name in names]
-
-
-def _schema(making: Making, names: Sequence[str]) -> pa.Schema:
-    return pa.schema([making.schema.field(name) for name in names])
 
 
 def _runs(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[_Run]:

@@ -23,7 +23,7 @@ from frazil.errors import (
 from frazil.log.epochs import Epochs
 from frazil.log.index import SegmentIndex
 from frazil.log.schema import conform, with_dictionaries
-from frazil.log.segments import Segment, read_records, stream_records
+from frazil.log.segments import Segment, read_parts, stream_records
 from frazil.log.store import ObjectStore
 from frazil.log.tail import TailView
 from frazil.log.topics import TopicSchemas
@@ -251,8 +251,12 @@ class PartitionReader:
         """`count` records of a segment after the first `skip`."""
         try:
             if how.piece_bytes is None:
-                rows = read_records(self._store, segment, how.columns, dictionaries=how.dictionaries)
-                yield from rows.slice(skip, count).to_batches(max_chunksize=BATCH_ROWS)
+                at, end = 0, skip + count
+                for part in read_parts(self._store, segment, how.columns, dictionaries=how.dictionaries):
+                    first, last = max(0, skip - at), min(part.num_rows, end - at)
+                    at += part.num_rows
+                    if first < last:
+                        yield from part.slice(first, last - first).to_batches(max_chunksize=BATCH_ROWS)
             else:
                 yield from stream_records(self._store, segment, skip, count, how.columns, how.piece_bytes)
         except (SegmentMissing, LogCorrupted):

@@ -182,10 +182,18 @@ def read_footer(store: ObjectStore, key: str) -> Segment:
     return segment
 
 
-def read_records(
+def read_records(store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None) -> pa.Table:
+    """All records of a segment."""
+    return pa.concat_tables(read_parts(store, segment, columns))
+
+
+def read_parts(
     store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None, *, dictionaries: bool = False
-) -> pa.Table:
-    """With `dictionaries`, texts that come again and again stay what they are in the file: places in a dictionary."""
+) -> Iterator[pa.Table]:
+    """All records of a segment; where rows have to be made of them, some at a time.
+
+    With `dictionaries`, texts that come again and again stay what they are in the file: places in a dictionary.
+    """
     with _damage_told(store, segment.key):
         data = store.get(segment.key)
         _check_footer(data)
@@ -197,11 +205,16 @@ def read_records(
             page_checksum_verification=True,
         )
         table = file.read(columns=None if segment.making else _present(file, columns))
+    del data, file
+    parts = iter([table])
     if segment.making:
-        table = raw_segments.rows_of(table, segment.making, columns, dictionaries=dictionaries)
-    if table.num_rows != segment.end - segment.first:
-        raise _unreadable(store, segment.key, f"{table.num_rows} rows, not {segment.end - segment.first}")
-    return table
+        parts = raw_segments.rows_of(table, segment.making, columns, dictionaries=dictionaries)
+    rows = 0
+    for part in parts:
+        rows += part.num_rows
+        yield part
+    if rows != segment.end - segment.first:
+        raise _unreadable(store, segment.key, f"{rows} rows, not {segment.end - segment.first}")
 
 
 def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:

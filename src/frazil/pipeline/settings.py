@@ -25,10 +25,10 @@ _LISTS = {
 # near that (docs/decisions/0080); what Java's own code allocates is given back to the system every few seconds.
 _SMALL_HEAP = (
     "-XX:+UseSerialGC",
-    "-Xmn32m",
-    "-Xms64m",
-    "-XX:MinHeapFreeRatio=10",
-    "-XX:MaxHeapFreeRatio=20",
+    "-Xmn16m",
+    "-Xms48m",
+    "-XX:MinHeapFreeRatio=5",
+    "-XX:MaxHeapFreeRatio=10",
     # Of Java 17.0.9 and newer; it is no experiment from 21 on.
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UnlockExperimentalVMOptions",
@@ -101,6 +101,11 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": " ".join(driver),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spark keeps what a page would show, a thousand jobs and more, also where there is no page.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.sql.ui.retainedExecutions": "20",
         # Hadoop sets permissions by itself, whatever the process was told.
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
