@@ -58,6 +58,14 @@ def test_lists_are_joined() -> None:
     assert settings["spark.jars"] == "/other.jar"
 
 
+def test_who_chooses_a_collector_for_java_is_not_contradicted() -> None:
+    options = "spark.driver.extraJavaOptions"
+    assert "-XX:+UseSerialGC" in _settings({options: "-Xss2m"}, {}, {})[options]
+    assert "-XX:+UseSerialGC" not in _settings({options: "-Xss2m -XX:+UseG1GC"}, {}, {})[options]
+    assert "-XX:+UseSerialGC" not in _settings({}, {}, {options: "-XX:+UseZGC"})[options]
+    assert "-XX:+UseSerialGC" not in _settings({"spark.master": "yarn"}, {}, {})[options]
+
+
 def test_jars_are_sent_to_other_machines_only() -> None:
     near = _settings({"spark.master": "local-cluster[2,1,1024]"}, {}, {})
     far = _settings({"spark.master": "spark://there:7077", "spark.jars": "/other.jar"}, {}, {})

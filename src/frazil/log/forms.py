@@ -2,7 +2,7 @@
 
 To make rows of what a door gets may take longer than to write it down. Such appends are stored as bytes, in the
 *form* in which they came; they have their offsets from that moment on. Rows are made of many of them together, when
-somebody reads them, and at the latest when they are sealed: segments have rows only.
+somebody reads them, from the WAL or from a segment (`raw_segments`).
 
 The name of a form stands in the WAL, where any later version finds it. What it means must not change: a form that is
 written differently has another name. Packages tell of their forms as entry points.

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from frazil.config.model import Config
 
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+
 # These hold lists: what the user adds stands beside what Frazil needs, not instead of it.
 _LISTS = {
     "spark.sql.extensions": ",",
     "spark.jars": ",",
     "spark.driver.extraClassPath": os.pathsep,
     "spark.executor.extraClassPath": os.pathsep,
-    "spark.driver.extraJavaOptions": " ",
+    _DRIVER_OPTIONS: " ",
     "spark.executor.extraJavaOptions": " ",
 }
 
@@ -80,7 +82,14 @@ def session_settings(
     """Everything Spark is told; `folder` is the session's own and has what the settings name in it."""
     master = master_of(config, extra)
     ours = _defaults(master, name, folder) | _class_path(master, jars)
+    if master.on_this_machine and not any(map(_chooses_collector, (config.pipeline.spark, extra))):
+        ours = _merge(ours, {_DRIVER_OPTIONS: " ".join(_SMALL_HEAP)})
     return _merge(_merge(_merge(ours, catalog), config.pipeline.spark), extra)
+
+
+def _chooses_collector(settings: Mapping[str, str]) -> bool:
+    """Whether Java is told how to collect garbage: it refuses to be told twice."""
+    return re.search(r"-XX:[+-]Use\w*GC\b", settings.get(_DRIVER_OPTIONS, "")) is not None
 
 
 def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
@@ -92,13 +101,12 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
         f'"-Dderby.system.home={folder / "derby"}"',
         # A driver without memory is of no use to anybody: it goes, and is started again.
         "-XX:+ExitOnOutOfMemoryError",
-        *(_SMALL_HEAP if master.on_this_machine else ()),
     )
     settings = {
         "spark.master": master.url,
         "spark.app.name": name,
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": " ".join(driver),
+        _DRIVER_OPTIONS: " ".join(driver),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Spark keeps what a page would show, a thousand jobs and more, also where there is no page.

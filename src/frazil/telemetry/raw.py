@@ -83,7 +83,7 @@ class RequestForm:
             if len(requests) == 1:
                 logger.exception("a request that was stored cannot be made rows; it is kept as it came")
                 return self._kept(requests[0], int(times_ms[0]), error)
-            logger.info("requests are made rows one by one: %s", error)
+            logger.warning("requests are made rows one by one, which takes longer: %s", error)
         each = [self._rows([request], times_ms[place : place + 1], False) for place, request in enumerate(requests)]
         return pa.concat_batches(each)
 
