@@ -143,7 +143,7 @@ def test_on_the_java_of_the_package_and_through_ctrl_c(tmp_path: Path) -> None:
         assert len(driver.tell("job")) == 8
 
         family = _descendants(driver.jvm)
-        assert len(family) > 2
+        assert len(family) >= 2, "the JVM, and a daemon of its workers"
         assert driver.tell("stop") == []
         assert _wait_until_gone(family) == set()
         assert list(driver.work.iterdir()) == [foreign]
@@ -158,7 +158,7 @@ def test_a_local_cluster_has_a_secret_and_dies_with_its_killed_driver(tmp_path: 
         assert all(Path(row["folder"]).is_relative_to(driver.temporary) for row in rows)
         assert len({row["parent"] for row in rows}) == 2
         family = _descendants(driver.jvm)
-        assert len(family) >= 7, "driver, two executors, and a daemon and a worker of each"
+        assert len(family) >= 5, "driver, two executors, and a daemon of each"
         found = listeners(driver.jvm)
         assert {each.address for each in found} <= set(LOOPBACK), found
         daemons = [each.port for each in found if "frazil.pipeline.daemon" in each.commands]

@@ -171,24 +171,29 @@ def test_properties_that_are_given_leave_those_of_the_row_groups(tmp_path: Path)
 
 def test_one_series_is_read_from_few_row_groups_and_without_labels(tmp_path: Path) -> None:
     first = scrape(SERIES)
-    path, *others = paths(move(settings(tmp_path), first, STEPS))
-    footer = pq.read_metadata(path)
-    assert footer.num_rows + sum(pq.read_metadata(other).num_rows for other in others) == len(first) * STEPS
-    assert footer.num_row_groups >= 5
+    files = paths(move(settings(tmp_path), first, STEPS))
+    footers = [pq.read_metadata(path) for path in files]
+    assert sum(footer.num_rows for footer in footers) == len(first) * STEPS
+    assert sum(footer.num_row_groups >= 2 for footer in footers) >= len(files) - 1, "the last one has what is left"
 
-    last = pc.max(pq.read_table(path, columns=["timestamp"])["timestamp"])
+    last = max(pc.max(pq.read_table(path, columns=["timestamp"])["timestamp"]) for path in files)
     touched = []
     for place in range(0, len(first), len(first) // 7):
         wanted = (pc.field("tenant_id") == TENANT) & (pc.field("timestamp") < last)
         for name in ("prometheus_name", "series_id"):
             wanted &= pc.field(name) == first[name][place]
-        found, read = query(path, wanted)
-        assert set(found["value_double"].to_pylist()) == {float(place % SERIES)}
-        assert len(set(found["timestamp"].to_pylist())) == len(found) == STEPS - 1
-        assert {chunk.column for chunk in read} <= {*VALUES, *KEYS}
-        touched.append(len({chunk.group for chunk in read}))
-    # Its own, and the one where one name ends and the next begins, which has series of all ids.
+        times: list[Any] = []
+        for path, footer in zip(files, footers, strict=True):
+            found, read = query(path, wanted)
+            assert set(found["value_double"].to_pylist()) <= {float(place % SERIES)}
+            assert {chunk.column for chunk in read} <= {*VALUES, *KEYS}
+            times += found["timestamp"].to_pylist()
+            if footer.num_row_groups >= 2:
+                touched.append(len({chunk.group for chunk in read}))
+        assert len(set(times)) == len(times) == STEPS - 1
+    # Its own; a few are in the one as well where one name ends and the next begins, which has series of all ids.
     assert max(touched) <= 2, touched
+    assert sum(touched) <= 1.6 * len(touched), touched
 
 
 def test_compaction_keeps_row_groups_small(tmp_path: Path, spark_for: Callable[[Config], SparkSession]) -> None:

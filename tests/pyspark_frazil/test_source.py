@@ -186,7 +186,7 @@ def test_an_error_is_a_sentence_in_what_spark_says(spark: SparkSession, log: Top
         load(spark, log, topik="x")
     with pytest.raises(Exception, match="TopicNotFound: Topic 'nothing' does not exist"):
         load(spark, log, topic="nothing")
-    with pytest.raises(Exception, match="ConfigError: Topic 'orders' has no partition 9; its partitions: 0"):
+    with pytest.raises(Exception, match="CallError: Topic 'orders' has no partition 9; its partitions: 0"):
         load(spark, log, startingOffsets='{"9": 1}').collect()
 
 

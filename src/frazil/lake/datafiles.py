@@ -33,8 +33,10 @@ from frazil.log.schema import without_dictionaries
 
 TARGET_BYTES = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
-GATHER_BYTES = 64 * 1024 * 1024
-"""Of rows that are ordered together, as texts. Meanwhile they are in memory three times, texts as dictionaries."""
+GATHER_BYTES = 40 * 1024 * 1024
+"""Of rows that are ordered together, as they are in memory; while they are, they are there three times."""
+GATHER_PLAIN_BYTES = 256 * 1024 * 1024
+"""Of the same rows without dictionaries, which some columns may lose."""
 
 
 class DataFileWriter:
@@ -63,7 +65,10 @@ class DataFileWriter:
         keys |= {field.field_id for field in schema.fields if field.name in (PARTITION, OFFSET)}
         self._columns = leaves(schema, metadata.properties, keys)
         self._waiting: list[pa.RecordBatch] = []
+        self._waiting_held = 0
+        """Bytes of memory."""
         self._waiting_bytes = 0
+        """Bytes of the same without dictionaries."""
         self._waiting_rows = 0
         self._file: ParquetFile | None = None
         self._partition = Record()
@@ -84,8 +89,11 @@ class DataFileWriter:
         if not len(batch):
             return
         rows = self._as_table_has(batch)
-        self._waiting.append(_alone(rows) if self._ordered else rows)
-        self._waiting_bytes += plain_bytes(batch)
+        if self._ordered:
+            rows = _alone(rows)
+            self._waiting_held += rows.get_total_buffer_size()
+        self._waiting.append(rows)
+        self._waiting_bytes += plain_bytes(rows)
         self._waiting_rows += len(batch)
         if self._enough:
             self._write_waiting()
@@ -116,7 +124,7 @@ class DataFileWriter:
     def _enough(self) -> bool:
         """Whether what is waiting is worth writing."""
         if self._ordered:
-            return self._waiting_bytes >= self._gather_bytes
+            return self._waiting_held >= self._gather_bytes or self._waiting_bytes >= GATHER_PLAIN_BYTES
         options = self._options
         return self._waiting_bytes >= options.group_bytes or self._waiting_rows >= options.group_rows
 
@@ -153,7 +161,7 @@ class DataFileWriter:
     def _take_waiting(self) -> pa.Table:
         rows = joined(self._waiting, self.schema)
         self._waiting = []
-        self._waiting_bytes = self._waiting_rows = 0
+        self._waiting_held = self._waiting_bytes = self._waiting_rows = 0
         return rows
 
     def _write_unordered(self) -> None:

@@ -72,7 +72,7 @@ def check_not_lost(lake: Lake, store: ObjectStore) -> None:
     known = [(topic, marker) for topic in list_topics(store) for marker in newest_of_each(store, topic)]
     if known:
         topic, marker = known[0]
-        tables = f"{len(known)} tables that the log remembers, such as {dotted(marker.identifier)} of topic {topic!r}"
+        tables = f"tables that the log remembers, such as {dotted(marker.identifier)} of topic {topic!r}"
         raise catalog_lost(lake, tables)
 
 

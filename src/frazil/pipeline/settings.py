@@ -27,10 +27,11 @@ _LISTS = {
 # near that (docs/decisions/0080); what Java's own code allocates is given back to the system every few seconds.
 _SMALL_HEAP = (
     "-XX:+UseSerialGC",
-    "-Xmn16m",
     "-Xms48m",
+    "-XX:NewRatio=4",
     "-XX:MinHeapFreeRatio=5",
     "-XX:MaxHeapFreeRatio=10",
+    "-XX:-ShrinkHeapInSteps",
     # Of Java 17.0.9 and newer; it is no experiment from 21 on.
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UnlockExperimentalVMOptions",

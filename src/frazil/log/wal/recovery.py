@@ -153,7 +153,7 @@ def _note_flaw(scanned: ScannedFile, view: memoryview) -> None:
     rest = bytes(view[scanned.clean_bytes :])
     if rest.count(0) == len(rest):
         return
-    scanned.flaw = f"{len(rest)} bytes after offset {scanned.end} are not a whole frame"
+    scanned.flaw = f"what follows offset {scanned.end} is not a whole frame"
     later = frames.next_clean(view, scanned.clean_bytes + frames.ALIGN)
     while later is not None:
         if later.kind in RECORDS:
