@@ -29,13 +29,13 @@ def serve_memory(bench: Bench) -> Iterator[Figure]:
         bench.say(f"serve: {QUIET_SECONDS} seconds without anything to do")
         time.sleep(QUIET_SECONDS)
         idle = processes.memory_mib(door.frazil.pid)
-        bench.say(f"serve: {requests},000 log records")
+        bench.say(f"serve: {requests * 1000:,} log records")
         with processes.PeakMemory(door.frazil.pid) as peak:
             send(door.address, LOGS.path, sent, TABLE_CLIENTS)
             door.frazil.wait(lambda: committed(door.config, topic) >= 4000 + requests * 1000, 0.1)
     yield Figure("serve, idle: memory of all processes", "MiB", idle, target=Below(IDLE_MIB, "MiB"))
     yield Figure(
-        f"serve, {requests},000 log records to the table: memory of all processes, at most",
+        f"serve, {requests * 1000:,} log records to the table: memory of all processes, at most",
         "MiB",
         peak.mib,
         target=Below(PEAK_MIB, "MiB"),

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from frazil.log.world import Clock
 
-LOOK_SECONDS = 5.0
-PATIENCE_SECONDS = {b"pyspark.daemon": 10.0, b"frazil.pipeline.daemon": 60.0}
+LOOK_SECONDS = 2.0
+PATIENCE_SECONDS = {b"pyspark.daemon": 2.0, b"frazil.pipeline.daemon": 60.0}
 """By what daemons run: that of the tasks has much to load, and batches may be half a minute apart."""
 _PROC = Path("/proc")
 
