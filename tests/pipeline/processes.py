@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from frazil.config.model import Config
+from frazil.footprint import OWN_PROCESS
 from frazil.ops.health import Health, HealthReport
 from frazil.pipeline.report import Report, settings_line
 
@@ -24,7 +25,8 @@ class PipelineProcess:
 
     def __init__(self, config: Config, env: Mapping[str, str] | None = None) -> None:
         self._config = config
-        self._env = {**os.environ, **(env or {})}
+        # As the command has it that starts such processes.
+        self._env = {**os.environ, OWN_PROCESS: "1", **(env or {})}
         self._reports: list[Report] = []
         self._said: list[str] = []
 
