@@ -47,8 +47,8 @@ def _load(source: Input) -> str:
             pa.RecordBatch.from_pylist(piece.batch.to_pylist(), piece.batch.schema)
     except SerializationError as error:
         return "refused" if source.name in str(error) else f"refused without its name: {error}"
-    except (pa.ArrowException, ValueError, OverflowError, KeyError):
-        # Values that are no values of Python, such as years beyond 9999.
+    except (pa.ArrowException, ValueError, OverflowError, KeyError, NotImplementedError):
+        # Values that are no values of Python, such as years beyond 9999 and intervals in a dictionary.
         return "read in part"
     return "read"
 
