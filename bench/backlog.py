@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from bench import samples
 from bench.log import NEVER, rng
-from frazil.config.log import LogConfig
 from frazil.config.model import Config
+from frazil.config.sections.log import LogConfig
 from frazil.log import layout
 from frazil.log.log import Log
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from frazil.ops.server import HttpServer
+from frazil.web.server import HttpServer
 
 HOST = "127.0.0.1"
 

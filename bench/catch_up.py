@@ -13,7 +13,7 @@ from tests.topics.support import TOPIC, Shop
 
 from bench.figures import AtLeast, Bench, Figure, Round, figure
 from frazil.topics.messages import Message
-from frazil.topics.starts import EARLIEST
+from frazil.topics.read.starts import EARLIEST
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.options import Kind

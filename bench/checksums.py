@@ -18,20 +18,20 @@ from pyiceberg.table import FileScanTask, Table
 from bench import samples
 from bench.figures import AtLeast, Bench, Figure, figure
 from bench.log import rng
-from frazil.config.lake import TableLayoutConfig
 from frazil.config.model import Config
-from frazil.lake import damage
-from frazil.lake.arrow import arrow_schema
-from frazil.lake.catalog import Lake
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.datafiles import DataFileWriter
-from frazil.lake.metrics import leaves
-from frazil.lake.parquet import Options, ParquetFile, _worth_a_dictionary
-from frazil.lake.rows import pages
-from frazil.lake.rows.files import FileReader
-from frazil.lake.schema import target_schema
-from frazil.lake.tables import base_identifier, create_table
-from frazil.lake.verification import verify
+from frazil.config.sections.lake import TableLayoutConfig
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.checksums import damage
+from frazil.lake.checksums import verified_pages as pages
+from frazil.lake.checksums.verification import verify
+from frazil.lake.schema.arrow import arrow_schema
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.tables.tables import base_identifier, create_table
+from frazil.lake.write.data_files import DataFileWriter
+from frazil.lake.write.parquet import Options, ParquetFile, _worth_a_dictionary
+from frazil.lake.write.statistics import leaves
+from frazil.scan.table_files import FileReader
 
 
 def checksums(bench: Bench) -> Iterator[Figure]:

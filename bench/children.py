@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
-from frazil.lake.offsets import TableState
-from frazil.lake.tables import base_identifier
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.tables.tables import base_identifier
 
 LONGEST_SECONDS = 300.0
 _SHOWN = 4000

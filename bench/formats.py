@@ -18,9 +18,9 @@ from frazil.formats.avro.decoding import decode_records
 from frazil.formats.avro.schema import compile_schema
 from frazil.formats.json import JsonDecoder
 from frazil.formats.protobuf import message_of
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.schema import RegisteredSchema
+from frazil.formats.registry.wire import extents
 from frazil.formats.values import Payloads
-from frazil.formats.wire import extents
 
 Row = dict[str, Any]
 

@@ -13,10 +13,10 @@ from bench.figures import Bench, Figure, Latencies
 from bench.kafka import settings
 from bench.kafka_records import Records, broker
 from bench.watching import Watch
-from frazil.config.kafka import BufferConfig
 from frazil.config.model import Config
-from frazil.config.pipeline import PipelineConfig
-from frazil.config.section import Section
+from frazil.config.sections.kafka import BufferConfig
+from frazil.config.sections.pipeline import PipelineConfig
+from frazil.config.sections.section import Section
 
 PAUSE_SECONDS = 0.1
 """Between two records: a topic where little happens, so that nothing is full before its time."""

@@ -22,18 +22,18 @@ from bench.figures import Latencies
 from bench.log import TOPIC
 from bench.machine import resident_mib
 from bench.settings import NO_TELEMETRY
-from frazil.config.kafka import BufferConfig
-from frazil.config.log import LogConfig
+from frazil.app.parts.hot import HotPart
+from frazil.app.parts.log import LogPart
+from frazil.app.roles import Assembly, serve
 from frazil.config.model import Config, ServerConfig
-from frazil.config.section import MIB
-from frazil.config.topics import TopicConfig
+from frazil.config.sections.kafka import BufferConfig
+from frazil.config.sections.log import LogConfig
+from frazil.config.sections.section import MIB
+from frazil.config.sections.topics import TopicConfig
 from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
-from frazil.hot_part import HotPart
-from frazil.log.writer import PartitionWriter
-from frazil.log_part import LogPart
+from frazil.log.writer.writer import PartitionWriter
 from frazil.ops.health import Health, HealthReport
-from frazil.serve import Assembly, serve
 
 APPEND_ROWS = 10_000
 """As many as the Kafka door appends at once."""

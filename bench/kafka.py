@@ -21,11 +21,11 @@ from bench.children import Frazil, committed
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
 from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
 from bench.settings import NO_TELEMETRY
-from frazil.config.kafka import KafkaConfig
 from frazil.config.model import Config, ServerConfig
+from frazil.config.sections.kafka import KafkaConfig
 from frazil.doors.kafka.settings import consumer_settings
-from frazil.log.index import SegmentIndex
-from frazil.log.store import open_store
+from frazil.log.segments.index import SegmentIndex
+from frazil.store import open_store
 
 BARE = "a loop that only counts"
 IMPATIENT = "such a loop, fetch.queue.backoff.ms as ours"
@@ -207,6 +207,6 @@ def by_part(cpu: processes.CpuUse) -> dict[str, float]:
 def _part(line: str) -> str:
     if line.split(" ", 1)[0].endswith("java"):
         return "Spark's JVM"
-    if "frazil.pipeline.process" in line:
+    if "frazil.app.pipeline_process" in line:
         return "the pipeline's driver"
     return "doors and hot buffer" if line.rstrip().endswith("serve") else "Spark's Python workers"

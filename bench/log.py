@@ -17,11 +17,11 @@ import pyarrow as pa
 from bench import machine, samples
 from bench.figures import AtLeast, Below, Bench, Figure, Latencies, Round, figure, quietest
 from bench.machine import MB
-from frazil.config.log import LogConfig, SealConfig, Sync
 from frazil.config.model import Config
+from frazil.config.sections.log import LogConfig, SealConfig, Sync
 from frazil.log.log import Log
 from frazil.log.wal.recovery import wal_files
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 
 TOPIC = "bench"
 APPENDERS = 64

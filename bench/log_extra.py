@@ -14,12 +14,12 @@ import pyarrow as pa
 from bench import machine, samples
 from bench.figures import Below, Bench, Figure, Latencies, Round, figure
 from bench.log import BATCH_ROWS, TOPIC, rng, unsealed
-from frazil.config.log import LogConfig, SealConfig
 from frazil.config.model import Config
+from frazil.config.sections.log import LogConfig, SealConfig
 from frazil.log.follow import follow
 from frazil.log.log import Log
 from frazil.log.reader import PartitionReader
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 
 PAUSE_SECONDS = 0.002
 """Between appends, so that a follower waits for each."""

@@ -12,11 +12,11 @@ from opentelemetry.proto.logs.v1.logs_pb2 import SEVERITY_NUMBER_INFO, LogRecord
 from bench import otlp_messages
 from bench.figures import AtLeast, Bench, Figure, Round, figure
 from bench.otlp_messages import bodies
-from frazil.telemetry import logs
-from frazil.telemetry.attributes import Attributes
-from frazil.telemetry.log_levels import Evidence, detected_levels
-from frazil.telemetry.messages import decode
-from frazil.telemetry.rows import Arrival
+from frazil.formats.otlp import logs
+from frazil.formats.telemetry.attributes import Attributes
+from frazil.formats.telemetry.log_levels import Evidence, detected_levels
+from frazil.formats.telemetry.messages import decode
+from frazil.formats.telemetry.rows import Arrival
 
 RECORDS = 1000
 WITHOUT = "the same rows without levels"

@@ -27,13 +27,13 @@ from bench.http_load import Load, is_open, send
 from bench.kafka import await_quiet, by_part
 from bench.otlp_messages import Make, bodies
 from bench.settings import NO_TELEMETRY
-from frazil.config.endpoint import EndpointConfig
 from frazil.config.model import Config, ServerConfig
-from frazil.config.otlp import OtlpConfig
+from frazil.config.sections.endpoint import EndpointConfig
+from frazil.config.sections.otlp import OtlpConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
-from frazil.lake.catalog import Lake
-from frazil.lake.tables import base_identifier
-from frazil.telemetry.descriptors import handler_of
+from frazil.formats.telemetry.descriptors import handler_of
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier
 
 CLIENTS, MANY_CLIENTS = 8, 64
 TABLE_CLIENTS = 4

@@ -16,12 +16,12 @@ from bench.figures import AtLeast, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
 from bench.running import RunningPipeline, Trigger
 from bench.sparks import SparkAppends
-from frazil.config.lake import TableConfig
-from frazil.config.log import LogConfig
-from frazil.config.maintenance import MaintenanceConfig
 from frazil.config.model import Config
-from frazil.config.pipeline import PipelineConfig
-from frazil.config.topics import TopicConfig
+from frazil.config.sections.lake import TableConfig
+from frazil.config.sections.log import LogConfig
+from frazil.config.sections.maintenance import MaintenanceConfig
+from frazil.config.sections.pipeline import PipelineConfig
+from frazil.config.sections.topics import TopicConfig
 from frazil.log.log import Log
 from frazil.pipeline.txlog.entries import CommitEnd, CommitStart, Entry, FlushStart
 from frazil.pipeline.txlog.show import history

@@ -20,22 +20,22 @@ from bench.figures import Below, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
 from bench.pipeline import QUIET
 from bench.settings import NO_TELEMETRY
-from frazil.config.log import LogConfig
 from frazil.config.model import Config, ServerConfig
-from frazil.config.pipeline import PipelineConfig
-from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
-from frazil.lake.catalog import Lake
-from frazil.lake.commit import commit_add_files
-from frazil.lake.datafiles import DataFileWriter
-from frazil.lake.mapping import Mapper
-from frazil.lake.offsets import TableState
-from frazil.lake.opening import open_base_table
-from frazil.lake.outcomes import Committed
-from frazil.lake.ranges import Range
-from frazil.lake.tables import base_identifier
+from frazil.config.sections.log import LogConfig
+from frazil.config.sections.pipeline import PipelineConfig
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.attempts import Attempt, attempt_folder, new_attempt
+from frazil.lake.commit.commit import commit_add_files
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.commit.outcomes import Committed
+from frazil.lake.commit.ranges import Range
+from frazil.lake.mapping.mapper import Mapper
+from frazil.lake.tables.opening import open_base_table
+from frazil.lake.tables.tables import base_identifier
+from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.log import Log
-from frazil.log.store import open_store
 from frazil.pipeline.report import settings_line
+from frazil.store import open_store
 
 IDLE_TOPICS = 3
 MEMORY_ROWS = 2 * SEGMENT_ROWS
@@ -109,7 +109,7 @@ def backlog_memory(bench: Bench) -> Iterator[Figure]:
 def _pipeline(config: Config) -> Iterator[subprocess.Popen[bytes]]:
     """The pipeline's process as `serve` starts it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "frazil.pipeline.process"],
+        [sys.executable, "-m", "frazil.app.pipeline_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from frazil.app.pipeline_process import build_pipeline
 from frazil.config.model import Config
 from frazil.errors import FrazilError
-from frazil.lake.catalog import dotted
-from frazil.lake.tables import base_identifier
-from frazil.pipeline.process import build_pipeline
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.tables.tables import base_identifier
 
 LOOK_SECONDS = 0.01
 LONGEST_SECONDS = 300.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from frazil.config.danube import DanubeConfig
-from frazil.config.loki import LokiConfig
-from frazil.config.otlp import OtlpConfig
-from frazil.config.prometheus import PrometheusConfig
+from frazil.config.sections.danube import DanubeConfig
+from frazil.config.sections.loki import LokiConfig
+from frazil.config.sections.otlp import OtlpConfig
+from frazil.config.sections.prometheus import PrometheusConfig
 
 
 class _Doors(TypedDict):

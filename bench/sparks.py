@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.running import RunningPipeline
-from frazil.config.lake import TableConfig
-from frazil.lake.spark_catalog import spark_catalog_name
+from frazil.config.sections.lake import TableConfig
+from frazil.lake.catalog.spark import spark_catalog_name
 
 PROPERTIES = {"write.parquet.compression-codec": "zstd", "write.parquet.compression-level": "3"}
 

@@ -20,8 +20,8 @@ from bench.danube_load import apart
 from bench.figures import AtLeast, Below, Bench, Figure, Latencies, Round, figure
 from bench.http_load import is_open
 from bench.settings import NO_TELEMETRY
-from frazil.config.danube import DanubeConfig
 from frazil.config.model import Config, ServerConfig
+from frazil.config.sections.danube import DanubeConfig
 from frazil.log.log import Log
 from frazil.topics.messages import Message
 from frazil.topics.storage import TopicStorage

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import settings
 
 from frazil.config.model import Config
-from frazil.log.store import ObjectStore, open_store
-from frazil.log.store.local import LocalStore
+from frazil.store import ObjectStore, open_store
+from frazil.store.local import LocalStore
 from tests.cli.support import NO_TELEMETRY
 from tests.servers.broker import Broker
 from tests.servers.kafka import KafkaServer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.footprint import stay_small
 
 if TYPE_CHECKING:
-    from frazil.query.reading import Rows, read
+    from frazil.scan.reading import Rows, read
 
 __version__ = "0.1.0"
 __all__ = ["Rows", "__version__", "read"]
@@ -19,7 +19,7 @@ stay_small()
 def __getattr__(name: str) -> Any:
     """`frazil.read` is loaded when it is first used: most who import Frazil do not read, and Arrow takes a while."""
     if name in ("Rows", "read"):
-        from frazil.query import reading
+        from frazil.scan import reading
 
         return getattr(reading, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,19 +24,19 @@ class DefaultSource(DataSource):
         return "frazil"
 
     def schema(self) -> StructType:
-        from frazil.pipeline.rows.options import rows_of
-        from frazil.pipeline.rows.types import spark_schema
+        from frazil.pipeline.datasource.options import rows_of
+        from frazil.pipeline.datasource.types import spark_schema
 
         return spark_schema(rows_of(self.options).schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from frazil.pipeline.rows.batch import TopicReader
-        from frazil.pipeline.rows.options import Options
+        from frazil.pipeline.datasource.batch import TopicReader
+        from frazil.pipeline.datasource.options import Options
 
         return TopicReader(Options.parse(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from frazil.pipeline.rows.options import Options
-        from frazil.pipeline.rows.stream import TopicStream
+        from frazil.pipeline.datasource.options import Options
+        from frazil.pipeline.datasource.stream import TopicStream
 
         return TopicStream(Options.parse(self.options, stream=True), schema)

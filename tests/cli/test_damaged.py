@@ -13,14 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from frazil.config.log import LogConfig, SealConfig
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
+from frazil.config.sections.log import LogConfig, SealConfig
+from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log
 from frazil.log.wal.recovery import wal_files
 from frazil.topics.lifecycle import create
 from frazil.topics.messages import MESSAGE, Message, to_batch
-from frazil.topics.place import TopicPlace
+from frazil.topics.read.topic_place import TopicPlace
 from tests.cli.support import Served, environment, frazil, serving
 from tests.log.support import crash, cut_zeros
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.config.model import Config
+from frazil.disk.files import read_watermark
 from frazil.log.log import Log
-from frazil.log.wal.disk import read_watermark
 from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, environment, frazil
 
 

@@ -61,7 +61,7 @@ class Place:
 
     def in_tables(self) -> dict[str, list[int]]:
         from frazil.config.model import Config
-        from frazil.lake.catalog import Lake
+        from frazil.lake.catalog.lake import Lake
 
         lake = Lake(Config(data_dir=self.folder / "data"))
         try:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from frazil.lake.catalog import Lake
-from frazil.lake.markers import mark
-from frazil.lake.offsets import history_offsets
-from frazil.log.store import open_store
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import history_offsets
+from frazil.lake.tables.markers import mark
+from frazil.store import open_store
 from tests.cli.support import FRAZIL, environment, frazil
-from tests.lake.commits import NAME, live_files, make_lake, make_table, read_rows, span
-from tests.lake.damaging import data_paths, flip
+from tests.lake.checksums.damaging import data_paths, flip
+from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
 from tests.maintain.support import HOUR, move, stray
 
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.cli.support import Served, serving
-from tests.pipeline.listening import (
+from tests.pipeline.spark.listening import (
     CALLBACK,
     LOOPBACK,
     is_gateway,

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from frazil.cli.commands import COMMANDS
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from tests.cli.support import frazil, serving
 from tests.log.support import TOPIC, Machine, crash, cut_zeros, newest_wal, rows, writer
 

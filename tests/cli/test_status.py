@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry, Gauge
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
+from frazil.app.status import status_endpoint
 from frazil.config.model import Config
 from frazil.ops.health import Health, HealthRegistry
-from frazil.ops.http import create_app
 from frazil.ops.metrics import create_registry
-from frazil.ops.server import HttpServer
-from frazil.ops.status import status_endpoint
+from frazil.web.operations import create_app
+from frazil.web.server import HttpServer
 from tests.cli.support import FRAZIL, environment, frazil, serving
 from tests.ops.support import run
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from frazil.config.danube_storage_keys import FLAT, MEANINGS
 from frazil.config.keys import dotted, variable
 from frazil.config.reference import main, render
-from frazil.config.storage_keys import FLAT, MEANINGS
 from tests.config.samples import LEAVES
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"

@@ -11,16 +11,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from frazil.app.parts.log import LogPart
+from frazil.app.parts.query import QueryPart
+from frazil.app.parts.telemetry import TelemetryPart
+from frazil.app.parts.topics import TopicsPart
 from frazil.config.model import Config
-from frazil.doors import bodies
-from frazil.log_part import LogPart
 from frazil.ops.health import HealthRegistry
-from frazil.ops.http import create_app
 from frazil.ops.metrics import create_registry
-from frazil.ops.server import HttpServer
-from frazil.query_part import QueryPart
-from frazil.telemetry_part import TelemetryPart
-from frazil.topics_part import TopicsPart
+from frazil.web import bodies
+from frazil.web.operations import create_app
+from frazil.web.server import HttpServer
 from tests.doors.telemetry.support import settings
 from tests.ops.support import run
 

@@ -14,7 +14,7 @@ import threading
 
 from frazil.config.model import Config
 from frazil.log.log import Log
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 from tests.log.support import SCHEMA, TOPIC, rows
 
 ACK = struct.Struct("<QQQ")

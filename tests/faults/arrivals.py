@@ -11,9 +11,9 @@ import pyarrow as pa
 from frazil.config.model import Config
 from frazil.errors import TableNotFound
 from frazil.formats.kafka import HEADERS, KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
-from frazil.lake.catalog import Lake
-from frazil.lake.offsets import TableState
-from frazil.lake.tables import base_identifier
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from tests.faults.members import Group
 from tests.servers.kafka import Place, Record

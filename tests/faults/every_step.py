@@ -20,9 +20,9 @@ from typing import Any
 
 from frazil.errors import FrazilError
 from frazil.log.positions import Origin, Sequence
-from frazil.log.store.local import LocalStore
 from frazil.log.wal.directory import Wal
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
+from frazil.store.local import LocalStore
 from tests.log import support
 from tests.log.support import Machine, crash, ids, reader, rows, writer
 

@@ -15,14 +15,14 @@ import zstandard
 from google.protobuf.message import Message
 
 from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
-from frazil.telemetry.remote_write_messages import WriteRequest
+from frazil.formats.remote_write.messages import WriteRequest
 from tests.doors.loki.support import PATH as LOKI_PUSH
 from tests.doors.loki.support import push_body
 from tests.doors.prometheus.support import PATH as REMOTE_WRITE
 from tests.doors.prometheus.support import packed
 from tests.doors.telemetry.process import Ports
 from tests.doors.telemetry.support import PROTOBUF, TIME, logs_request
-from tests.telemetry.remote_write_support import TIME_MS, add
+from tests.formats.remote_write.support import TIME_MS, add
 
 RECORDS = 5
 """In each request."""

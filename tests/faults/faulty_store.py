@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from frazil.errors import ObjectExists, StorageUnavailable
-from frazil.log.store import ObjectInfo, ObjectStore
+from frazil.store import ObjectInfo, ObjectStore
 
 
 @dataclass(frozen=True)

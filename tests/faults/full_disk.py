@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import DiskFull
-from frazil.log.store.local import LocalStore
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
+from frazil.store.local import LocalStore
 from tests.log.support import crash, ids, reader, rows, writer
 
 ROWS = 1000

@@ -17,11 +17,11 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.errors import TableNotFound
-from frazil.lake.catalog import Lake
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.misfits import from_stream
-from frazil.lake.offsets import TableState
-from frazil.lake.tables import base_identifier, dead_letter_identifier
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.mapping.misfits import from_stream
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
 from frazil.log.log import Log
 from frazil.maintain.files import place as placed
 

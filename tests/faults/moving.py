@@ -9,7 +9,7 @@ import os
 import pickle
 import sys
 
-from frazil.pipeline.leftovers import Leftovers
+from frazil.pipeline.move.leftovers import Leftovers
 from tests.pipeline.support import move_all, tools_of
 
 BATCH_ROWS = 40

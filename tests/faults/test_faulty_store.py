@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ObjectExists, StorageUnavailable
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from tests.faults.faulty_store import Faults, FaultyStore
 
 

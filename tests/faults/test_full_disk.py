@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import DiskFull, LogBroken
-from frazil.log.store.local import LocalStore
 from frazil.log.wal.recovery import scan_file
+from frazil.store.local import LocalStore
 from tests.log.support import crash, ids, newest_wal, reader, rows, writer
 
 

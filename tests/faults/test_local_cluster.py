@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
-from frazil.lake.offsets import TableState
-from frazil.lake.tables import find_table
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.tables.tables import find_table
 from tests.faults.loading import TOPICS, Loader, check_everything, moved
 from tests.faults.pipelines import LOCAL_CLUSTER, MOVED_SECONDS, Fleet, pipeline_config
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from frazil.lake.tables import base_identifier, dead_letter_identifier
-from frazil.pipeline.leftovers import Leftovers
-from frazil.pipeline.tools import Tools
+from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
+from frazil.pipeline.move.leftovers import Leftovers
+from frazil.pipeline.move.tools import Tools
 from tests.lake.support import local_config, nessie_config
 from tests.log.support import TOPIC, rows, writer
 from tests.pipeline.support import broken, found_offsets, move_all, tools_of
@@ -31,7 +31,7 @@ BROKEN = (3, 47, 48, 120)
 
 def failpoints() -> list[str]:
     """All places on the way of a batch at which the pipeline can be killed, from the code itself."""
-    modules = [*SOURCE.glob("pipeline/*.py"), *SOURCE.glob("lake/*.py")]
+    modules = [*SOURCE.glob("pipeline/**/*.py"), *SOURCE.glob("lake/**/*.py")]
     found = {name for module in modules for name in re.findall(r'failpoint\("([^"]+)"\)', module.read_text())}
     passed = [name for name in sorted(found) if name.startswith(("create", "evolve", "flush", "task", "commit"))]
     assert len(passed) > 12

@@ -11,10 +11,10 @@ import pytest
 
 from frazil.errors import PartitionFenced, StorageUnavailable
 from frazil.log import layout
-from frazil.log.index import SegmentIndex
 from frazil.log.positions import Kept, Origin, Positions, Sequence
-from frazil.log.segments import read_footer
-from frazil.log.store.local import LocalStore
+from frazil.log.segments.index import SegmentIndex
+from frazil.log.segments.segment import read_footer
+from frazil.store.local import LocalStore
 from tests.faults.faulty_store import NO_FAULTS, Faults, FaultyStore
 from tests.log.support import TOPIC, Machine, crash, ids, reader, rows, writer
 

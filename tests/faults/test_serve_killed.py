@@ -64,7 +64,7 @@ class Serve:
     @property
     def pipeline(self) -> int | None:
         """The process of its pipeline, while there is one."""
-        found = [each for each in children(self.process.pid) if "frazil.pipeline.process" in command(each)]
+        found = [each for each in children(self.process.pid) if "frazil.app.pipeline_process" in command(each)]
         return found[0] if found else None
 
     @property

@@ -20,10 +20,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from frazil.errors import FrazilError, PartitionFenced, SequenceTooOld, StorageUnavailable
 from frazil.log.positions import Origin, Sequence
-from frazil.log.store.local import LocalStore
-from frazil.log.trim import trim
+from frazil.log.segments.trim import trim
 from frazil.log.wal.recovery import scan_file
-from frazil.log.writer import PartitionWriter, Pending
+from frazil.log.writer.writer import PartitionWriter, Pending
+from frazil.store.local import LocalStore
 from tests.faults.faulty_store import NO_FAULTS, Faults, FaultyStore
 from tests.log.support import TOPIC, Machine, crash, ids, newest_wal, reader, rows, writer
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from frazil.config.log import LogConfig, SealConfig
 from frazil.config.model import Config
-from frazil.config.topics import TopicConfig
+from frazil.config.sections.log import LogConfig, SealConfig
+from frazil.config.sections.topics import TopicConfig
 from frazil.errors import LogFull, PartitionFenced
 from frazil.log.log import Log
 from frazil.log.positions import Origin, Sequence
-from frazil.log.store import ObjectStore, open_store
+from frazil.store import ObjectStore, open_store
 from tests.log.support import SCHEMA, TOPIC, ids, rows
 from tests.servers.proxy import Proxy
 from tests.servers.shared import S3Server

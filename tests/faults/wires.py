@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 
-from frazil.config.maintenance import OrphansConfig
+from frazil.clock import World
 from frazil.config.model import Config
+from frazil.config.sections.maintenance import OrphansConfig
 from frazil.errors import FrazilError, TableNotFound
-from frazil.lake.catalog import Lake
-from frazil.lake.tables import base_identifier, dead_letter_identifier
-from frazil.log.store import open_store
-from frazil.log.world import World
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.files import TableFiles, place
 from frazil.maintain.operations import perform
 from frazil.maintain.orphans import OrphanRemoval
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
-from frazil.pipeline.leftovers import Leftovers
+from frazil.pipeline.move.leftovers import Leftovers
+from frazil.store import open_store
 from tests.faults.loading import Loader, moved, reachable
 from tests.log.support import ManualClock
 from tests.pipeline.support import move_all, tools_of

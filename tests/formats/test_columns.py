@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.config.kafka import RegistryConfig
-from frazil.config.retry import BreakerConfig
+from frazil.config.sections.kafka import RegistryConfig
+from frazil.config.sections.retry import BreakerConfig
 from frazil.formats.avro import AvroDecoder
 from frazil.formats.protobuf import ProtobufDecoder
-from frazil.formats.registry import Registry
+from frazil.formats.registry.client import Registry
 from frazil.formats.values import Payloads
 from tests.formats.json.reading import decode
 from tests.servers.registry import RegistryServer

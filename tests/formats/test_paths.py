@@ -6,8 +6,8 @@ import pyarrow as pa
 from pyiceberg.schema import index_by_name
 
 from frazil.formats.paths import distinct
-from frazil.lake.schema import target_schema
-from frazil.log.paths import named_parts
+from frazil.lake.schema.table_schema import target_schema
+from frazil.log.schema.paths import named_parts
 
 INSIDE = pa.struct([("x.y", pa.int64()), ("z", pa.list_(pa.string()))])
 COLUMNS = pa.schema(

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.config.kafka import FormatConfig, KafkaConfig, RegistryConfig
 from frazil.config.model import Config
+from frazil.config.sections.kafka import FormatConfig, KafkaConfig, RegistryConfig
 from frazil.errors import RegistryUnavailable
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoded, Decoder

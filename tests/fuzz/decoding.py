@@ -15,7 +15,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from frazil.config.telemetry import TelemetryConfig
+from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.loki.push import PUSH
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS
 from frazil.doors.prometheus import remote_write
@@ -24,14 +24,14 @@ from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer, Request
 from frazil.errors import RequestError
-from frazil.log.forms import Raw
+from frazil.formats.otlp.raw import ERROR
+from frazil.log.raw.forms import Raw
 from frazil.ops.metrics import create_registry
-from frazil.telemetry.raw import ERROR
 from tests.faults.exporting import logs_of, points_of, samples_request, spans_of
+from tests.formats.remote_write.v2_support import second
 from tests.fuzz.building import build
 from tests.fuzz.mutating import damaged, message
 from tests.log.support import ManualClock
-from tests.telemetry.remote_write_v2_support import second
 
 TOGETHER = 60
 POOL = 15

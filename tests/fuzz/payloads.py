@@ -20,12 +20,12 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from frazil.errors import SchemaEvolution
-from frazil.lake.catalog import Lake
-from frazil.lake.columns import OFFSET
-from frazil.lake.evolution import follow_first, lacks, set_on_mismatch
-from frazil.lake.layers import widest
-from frazil.lake.misfits import dead_letter_batch
-from frazil.lake.rows.making import Made, RowMaker, Rules
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.mapping.misfits import dead_letter_batch
+from frazil.lake.schema.columns import OFFSET
+from frazil.lake.schema.evolution import follow_first, lacks, set_on_mismatch
+from frazil.lake.schema.widening import widest
+from frazil.scan.decode import Made, RowMaker, Rules
 from tests.formats.avro.cases import as_python
 from tests.fuzz.records import Record, Source, batch_of, sources
 from tests.lake.support import make_base_table

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import httpx
 
-from frazil.ops.answers import ARROW_STREAM
-from tests.doors.topics.support import NDJSON
+from frazil.web.answers import ARROW_STREAM
+from tests.doors.http.support import NDJSON
 from tests.fuzz.answering import Answered
 from tests.fuzz.calls import Call
 from tests.fuzz.mutating import Chance, damaged

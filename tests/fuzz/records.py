@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from google.protobuf.message_factory import GetMessageClass
 
-from frazil.config.kafka import FormatConfig, KafkaConfig, RegistryConfig
 from frazil.config.model import Config
+from frazil.config.sections.kafka import FormatConfig, KafkaConfig, RegistryConfig
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoder
 from frazil.formats.opening import open_decoder

@@ -15,9 +15,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from frazil.ops.answers import ARROW_STREAM
-from frazil.ops.tenants import HEADER
-from frazil.query.reading import read
+from frazil.scan.reading import read
+from frazil.scan.tenants import HEADER
+from frazil.web.answers import ARROW_STREAM
 from tests.fuzz import danube
 from tests.fuzz.fuzzer import GOOD, Fuzzer, Stored
 from tests.fuzz.process import AllDoors

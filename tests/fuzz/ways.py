@@ -19,15 +19,16 @@ from google.protobuf.json_format import MessageToJson
 from frazil.doors.danube import wire
 from frazil.doors.danube.ids import producer_id
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
-from frazil.ops.answers import ARROW_STREAM
-from frazil.telemetry.loki_messages import PushRequest
+from frazil.formats.loki.messages import PushRequest
 from frazil.topics.messages import Message, to_batch
+from frazil.web.answers import ARROW_STREAM
+from tests.doors.http.support import NDJSON, encoded
 from tests.doors.loki.support import PATH as LOKI_PUSH
 from tests.doors.prometheus.support import PATH as REMOTE_WRITE
 from tests.doors.prometheus.support import TYPE_2 as REMOTE_WRITE_2
 from tests.doors.telemetry.support import JSON, PROTOBUF, TIME
-from tests.doors.topics.support import NDJSON, encoded
 from tests.faults.exporting import COLUMNS, Make, logs_of, points_of, samples_request, spans_of
+from tests.formats.remote_write.v2_support import second
 from tests.fuzz import mutating
 from tests.fuzz.answering import Answered, of_error
 from tests.fuzz.calls import Call
@@ -35,7 +36,6 @@ from tests.fuzz.danube import danube_calls
 from tests.fuzz.frames import frame_calls
 from tests.fuzz.process import AllDoors
 from tests.fuzz.questions import ODD, questions
-from tests.telemetry.remote_write_v2_support import second
 
 WAIT_SECONDS = 120.0
 TOPIC, PRODUCER = "messages", "till"

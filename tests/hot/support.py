@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from frazil.config.kafka import BufferConfig
-from frazil.config.log import LogConfig, SealConfig
 from frazil.config.model import Config
-from frazil.config.topics import TopicConfig
+from frazil.config.sections.kafka import BufferConfig
+from frazil.config.sections.log import LogConfig, SealConfig
+from frazil.config.sections.topics import TopicConfig
 from frazil.formats import kafka
 
 TOPIC = "orders"

@@ -13,20 +13,20 @@ import pyarrow as pa
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from frazil.config.kafka import FormatConfig
+from frazil.app.parts.hot import HotPart
+from frazil.app.parts.log import LogPart
 from frazil.config.model import Config
-from frazil.hot.cold import Cold
+from frazil.config.sections.kafka import FormatConfig
 from frazil.hot.threads import COLD_THREADS, COLD_WAITING
-from frazil.hot_part import HotPart
-from frazil.log.writer import PartitionWriter
-from frazil.log_part import LogPart
-from frazil.ops.answers import ARROW_STREAM
+from frazil.log.writer.writer import PartitionWriter
 from frazil.ops.health import HealthRegistry
-from frazil.ops.http import create_app
 from frazil.ops.metrics import create_registry
-from frazil.ops.server import HttpServer
-from frazil.ops.tenants import Tenant
-from frazil.query.lookup import ColdLookup
+from frazil.scan.lookup.cold_lookup import ColdLookup
+from frazil.scan.lookup.interface import Cold
+from frazil.scan.tenants import Tenant
+from frazil.web.answers import ARROW_STREAM
+from frazil.web.operations import create_app
+from frazil.web.server import HttpServer
 from tests.hot.support import TOPIC, config_of, records
 from tests.ops.support import run
 

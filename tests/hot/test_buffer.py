@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from frazil.config.kafka import BufferConfig
 from frazil.config.model import Config
+from frazil.config.sections.kafka import BufferConfig
 from frazil.formats import kafka
 from frazil.hot import blocks, finding
 from frazil.hot.buffer import Buffer, Kept

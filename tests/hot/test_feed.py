@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.config.model import Config
-from frazil.config.topics import TopicConfig
+from frazil.config.sections.topics import TopicConfig
 from frazil.errors import NotBuffered, PartitionFenced
 from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer

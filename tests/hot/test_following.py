@@ -10,8 +10,8 @@ from frazil.hot import following
 from frazil.hot.buffer import Buffer
 from frazil.hot.following import Follower
 from frazil.log.log import Log
-from frazil.log.segments import Segment, read_records
-from frazil.log.store import ObjectStore
+from frazil.log.segments.segment import Segment, read_records
+from frazil.store import ObjectStore
 from tests.hot.support import TOPIC, config_of, records
 
 

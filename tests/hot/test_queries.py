@@ -13,9 +13,9 @@ import pytest
 from frazil.errors import ConfigError, NotBuffered, QueryTooLarge, TopicNotFound
 from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
-from frazil.lake.rows.topic import TopicRows
-from frazil.ops.tenants import Tenant
-from frazil.query.lookup import ColdLookup
+from frazil.scan.lookup.cold_lookup import ColdLookup
+from frazil.scan.tenants import Tenant
+from frazil.scan.topic import TopicRows
 from tests.hot.support import TOPIC, records, until
 from tests.query.support import World
 

@@ -6,13 +6,13 @@ import pyarrow as pa
 from pyiceberg.table import Table
 
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
-from frazil.lake.opening import accept_table, open_base_table
-from frazil.lake.schema import target_schema
-from frazil.lake.standing import Check, Standing, check_table
-from frazil.lake.succession import retire
-from frazil.lake.tables import base_identifier
-from frazil.log.store import ObjectStore, open_store
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.tables.identity import Check, Standing, check_table
+from frazil.lake.tables.opening import accept_table, open_base_table
+from frazil.lake.tables.retirement import retire
+from frazil.lake.tables.tables import base_identifier
+from frazil.store import ObjectStore, open_store
 from tests.lake.support import EPOCH, TOPIC, TOPIC_SCHEMA
 
 TABLE = ("frazil", TOPIC)

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from frazil.formats import kafka
 from frazil.log import layout
-from frazil.log.opening import open_writer
-from frazil.log.options import WriterOptions
-from frazil.log.store import ObjectStore
-from frazil.log.topics import TopicSchemas
-from frazil.log.writer import PartitionWriter
+from frazil.log.topics.schemas import TopicSchemas
+from frazil.log.writer.opening import open_writer
+from frazil.log.writer.options import WriterOptions
+from frazil.log.writer.writer import PartitionWriter
+from frazil.store import ObjectStore
 from tests.log.support import EXECUTOR, Machine
 
 TOPIC = "clicks"

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from frazil.config.lake import TableLayoutConfig
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
-from frazil.lake.schema import target_schema
-from frazil.lake.tables import base_identifier, create_table
+from frazil.config.sections.lake import TableLayoutConfig
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.tables.tables import base_identifier, create_table
 from tests.servers.shared import NessieServer, S3Server
 
 TOPIC = "orders"

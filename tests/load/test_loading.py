@@ -16,17 +16,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.config.log import LogConfig
 from frazil.config.model import Config
+from frazil.config.sections.log import LogConfig
 from frazil.errors import RecordTooLarge, SchemaMismatch, SerializationError
 from frazil.formats import kafka
 from frazil.load.inputs import Input, find_input
 from frazil.load.loading import Loaded, Loader
 from frazil.load.progress import Unwatched
 from frazil.log.log import Log
-from frazil.log.schema import plain
-from frazil.log.store import ObjectStore
-from frazil.log.store.local import LocalStore
+from frazil.log.schema.schema import plain
+from frazil.store import ObjectStore
+from frazil.store.local import LocalStore
 from tests.faults.faulty_store import FaultyStore
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -286,7 +286,7 @@ def test_a_load_cut_off_anywhere_goes_on(
     tmp_path: Path, kind: str, ack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with other settings, which change where appends begin and end."""
-    monkeypatch.setattr("frazil.load.jsonblocks.BLOCK_BYTES", 100)
+    monkeypatch.setattr("frazil.load.json_blocks.BLOCK_BYTES", 100)
     monkeypatch.setattr("frazil.load.inputs.READ_BYTES", 100)
     monkeypatch.setattr("frazil.load.columnar.BATCH_BYTES", 100)
     rows = [{"v": i} for i in range(200)]
@@ -307,7 +307,7 @@ def test_a_load_cut_off_anywhere_goes_on(
         with suppress(Stop):
             load(log, "t", path, remember=True, watcher=Then(stop))
         log.close(seal=False)
-        monkeypatch.setattr("frazil.load.jsonblocks.BLOCK_BYTES", 100 + 37 * most)
+        monkeypatch.setattr("frazil.load.json_blocks.BLOCK_BYTES", 100 + 37 * most)
     with opened(tmp_path) as log:
         assert sorted(content(log, "t")["v"].to_pylist()) == list(range(200))
 

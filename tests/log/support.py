@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from frazil.clock import World, boot_id
 from frazil.log import layout
-from frazil.log.opening import open_writer
-from frazil.log.options import WriterOptions
 from frazil.log.reader import PartitionReader, Records, TailSource
-from frazil.log.store import ObjectStore
-from frazil.log.topics import TopicSchemas
+from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.recovery import scan_file, wal_files
-from frazil.log.world import World, boot_id
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.opening import open_writer
+from frazil.log.writer.options import WriterOptions
+from frazil.log.writer.writer import PartitionWriter
+from frazil.store import ObjectStore
 
 TOPIC = "orders"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())])

@@ -6,18 +6,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.config.log import LogConfig, SealConfig
 from frazil.config.model import Config
-from frazil.config.topics import TopicConfig, TopicSealConfig
+from frazil.config.sections.log import LogConfig, SealConfig
+from frazil.config.sections.topics import TopicConfig, TopicSealConfig
 from frazil.errors import ConfigError, LogCorrupted, PartitionTaken, ShutdownError, StorageError, TopicNotFound
 from frazil.log import layout
 from frazil.log.claims import owner
 from frazil.log.log import Log
-from frazil.log.store import ObjectStore
-from frazil.log.store.local import LocalStore
-from frazil.log.store.probe import check_create_only
-from frazil.log.trim import trim
+from frazil.log.segments.trim import trim
 from frazil.log.wal.recovery import wal_files
+from frazil.store import ObjectStore
+from frazil.store.local import LocalStore
+from frazil.store.probe import check_create_only
 from tests.log.support import SCHEMA, TOPIC, crash, cut_zeros, ids, newest_wal, rows, wal_of
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import FrazilError
-from frazil.log.group import Ack, Part
 from frazil.log.positions import Origin
-from frazil.log.store.local import LocalStore
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.group import Ack, Part
+from frazil.log.writer.writer import PartitionWriter
+from frazil.store.local import LocalStore
 from tests.log.support import crash, ids, reader, rows, writer
 
 

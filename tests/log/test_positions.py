@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.log import SourcesConfig
+from frazil.config.sections.log import SourcesConfig
 from frazil.errors import SequenceTooOld
+from frazil.log.known_requests import Place
 from frazil.log.positions import Kept, Origin, Positions, Sequence, Source, Stored, decode_origins, encode_origins
-from frazil.log.requests import Place
 
 names = st.text(min_size=1, max_size=8)
 origins = st.builds(
@@ -68,7 +68,7 @@ def test_silent_producers_and_old_requests_are_forgotten() -> None:
 
 
 def test_the_newest_requests_are_kept_and_more_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.log.requests.KEPT_REQUESTS", 3)
+    monkeypatch.setattr("frazil.log.known_requests.KEPT_REQUESTS", 3)
     limits = SourcesConfig(max_requests=5)
     live = Positions(limits)
     requests = [Origin(request=bytes([number]) * 16) for number in range(8)]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.config.model import Config
-from frazil.config.topics import TopicConfig
+from frazil.config.sections.topics import TopicConfig
 from frazil.errors import (
     EpochChanged,
     LogCorrupted,
@@ -26,15 +26,15 @@ from frazil.errors import (
 )
 from frazil.log import layout
 from frazil.log.follow import follow, follow_async
-from frazil.log.group import Part
-from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
 from frazil.log.reader import Records
-from frazil.log.store import ObjectStore
-from frazil.log.store.local import LocalStore
-from frazil.log.trim import trim
+from frazil.log.segments.index import SegmentIndex
+from frazil.log.segments.trim import trim
 from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import scan_file
+from frazil.log.writer.group import Part
+from frazil.store import ObjectStore
+from frazil.store.local import LocalStore
 from tests.log.support import SCHEMA, TOPIC, Machine, crash, ids, newest_wal, reader, rows, wal_of, writer
 
 

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from frazil.config.lake import TableLayoutConfig
+from frazil.clock import World
 from frazil.config.model import Config
-from frazil.lake.attempts import Attempt, attempt_folder, new_attempt
-from frazil.lake.catalog import Identifier, Lake
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.commit import commit_add_files
-from frazil.lake.datafiles import DataFileWriter
-from frazil.lake.offsets import TableState
-from frazil.lake.outcomes import Committed
-from frazil.lake.ranges import Range
-from frazil.lake.schema import target_schema
-from frazil.lake.tables import create_table
-from frazil.log.store import open_store
-from frazil.log.world import World
+from frazil.config.sections.lake import TableLayoutConfig
+from frazil.lake.catalog.lake import Identifier, Lake
+from frazil.lake.commit.attempts import Attempt, attempt_folder, new_attempt
+from frazil.lake.commit.commit import commit_add_files
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.commit.outcomes import Committed
+from frazil.lake.commit.ranges import Range
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.tables.tables import create_table
+from frazil.lake.write.data_files import DataFileWriter
 from frazil.maintain.files import place
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
 from frazil.pipeline.txlog.log import TransactionLog
-from tests.lake.commits import NAME, NOW_MS, write_attempt
+from frazil.store import open_store
+from tests.lake.commit.commits import NAME, NOW_MS, write_attempt
 from tests.log.support import ManualClock
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from frazil.config.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.offsets import check_history, history_offsets
+from frazil.config.sections.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
+from frazil.lake.commit.offsets import check_history, history_offsets
+from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.operations import Operation, perform
 from frazil.maintain.orphans import OrphanRemoval
-from tests.lake.commits import NAME, make_lake, make_table, read_rows, span
+from tests.lake.commit.commits import NAME, make_lake, make_table, read_rows, span
 from tests.maintain.support import EVENTS, SparkFor, make_shop, move
 
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
-from frazil.config.maintenance import CompactionConfig
-from frazil.lake.offsets import check_history, history_offsets
+from frazil.config.sections.maintenance import CompactionConfig
+from frazil.lake.commit.offsets import check_history, history_offsets
 from frazil.maintain.compaction import SMALL, Compaction, Group, expected_files, worth_it
 from frazil.maintain.operations import perform
 from frazil.pipeline.txlog.entries import MaintenanceOp
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.show import history
-from tests.lake.commits import NAME, live_files, make_lake, make_table, read_rows, span
+from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
 from tests.maintain.support import (
     DAILY,
     DAYS,

@@ -15,17 +15,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
-from frazil.config.maintenance import ExpiryConfig
+from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
-from frazil.lake.catalog import Lake
-from frazil.lake.offsets import check_history, history_offsets
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import check_history, history_offsets
 from frazil.maintain.contents import Contents
 from frazil.maintain.expiry import Expiry, expired
 from frazil.maintain.files import place
 from frazil.maintain.operations import perform
 from frazil.maintain.pending import FOLDER
 from frazil.maintain.report import Report
-from tests.lake.commits import NAME, compact, exists, make_lake, make_table, read_rows, roll_back, span
+from tests.lake.commit.commits import (
+    NAME,
+    compact,
+    exists,
+    make_lake,
+    make_table,
+    read_rows,
+    roll_back,
+    span,
+)
 from tests.log.support import ManualClock
 from tests.maintain.support import EVENTS, HOUR, make_shop, move, on_disk
 
@@ -169,7 +178,7 @@ def test_killed_half_way_nothing_is_lost_and_the_next_run_finishes(tmp_path: Pat
     compact(lake, count=6)
     move(lake, 2)
     code = (
-        "import sys; from pathlib import Path; from tests.lake.commits import make_lake;"
+        "import sys; from pathlib import Path; from tests.lake.commit.commits import make_lake;"
         "from tests.maintain.test_expiry import expire, clock_now; expire(make_lake(Path(sys.argv[1])), clock_now())"
     )
     killed = subprocess.run(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frazil.config.maintenance import ManifestsConfig
-from frazil.lake.offsets import check_history
+from frazil.config.sections.maintenance import ManifestsConfig
+from frazil.lake.commit.offsets import check_history
 from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.operations import perform
-from tests.lake.commits import NAME, make_lake, make_table, read_rows, span
+from tests.lake.commit.commits import NAME, make_lake, make_table, read_rows, span
 from tests.maintain.support import EVENTS, SparkFor, make_shop, move
 
 

@@ -18,12 +18,12 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import NestedField, StringType
 
-from frazil.config.maintenance import ExpiryConfig
+from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.migration import Change, Migration, Step
 from frazil.maintain.operations import perform
-from tests.lake.commits import NAME, make_lake, make_table, read_rows, span
+from tests.lake.commit.commits import NAME, make_lake, make_table, read_rows, span
 from tests.maintain.support import EVENTS, make_shop, move
 
 

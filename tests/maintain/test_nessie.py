@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from frazil.config.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
-from frazil.lake.catalog import Lake
-from frazil.lake.offsets import TableState, check_history
-from frazil.lake.tables import base_identifier
+from frazil.config.sections.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.tables.tables import base_identifier
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.operations import perform
 from frazil.maintain.orphans import OrphanRemoval
 from frazil.maintain.targets import find_targets
-from tests.lake.commits import read_rows, span, write_attempt
+from tests.lake.commit.commits import read_rows, span, write_attempt
 from tests.lake.support import make_base_table, nessie_config
 from tests.log.support import ManualClock
 from tests.maintain.support import SparkFor, make_shop, move

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from frazil.errors import CasConflict, IcebergError
-from frazil.lake.catalog import Lake
+from frazil.lake.catalog.lake import Lake
 from frazil.maintain.metrics import MaintenanceMetrics
 from frazil.maintain.operations import perform
 from frazil.maintain.report import Later, NotOurs, Work
@@ -18,7 +18,7 @@ from frazil.maintain.schedule import Scheduler
 from frazil.pipeline.txlog.entries import MaintenanceOp
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.show import history
-from tests.lake.commits import make_lake, make_table
+from tests.lake.commit.commits import make_lake, make_table
 from tests.maintain.support import EVENTS, make_shop
 from tests.maintain.test_schedule import Probe
 

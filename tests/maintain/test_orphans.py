@@ -5,15 +5,24 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from frazil.config.maintenance import ExpiryConfig, OrphansConfig
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
+from frazil.config.sections.maintenance import ExpiryConfig, OrphansConfig
+from frazil.lake.catalog.lake import Lake
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.files import place
 from frazil.maintain.operations import perform
 from frazil.maintain.orphans import OrphanRemoval
 from frazil.maintain.report import Report
-from tests.lake.commits import NAME, compact, live_files, make_lake, make_table, read_rows, span, write_attempt
+from tests.lake.commit.commits import (
+    NAME,
+    compact,
+    live_files,
+    make_lake,
+    make_table,
+    read_rows,
+    span,
+    write_attempt,
+)
 from tests.log.support import ManualClock
 from tests.maintain.support import EVENTS, HOUR, make_shop, move, on_disk, stray
 from tests.servers.shared import S3Server

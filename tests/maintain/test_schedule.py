@@ -10,16 +10,16 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from pyiceberg.table import Table
 
-from frazil.config.maintenance import ExpiryConfig, MaintenanceConfig
+from frazil.config.sections.maintenance import ExpiryConfig, MaintenanceConfig
 from frazil.errors import IcebergError
-from frazil.lake.catalog import Lake
+from frazil.lake.catalog.lake import Lake
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.metrics import MaintenanceMetrics
 from frazil.maintain.report import Work
 from frazil.maintain.schedule import DEGRADED_AFTER, Scheduler, scheduled
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop
-from tests.lake.commits import NAME, make_lake, make_table
+from tests.lake.commit.commits import NAME, make_lake, make_table
 from tests.maintain.support import make_shop, move, settings
 
 _PATIENCE = 30.0

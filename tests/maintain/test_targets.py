@@ -8,10 +8,10 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import ConfigError
-from frazil.lake.catalog import Lake
+from frazil.lake.catalog.lake import Lake
 from frazil.maintain.files import place
 from frazil.maintain.targets import find_targets
-from tests.lake.commits import SCHEMA, make_lake, make_table
+from tests.lake.commit.commits import SCHEMA, make_lake, make_table
 
 
 def test_all_tables_that_say_they_are_frazils(tmp_path: Path) -> None:

@@ -9,20 +9,20 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import Table
 
-from frazil.config.maintenance import CompactionConfig
+from frazil.config.sections.maintenance import CompactionConfig
 from frazil.errors import TableDamaged
-from frazil.lake.attempts import attempt_folder
-from frazil.lake.catalog import Lake
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.completeness import complete_from
-from frazil.lake.datafiles import DataFileWriter
-from frazil.lake.spark_catalog import spark_catalog_name
-from frazil.lake.verification import verify
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.catalog.spark import spark_catalog_name
+from frazil.lake.checksums.verification import verify
+from frazil.lake.commit.attempts import attempt_folder
+from frazil.lake.commit.completeness import complete_from
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.lake.write.data_files import DataFileWriter
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.operations import perform
 from frazil.maintain.verification import verify_table
-from tests.lake.commits import NAME, live_files, make_lake, make_table, read_rows, span
-from tests.lake.damaging import bit_of_column, data_paths, flip
+from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
+from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
 from tests.maintain.support import DAILY, DAYS, EVENTS, SparkFor, append_days, make_daily, make_shop, move
 
 

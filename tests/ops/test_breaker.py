@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from frazil.config.retry import BreakerConfig
+from frazil.config.sections.retry import BreakerConfig
 from frazil.errors import (
     CasConflict,
     CatalogConnection,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.backoff import Backoff
-from frazil.config.retry import RetryConfig
+from frazil.config.sections.retry import RetryConfig
 from frazil.errors import DependencyUnavailable, FrazilError, StorageUnavailable, TableNotFound
 from frazil.ops.retry import backoff_of, retrying
 

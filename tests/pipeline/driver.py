@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from frazil.config.model import Config, LoggingConfig
 from frazil.ops.logging import setup_logging
-from frazil.pipeline.session import spark_jvm, start_session, stop_session
+from frazil.pipeline.spark.session import spark_jvm, start_session, stop_session
 
 
 def _where(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -32,7 +32,7 @@ class PipelineProcess:
 
     def __enter__(self) -> Self:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "frazil.pipeline.process"],
+            [sys.executable, "-m", "frazil.app.pipeline_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

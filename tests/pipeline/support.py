@@ -11,22 +11,22 @@ from pathlib import Path
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from frazil.clock import World
 from frazil.config.model import Config
-from frazil.lake.catalog import Identifier, Lake
-from frazil.lake.columns import OFFSET, PARTITION
+from frazil.lake.catalog.lake import Identifier, Lake
+from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.log.reader import Position
-from frazil.log.store import ObjectStore, open_store
-from frazil.log.world import World
 from frazil.ops.breaker import CircuitBreaker
-from frazil.pipeline import results
-from frazil.pipeline.base import BaseSink
-from frazil.pipeline.batches import BatchPlanner, Limits
-from frazil.pipeline.flush import Batch, Run
 from frazil.pipeline.metrics import PipelineMetrics
-from frazil.pipeline.results import Written
-from frazil.pipeline.tasks import MoveJob, move
-from frazil.pipeline.tools import Tools
+from frazil.pipeline.move import results
+from frazil.pipeline.move.base_table import BaseSink
+from frazil.pipeline.move.batches import BatchPlanner, Limits
+from frazil.pipeline.move.flush import Batch, Run
+from frazil.pipeline.move.results import Written
+from frazil.pipeline.move.tasks import MoveJob, move
+from frazil.pipeline.move.tools import Tools
 from frazil.pipeline.txlog.log import TransactionLog
+from frazil.store import ObjectStore, open_store
 from tests.log.support import TOPIC, Machine, rows, writer
 
 

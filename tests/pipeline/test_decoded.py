@@ -13,9 +13,9 @@ import pytest
 
 import frazil
 from frazil.errors import DeadLetterMissing
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.pipeline.decisions import Topic
-from frazil.pipeline.tools import Tools
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.pipeline.decisions.topic import Topic
+from frazil.pipeline.move.tools import Tools
 from tests.lake.records import TOPIC, door, kafka_offset, put, records
 from tests.lake.support import local_config
 from tests.pipeline.moving import move_until

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from frazil.lake.catalog import Lake
-from frazil.lake.offsets import TableState
-from frazil.lake.tables import find_table
-from frazil.log.store import open_store
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.tables.tables import find_table
+from frazil.store import open_store
 from tests.lake.records import TOPIC, put
 from tests.lake.support import local_config
 from tests.pipeline.processes import PipelineProcess

@@ -18,17 +18,17 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.parser import parse
 
 from frazil.errors import ConfigError
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.rows import surveys
-from frazil.lake.rows.cut import EARLIEST, Bound
-from frazil.lake.rows.parts import MemoryPart
-from frazil.lake.rows.progress import BatchLimits, Progress
-from frazil.lake.rows.topic import TopicRows
-from frazil.log.segments import Segment, read_records
-from frazil.log.store import ObjectStore
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.segments.segment import Segment, read_records
 from frazil.log.tail import TailView
-from frazil.log.writer import PartitionWriter
-from frazil.pipeline.tools import Tools
+from frazil.log.writer.writer import PartitionWriter
+from frazil.pipeline.move.tools import Tools
+from frazil.scan import surveys
+from frazil.scan.cut import EARLIEST, Bound
+from frazil.scan.parts import MemoryPart
+from frazil.scan.progress import BatchLimits, Progress
+from frazil.scan.topic import TopicRows
+from frazil.store import ObjectStore
 from tests.lake.records import TOPIC, door, put, records, texts
 from tests.lake.support import local_config
 from tests.pipeline.support import move_all, tools_of

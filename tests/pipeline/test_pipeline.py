@@ -10,9 +10,9 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import TableNotFound
-from frazil.lake.catalog import Lake
-from frazil.lake.offsets import APPLICATION, TASKS, TableState, summary_of
-from frazil.lake.tables import base_identifier
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import APPLICATION, TASKS, TableState, summary_of
+from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from tests.faults.pipelines import command, spark_workers
 from tests.lake.support import local_config

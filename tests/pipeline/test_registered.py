@@ -14,10 +14,10 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import RegistryUnavailable, SchemaEvolution, TableNotFound, TableSchemaMismatch
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.rows.topic import TopicRows
-from frazil.pipeline.decisions import Topic
-from frazil.pipeline.tools import Tools
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.pipeline.decisions.topic import Topic
+from frazil.pipeline.move.tools import Tools
+from frazil.scan.topic import TopicRows
 from tests.lake.records import put
 from tests.lake.support import local_config
 from tests.pipeline.support import expect_once, found_offsets, move_all, tools_of

@@ -18,21 +18,21 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, NumberDataPoint, 
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from frazil.config.maintenance import CompactionConfig
 from frazil.config.model import Config
+from frazil.config.sections.maintenance import CompactionConfig
 from frazil.doors.otlp.signals import METRICS
-from frazil.lake.catalog import Lake
-from frazil.lake.tables import base_identifier
+from frazil.formats.otlp import logs, metrics, spans
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.operations import perform
 from frazil.maintain.targets import Target
-from frazil.pipeline.base import BaseSink
-from frazil.telemetry import logs, metrics, spans
+from frazil.pipeline.move.base_table import BaseSink
+from tests.formats.telemetry.support import NOW, rows_of
 from tests.lake.support import local_config
 from tests.maintain.support import make_shop
 from tests.pipeline.support import move_all, tools_of
-from tests.telemetry.support import NOW, rows_of
 
 TENANT = "tenant-0"
 NAMES = 2

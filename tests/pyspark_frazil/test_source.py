@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from frazil.log.topics import TopicSchemas
-from tests.lake.commits import compact, expire
-from tests.lake.damaging import bit_of_column, data_paths, flip
-from tests.lake.rows.support import Topic, span
+from frazil.log.topics.schemas import TopicSchemas
+from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
+from tests.lake.commit.commits import compact, expire
 from tests.lake.support import TOPIC, nessie_config
 from tests.log.support import SCHEMA
 from tests.pyspark_frazil.streams import started
+from tests.scan.support import Topic, span
 from tests.servers.seaweedfs import SECRET_ACCESS_KEY
 from tests.servers.shared import NessieServer, S3Server
 from tests.servers.spark import SparkKeeper

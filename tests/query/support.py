@@ -11,10 +11,10 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.formats import kafka
-from frazil.lake.catalog import Lake
-from frazil.lake.tables import base_identifier
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 from tests.lake.support import local_config
 from tests.pipeline.support import move_all, tools_of
 

@@ -9,7 +9,7 @@ import time
 import uuid
 from pathlib import Path
 
-from frazil.pipeline.java import bundled_java
+from frazil.pipeline.spark.java import bundled_java
 from tests.servers.bundles import fetch_bundle
 from tests.servers.child import Child, StartFailed, free_ports
 from tests.servers.jars import KAFKA, say

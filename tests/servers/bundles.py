@@ -1,4 +1,4 @@
-"""Servers that are more than one jar: fetched as `frazil.pipeline.jars` does, and kept as folders of the cache."""
+"""Servers that are more than one jar, fetched as `pipeline.spark.jars` does and kept as folders of the cache."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from frazil.errors import JarsUnavailable
-from frazil.pipeline.cache import cache_folder
-from frazil.pipeline.jars import DRAFT, Mirror, alone_in, retrieve
+from frazil.pipeline.spark.cache_folder import cache_folder
+from frazil.pipeline.spark.jars import DRAFT, Mirror, alone_in, retrieve
 
 
 class Bundle(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from frazil.pipeline.jars import PINS, Pin, fetch_jars
+from frazil.pipeline.spark.jars import PINS, Pin, fetch_jars
 from tests.servers.bundles import Bundle, fetch_bundle
 
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"

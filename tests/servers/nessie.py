@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 
-from frazil.pipeline.jars import fetch_jars
-from frazil.pipeline.java import bundled_java
+from frazil.pipeline.spark.jars import fetch_jars
+from frazil.pipeline.spark.java import bundled_java
 from tests.servers.child import Child, StartFailed
 from tests.servers.jars import NESSIE, TEST_PINS, say
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from frazil.pipeline.java import bundled_java
+from frazil.pipeline.spark.java import bundled_java
 from tests.servers.bundles import fetch_bundle
 from tests.servers.child import Child, StartFailed
 from tests.servers.jars import APICURIO, say

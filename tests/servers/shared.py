@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from frazil.config.lake import LakeConfig
-from frazil.config.log import StoreConfig
+from frazil.config.sections.lake import LakeConfig
+from frazil.config.sections.log import StoreConfig
 from tests.servers.broker import Broker
 from tests.servers.child import StartFailed
 from tests.servers.kafka import KafkaServer

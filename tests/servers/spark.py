@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from frazil.config.model import Config
-from frazil.lake.spark_catalog import spark_settings
-from frazil.pipeline.jars import fetch_jars
+from frazil.lake.catalog.spark import spark_settings
+from frazil.pipeline.spark.jars import fetch_jars
 from tests.servers.jars import AWS, say
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ class SparkKeeper:
         return session
 
     def own(self, config: Config, extra: Mapping[str, str] = _NOTHING) -> SparkSession:
-        from frazil.pipeline.session import start_session
+        from frazil.pipeline.spark.session import start_session
 
         self.stop()
         return start_session(config, extra={**SHORT_LIVED, **extra})
 
     def stop(self) -> None:
-        from frazil.pipeline.session import stop_session
+        from frazil.pipeline.spark.session import stop_session
 
         self._shared = None
         stop_session()

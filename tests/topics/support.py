@@ -11,14 +11,14 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.lake.completeness import marks
+from frazil.lake.commit.completeness import marks
+from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.log.log import Log
-from frazil.log.trim import trim
+from frazil.log.segments.trim import trim
 from frazil.topics.messages import Message, Records, from_batch
-from frazil.topics.reading import PartitionCursor
+from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.storage import TopicStorage
-from tests.lake.commits import expire
+from tests.lake.commit.commits import expire
 from tests.log.support import crash
 from tests.query.support import World
 

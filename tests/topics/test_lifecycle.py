@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import InvalidTopic, OffsetGone, PartitionLocked, TableNotFound, TopicNotFound
-from frazil.log.generations import creation, deletion
+from frazil.log.topics.generations import creation, deletion
 from frazil.topics.messages import Message
-from frazil.topics.starts import Start
+from frazil.topics.read.starts import Start
 from frazil.topics.storage import TopicStorage
 from tests.query.support import World
 from tests.topics.support import TOPIC, Shop, numbered, read_all

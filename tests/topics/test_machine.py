@@ -19,12 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from frazil.errors import OffsetGone
-from frazil.lake.offsets import TableState
-from frazil.topics import cold, tablefiles, tableruns
+from frazil.lake.commit.offsets import TableState
 from frazil.topics.interface import Producer
-from frazil.topics.place import TopicPlace
-from frazil.topics.reading import PartitionCursor
-from frazil.topics.starts import EARLIEST, LATEST, Start
+from frazil.topics.read import cold
+from frazil.topics.read import table_files as tablefiles
+from frazil.topics.read import table_runs as tableruns
+from frazil.topics.read.cursor import PartitionCursor
+from frazil.topics.read.starts import EARLIEST, LATEST, Start
+from frazil.topics.read.topic_place import TopicPlace
 from tests.topics.support import LOTS, TIME, TOPIC, Shop, numbered, numbers
 
 T = TypeVar("T")

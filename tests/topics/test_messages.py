@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidMessage
-from frazil.log.schema import plain
+from frazil.log.schema.schema import plain
 from frazil.topics.messages import MESSAGE, Message, arriving, from_batch, signed, to_batch
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)

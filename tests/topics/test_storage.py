@@ -19,8 +19,8 @@ from frazil.errors import (
 )
 from frazil.topics.interface import Producer, SubscriptionStats
 from frazil.topics.messages import Message, from_batch
+from frazil.topics.read.starts import LATEST
 from frazil.topics.routing import partition_of
-from frazil.topics.starts import LATEST
 from frazil.topics.storage import TopicStorage
 from tests.topics.support import LOTS, TOPIC, Shop, numbered, read_all
 

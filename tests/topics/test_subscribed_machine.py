@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from frazil.errors import OffsetGone
 from frazil.topics.messages import from_batch
-from frazil.topics.starts import EARLIEST, LATEST, Start
+from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered

@@ -23,10 +23,10 @@ from frazil.errors import (
     SubscriptionNotFound,
     TopicNotFound,
 )
-from frazil.topics.bounds import MOST_BYTES
+from frazil.topics.message_limits import MOST_BYTES
 from frazil.topics.messages import Message, from_batch
 from frazil.topics.opening import open_topics
-from frazil.topics.starts import EARLIEST, LATEST
+from frazil.topics.read.starts import EARLIEST, LATEST
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered

@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from frazil import __version__
 from frazil.cli.commands import COMMANDS
-from frazil.cli.context import Context
+from frazil.cli.terminal.context import Context
 from frazil.errors import ConfigError, FrazilError, Interrupted
 from frazil.footprint import own_process
 

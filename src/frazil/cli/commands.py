@@ -19,7 +19,7 @@ COMMANDS = (
     Command("pipeline", "frazil.cli.pipeline:pipeline", "Run only the pipeline that moves the log into tables."),
     Command("load", "frazil.cli.load:load", "Append files to a topic."),
     Command("sql", "frazil.cli.sql:sql", "Ask for rows of topics."),
-    Command("topics", "frazil.cli.topics:app", "See topics, produce to them, read them."),
+    Command("topics", "frazil.cli.topics.app:app", "See topics, produce to them, read them."),
     Command("kafka", "frazil.cli.kafka:app", "Try what the Kafka door needs, before it runs."),
     Command("dlq", "frazil.cli.dlq:app", "See records that could not become rows, and try them again."),
     Command("log", "frazil.cli.log:app", "Look into the log, check it, repair it."),

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from frazil.cli.context import GivenContext
-from frazil.cli.output import print_json
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.output import print_json
 from frazil.config.show import as_data, as_yaml
 
 app = App(name="config")
@@ -17,12 +17,12 @@ app = App(name="config")
 def check(*, context: GivenContext) -> None:
     """Say whether the configuration is right, and all that is wrong with it."""
     from frazil.doors.kafka.settings import check_settings as check_kafka
-    from frazil.doors.listening import check_settings as check_listening
-    from frazil.formats.registry_http import RegistryHttp
+    from frazil.formats.registry.http import RegistryHttp
     from frazil.lake.checks import check_settings as check_lake
     from frazil.log.log import check_settings as check_log
-    from frazil.log.store import open_store
+    from frazil.store import open_store
     from frazil.topics.settings import check_names
+    from frazil.web.listening import check_settings as check_listening
 
     loaded = context.load()
     check_log(loaded.config)

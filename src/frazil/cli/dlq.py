@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from frazil.cli.context import GivenContext
-from frazil.cli.naming import existing_topic, reading
-from frazil.cli.output import Format, count, print_json, print_table
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.output import Format, count, print_json, print_table
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from frazil.config.model import Config
-    from frazil.lake.replaying import Replayed
-    from frazil.log.store import ObjectStore
+    from frazil.pipeline.deadletters.replay import Replayed
+    from frazil.store import ObjectStore
 
 app = App(name="dlq")
 
@@ -42,7 +42,7 @@ def list_(
     context: GivenContext,
 ) -> None:
     """Say which records of a topic could not become rows, the newest first, and why."""
-    from frazil.lake.letters import newest_letters
+    from frazil.pipeline.deadletters.letters import newest_letters
 
     config = context.load().config
     with reading(config) as log:
@@ -72,9 +72,9 @@ def replay(
     context: GivenContext,
 ) -> None:
     """Try dead letters again: those that can be read now become rows of the base table, under their old offsets."""
-    from frazil.lake.catalog import Lake
-    from frazil.lake.letters import at
-    from frazil.lake.replaying import Replay
+    from frazil.lake.catalog.lake import Lake
+    from frazil.pipeline.deadletters.letters import at
+    from frazil.pipeline.deadletters.replay import Replay
 
     if all_ == (partition is not None or offset is not None):
         raise ConfigError("Which letters? --all, or --partition N, or --partition N --offset N.")
@@ -103,9 +103,9 @@ def replay(
 
 
 def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
-    from frazil.lake.catalog import Lake
-    from frazil.lake.standing import Standing, check_table
-    from frazil.lake.tables import dead_letter_identifier
+    from frazil.lake.catalog.lake import Lake
+    from frazil.lake.tables.identity import Standing, check_table
+    from frazil.lake.tables.tables import dead_letter_identifier
 
     check = check_table(Lake(config), store, topic, dead_letter_identifier(config, topic), "dead-letter")
     if check.standing is Standing.ABSENT:
@@ -117,8 +117,8 @@ def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
 
 def _partitions(table: Table | None, where: BooleanExpression) -> list[int]:
     """Those that have such letters."""
-    from frazil.lake.columns import PARTITION
-    from frazil.lake.letters import read_letters
+    from frazil.lake.schema.columns import PARTITION
+    from frazil.pipeline.deadletters.letters import read_letters
 
     if table is None:
         return []
@@ -129,8 +129,8 @@ def _partitions(table: Table | None, where: BooleanExpression) -> list[int]:
 def _show(topic: str, table: Table | None, partition: int | None, offset: int, output: Format) -> None:
     from pyiceberg.expressions.parser import parse
 
-    from frazil.lake.columns import OFFSET
-    from frazil.lake.letters import find_letter
+    from frazil.lake.schema.columns import OFFSET
+    from frazil.pipeline.deadletters.letters import find_letter
 
     if partition is None:
         there = _partitions(table, parse(f"{OFFSET} == {offset}"))

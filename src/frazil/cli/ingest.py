@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from frazil.cli.context import GivenContext
+from frazil.cli.terminal.context import GivenContext
 from frazil.errors import Interrupted
 from frazil.ops.logging import setup_logging
 
@@ -14,9 +14,9 @@ def ingest(*, context: GivenContext) -> None:
 
     `frazil serve` does this too; run it alone where records come in and the pipeline has a machine of its own.
     """
+    from frazil.app.roles import ingest as doors
+    from frazil.app.roles import serve
     from frazil.cli.serve import not_served
-    from frazil.serve import ingest as doors
-    from frazil.serve import serve
 
     config = context.load().config
     setup_logging(config.logging)

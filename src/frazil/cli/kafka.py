@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from frazil.cli.context import GivenContext
-from frazil.cli.output import Format, count, print_json, print_table
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.output import Format, count, print_json, print_table
 
 if TYPE_CHECKING:
     from frazil.doors.kafka.check import Finding

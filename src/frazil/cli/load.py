@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from frazil.cli.context import GivenContext
-from frazil.cli.interrupts import Interrupts
-from frazil.cli.output import Format, count, print_json
-from frazil.cli.progress import watching
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.interrupts import Interrupts
+from frazil.cli.terminal.output import Format, count, print_json
+from frazil.cli.terminal.progress import watching
 from frazil.errors import ConfigError, Interrupted
 from frazil.load.inputs import Format as FileFormat
 
@@ -59,7 +59,7 @@ def load(
     """
     from frazil.load.inputs import find_input
     from frazil.load.loading import Loader
-    from frazil.load.schemafile import read_schema
+    from frazil.load.schema_file import read_schema
     from frazil.log.log import Log
     from frazil.ops.logging import setup_logging
 

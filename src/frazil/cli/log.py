@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from frazil.cli.context import GivenContext
-from frazil.cli.naming import chosen, existing_topic, reading, split
-from frazil.cli.output import Format, count, print_json, print_table
-from frazil.cli.progress import counting
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.naming import chosen, existing_topic, reading, split
+from frazil.cli.terminal.output import Format, count, print_json, print_table
+from frazil.cli.terminal.progress import counting
 from frazil.errors import ConfigError, Interrupted, LogCorrupted
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from frazil.cli.context import Context, GivenContext
-from frazil.cli.output import Format, count, print_json, print_table
+from frazil.cli.terminal.context import Context, GivenContext
+from frazil.cli.terminal.output import Format, count, print_json, print_table
 from frazil.errors import ConfigError, IcebergError, TableDamaged
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def verify(
     context: GivenContext,
 ) -> None:
     """Read all files of tables: which are damaged, and which have no checksums."""
-    from frazil.log.topics import list_topics
+    from frazil.log.topics.schemas import list_topics
     from frazil.maintain.targets import find_targets
     from frazil.maintain.verification import verify_table
 
@@ -146,10 +146,10 @@ def register(
     context: GivenContext,
 ) -> None:
     """Find tables in the warehouse that the log remembers and the catalog does not have, and register them there."""
-    from frazil.lake.catalog import Lake
-    from frazil.lake.registering import plan
-    from frazil.lake.registering import register as register_table
-    from frazil.log.store import open_store
+    from frazil.lake.catalog.lake import Lake
+    from frazil.lake.tables.registration import plan
+    from frazil.lake.tables.registration import register as register_table
+    from frazil.store import open_store
 
     config = context.load().config
     lake = Lake(config)
@@ -198,11 +198,11 @@ def _maintain(
     older_than_hours: float | None = None,
     release: str | None = None,
 ) -> None:
-    from frazil.log.topics import list_topics
+    from frazil.log.topics.schemas import list_topics
     from frazil.maintain.catalogue import all_operations
-    from frazil.maintain.feeds import release as release_table
     from frazil.maintain.operations import perform
     from frazil.maintain.targets import find_targets
+    from frazil.maintain.trimming.feeds import release as release_table
 
     config = context.load().config
     settings = config.maintenance
@@ -239,17 +239,17 @@ def _maintain(
 @contextmanager
 def _workshop(config: Config, dry_run: bool) -> Iterator[Workshop]:
     """Spark is started when an operation asks for it, and stopped at the end."""
-    from frazil.lake.catalog import Lake
-    from frazil.log.store import open_store
-    from frazil.log.world import World
+    from frazil.clock import World
+    from frazil.lake.catalog.lake import Lake
     from frazil.maintain.workshop import Workshop
     from frazil.pipeline.txlog.log import TransactionLog
+    from frazil.store import open_store
 
     world = World()
     started: list[SparkSession] = []
 
     def spark() -> SparkSession:
-        from frazil.pipeline.session import start_session
+        from frazil.pipeline.spark.session import start_session
 
         if not started:
             _say("starting Spark")
@@ -270,7 +270,7 @@ def _workshop(config: Config, dry_run: bool) -> Iterator[Workshop]:
         )
     finally:
         if started:
-            from frazil.pipeline.session import stop_session
+            from frazil.pipeline.spark.session import stop_session
 
             stop_session()
         if txlog is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from frazil.cli.context import GivenContext
+from frazil.cli.terminal.context import GivenContext
 from frazil.errors import Interrupted
 from frazil.ops.logging import setup_logging
 
@@ -14,7 +14,7 @@ def pipeline(*, context: GivenContext) -> None:
 
     `frazil serve` does this too; run it alone where the pipeline has a machine of its own.
     """
-    from frazil.serve import pipeline_alone, serve
+    from frazil.app.roles import pipeline_alone, serve
 
     config = context.load().config
     setup_logging(config.logging)

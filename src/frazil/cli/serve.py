@@ -9,18 +9,18 @@ import sys
 from pathlib import Path
 
 from frazil import __version__
+from frazil.app.roles import everything
+from frazil.app.roles import serve as run
 from frazil.cli.commands import COMMANDS
-from frazil.cli.context import GivenContext
-from frazil.config.danube import DanubeConfig
-from frazil.config.endpoint import EndpointConfig, TlsConfig
-from frazil.config.loki import LokiConfig
+from frazil.cli.terminal.context import GivenContext
 from frazil.config.model import Config
-from frazil.config.prometheus import PrometheusConfig
+from frazil.config.sections.danube import DanubeConfig
+from frazil.config.sections.endpoint import EndpointConfig, TlsConfig
+from frazil.config.sections.loki import LokiConfig
+from frazil.config.sections.prometheus import PrometheusConfig
 from frazil.errors import Interrupted
 from frazil.ops.health import HEALTHY, HealthReport
 from frazil.ops.logging import setup_logging
-from frazil.serve import everything
-from frazil.serve import serve as run
 
 _NEXT_STEPS = (
     ("load", "echo '{\"id\": 1}' | frazil load hello -", "append a record to a topic; files work too"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from frazil.cli.context import GivenContext
+from frazil.cli.terminal.context import GivenContext
 from frazil.errors import ConfigError, FrazilIoError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def sql(
     Rows in the table and rows that are still in the log are seen alike, all at one moment. `SHOW TABLES` and
     `DESCRIBE orders` tell what there is.
     """
-    from frazil.cli.rows import print_rows
+    from frazil.cli.terminal.rows import print_rows
 
     text = _text(query, file)
     started = time.monotonic()
@@ -72,7 +72,7 @@ def _local(context: GivenContext, text: str, tenant: str | None) -> pa.Table:
 
 
 def _remote(url: str, text: str, tenant: str | None) -> pa.Table:
-    from frazil.cli.address import address_of
+    from frazil.cli.terminal.address import address_of
     from frazil.query.sql.client import ask
 
     return ask(address_of(url), text, tenant)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from frazil.cli.address import address_of, default_url
-from frazil.cli.context import GivenContext
-from frazil.cli.output import Format, print_json
+from frazil.cli.terminal.address import address_of, default_url
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.output import Format, print_json
 from frazil.errors import HealthCheckFailed
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def status(
     if output == "json":
         print_json(report)
     else:
-        from frazil.cli.output import print_renderable
         from frazil.cli.status_view import render
+        from frazil.cli.terminal.output import print_renderable
 
         print_renderable(render(address, report))
     if report["status"] == "unhealthy":

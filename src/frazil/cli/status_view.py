@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from frazil.cli.output import print_renderable
+from frazil.cli.terminal.output import print_renderable
 
 Status = Mapping[str, Any]
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from frazil.cli.context import GivenContext
-from frazil.cli.naming import existing_topic, reading
-from frazil.cli.output import Format, print_json, print_table
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.output import Format, print_json, print_table
 
 if TYPE_CHECKING:
     from frazil.pipeline.txlog.entries import Entry
@@ -32,7 +32,7 @@ def show(
     context: GivenContext,
 ) -> None:
     """Tell what the pipeline did, oldest first. Works while it runs."""
-    from frazil.log.world import iso
+    from frazil.clock import iso
     from frazil.pipeline.txlog.file import root
     from frazil.pipeline.txlog.show import history, to_data
 

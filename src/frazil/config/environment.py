@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from frazil.config.keys import PREFIX, SEPARATOR, Group, KeyPath, Leaf, dotted, suggestion, tree, variable
 from frazil.config.secrets import read_secret
-from frazil.config.yamlfile import Document
+from frazil.config.yaml_file import Document
 
 
 def apply_environment(document: Document, environ: Mapping[str, str]) -> None:

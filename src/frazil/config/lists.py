@@ -8,7 +8,7 @@ from __future__ import annotations
 import yaml
 
 from frazil.config.keys import Group, Leaf
-from frazil.config.yamlfile import Values
+from frazil.config.yaml_file import Values
 
 
 def split_lists(group: Group, values: Values) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from frazil.config.danube_storage import understand_storage
 from frazil.config.environment import apply_environment
 from frazil.config.hiding import HIDDEN, is_secret, masked
 from frazil.config.invocation import Invocation
@@ -17,8 +18,7 @@ from frazil.config.keys import Group, KeyPath, Leaf, dotted, find, suggestion, t
 from frazil.config.lists import split_lists
 from frazil.config.model import Config
 from frazil.config.secrets import resolve_secret_files
-from frazil.config.storage import understand_storage
-from frazil.config.yamlfile import Document, Origins, Values, described, read_document
+from frazil.config.yaml_file import Document, Origins, Values, described, read_document
 from frazil.errors import ConfigError
 
 DEFAULT_FILE = Path("frazil.yaml")

@@ -10,21 +10,27 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from frazil.config.danube import DanubeConfig
-from frazil.config.endpoint import CONNECTIONS_TEXT, MAX_CONNECTIONS, Connections, Port
 from frazil.config.invocation import Invocation
-from frazil.config.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
-from frazil.config.lake import NEEDS_COLUMN, IcebergConfig, LakeConfig, TableLayoutConfig, wrong_level
-from frazil.config.log import LogConfig, StoreConfig
-from frazil.config.loki import LokiConfig
-from frazil.config.maintenance import MaintenanceConfig
-from frazil.config.messages import MessagesConfig
-from frazil.config.otlp import OtlpConfig
-from frazil.config.pipeline import PipelineConfig
-from frazil.config.prometheus import PrometheusConfig
-from frazil.config.section import Positive, Seconds, Section, names, problem
-from frazil.config.telemetry import TelemetryConfig
-from frazil.config.topics import DEFAULTS, TELEMETRY, TopicConfig, over
+from frazil.config.sections.danube import DanubeConfig
+from frazil.config.sections.endpoint import CONNECTIONS_TEXT, MAX_CONNECTIONS, Connections, Port
+from frazil.config.sections.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
+from frazil.config.sections.lake import (
+    NEEDS_COLUMN,
+    IcebergConfig,
+    LakeConfig,
+    TableLayoutConfig,
+    wrong_level,
+)
+from frazil.config.sections.log import LogConfig, StoreConfig
+from frazil.config.sections.loki import LokiConfig
+from frazil.config.sections.maintenance import MaintenanceConfig
+from frazil.config.sections.messages import MessagesConfig
+from frazil.config.sections.otlp import OtlpConfig
+from frazil.config.sections.pipeline import PipelineConfig
+from frazil.config.sections.prometheus import PrometheusConfig
+from frazil.config.sections.section import Positive, Seconds, Section, names, problem
+from frazil.config.sections.telemetry import TelemetryConfig
+from frazil.config.sections.topics import DEFAULTS, TELEMETRY, TopicConfig, over
 
 
 class SqlConfig(Section):

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from frazil.config.danube_storage_keys import FLAT, MEANINGS, NOTHING, PLACE, SCHEMES
 from frazil.config.keys import FILE_SUFFIX, Group, KeyPath, Leaf, dotted, tree, variable
-from frazil.config.storage_keys import FLAT, MEANINGS, NOTHING, PLACE, SCHEMES
 
 _HEAD = """\
 # Configuration

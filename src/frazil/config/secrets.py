@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from frazil.config.keys import Group, KeyPath, dotted, tree
-from frazil.config.yamlfile import Document, Values, described
+from frazil.config.yaml_file import Document, Values, described
 
 
 def resolve_secret_files(document: Document) -> None:

@@ -7,7 +7,7 @@ import pyarrow.types as types
 
 from frazil.errors import SchemaMismatch, SchemaUnsupported
 from frazil.formats.names import VALUE, column_of
-from frazil.log.columns import check_columns
+from frazil.log.schema.columns import check_columns
 
 
 def columns_of(kind: pa.DataType) -> pa.Schema:

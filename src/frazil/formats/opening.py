@@ -9,13 +9,13 @@ from typing import Literal
 
 import pyarrow as pa
 
-from frazil.config.kafka import Format, FormatConfig
 from frazil.config.model import Config
+from frazil.config.sections.kafka import Format, FormatConfig
 from frazil.formats.decoding import Decoder
 from frazil.formats.kafka import is_kafka
 from frazil.formats.raw import RawDecoder
 from frazil.formats.records import RecordDecoder
-from frazil.formats.text import TextDecoder
+from frazil.formats.utf8 import TextDecoder
 from frazil.formats.values import ValueDecoder
 
 
@@ -54,7 +54,7 @@ def _value_decoder(config: Config, kind: Format, subject: str, columns: dict[str
 
 
 def _registered(config: Config, kind: Literal["avro", "protobuf", "json_schema"], subject: str) -> ValueDecoder:
-    from frazil.formats.registry import Registry
+    from frazil.formats.registry.client import Registry
 
     registry, most = Registry.of(config), config.log.max_columns
     match kind:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.log.paths import below, folded
+from frazil.log.schema.paths import below, folded
 
 
 def pruned(kind: pa.DataType, keep: Callable[[str, str], bool]) -> pa.DataType:

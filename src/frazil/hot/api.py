@@ -22,11 +22,11 @@ from frazil.errors import (
 )
 from frazil.hot.gathering import Found
 from frazil.hot.queries import LIMIT, HotBuffer
-from frazil.hot.requests import check_parameters, flag, key_of, limit_of, number, optional_number
 from frazil.hot.threads import Threads
-from frazil.ops.answers import problem, row_answer, rows_answer
-from frazil.ops.http import Endpoint
-from frazil.ops.tenants import HEADER, tenant_of
+from frazil.scan.tenants import HEADER, tenant_of
+from frazil.web.answers import problem, row_answer, rows_answer
+from frazil.web.operations import Endpoint
+from frazil.web.parameters import check_parameters, flag, key_of, limit_of, number, optional_number
 
 Handler = Callable[[Request], Awaitable[Response]]
 Work = Callable[[Request, HotBuffer], Response]

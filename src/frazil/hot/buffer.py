@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from frazil.config.model import Config
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.formats import kafka
 from frazil.hot import blocks, runs
 from frazil.hot.blocks import Block

@@ -20,7 +20,7 @@ from frazil.hot.buffer import Buffer, Kept
 from frazil.log.log import Log
 from frazil.log.tail import TailView
 from frazil.log.wal.entries import Entry
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 
 logger = logging.getLogger(__name__)
 

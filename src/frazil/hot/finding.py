@@ -14,7 +14,7 @@ from frazil.hot.blocks import Block
 from frazil.hot.held import Held
 from frazil.hot.keys import as_bytes, hash_key
 from frazil.hot.runs import candidates
-from frazil.ops.sizes import first_within, last_within
+from frazil.log.schema.row_sizes import first_within, last_within
 
 
 class Place(NamedTuple):

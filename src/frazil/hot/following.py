@@ -20,10 +20,10 @@ import pyarrow as pa
 from frazil.errors import EpochChanged, FrazilError, OffsetOutOfRange, SegmentsGone
 from frazil.hot.blocks import JOINED_BYTES, packed
 from frazil.hot.buffer import Buffer, Kept
-from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
 from frazil.log.reader import PartitionReader
-from frazil.log.segments import Segment, read_records
+from frazil.log.segments.index import SegmentIndex
+from frazil.log.segments.segment import Segment, read_records
 
 logger = logging.getLogger(__name__)
 

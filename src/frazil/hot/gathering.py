@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.hot import finding
 from frazil.hot.finding import Piece
 from frazil.hot.held import Held
 from frazil.hot.rows import MadeRows, RowsOf, Undecodable, raw_rows
-from frazil.lake.columns import OFFSET, PARTITION
-from frazil.ops.sizes import ANSWER_BYTES
-from frazil.ops.tenants import Tenant
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.row_sizes import ANSWER_BYTES
+from frazil.scan.tenants import Tenant
 
 LOOKED_AT = 100_000
 """Records that one question looks at, at most: a tenant's may be rare among those of others."""

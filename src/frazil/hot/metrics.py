@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from frazil.clock import Clock
 from frazil.hot.buffer import Buffer
 from frazil.hot.held import Held
-from frazil.log.world import Clock
 
 _COUNTERS = (
     ("hits", "Lookups that found their record in memory.", "hits"),

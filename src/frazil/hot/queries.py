@@ -17,7 +17,6 @@ from frazil.errors import CallError, NotBuffered, QueryTooLarge, RecordUndecodab
 from frazil.hot import finding
 from frazil.hot.ages import LastRow, last_rows
 from frazil.hot.buffer import Buffer
-from frazil.hot.cold import Cold
 from frazil.hot.feed import Feed
 from frazil.hot.finding import Place
 from frazil.hot.following import Follower
@@ -25,12 +24,13 @@ from frazil.hot.gathering import LOOKED_AT, Found, Gatherer
 from frazil.hot.held import Held
 from frazil.hot.rows import RowsOf, raw_rows
 from frazil.hot.shapes import Shapes
-from frazil.lake.catalog import Lake
-from frazil.lake.columns import OFFSET
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.schema.columns import OFFSET
 from frazil.log.log import Log
-from frazil.log.topics import TopicSchemas
-from frazil.ops.sizes import ANSWER_BYTES
-from frazil.ops.tenants import Tenant
+from frazil.log.schema.row_sizes import ANSWER_BYTES
+from frazil.log.topics.schemas import TopicSchemas
+from frazil.scan.lookup.interface import Cold
+from frazil.scan.tenants import Tenant
 
 LIMIT = 1000
 """Rows of an answer, unless another number is asked for."""

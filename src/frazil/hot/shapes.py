@@ -20,16 +20,16 @@ from frazil.errors import FrazilError, SchemaEvolution
 from frazil.formats.decoding import Decoder
 from frazil.formats.memo import BySchema
 from frazil.formats.opening import open_decoder
-from frazil.lake.arrow import arrow_schema
-from frazil.lake.asides import asides_of
-from frazil.lake.catalog import Lake
-from frazil.lake.evolution import grown
-from frazil.lake.layers import widest
-from frazil.lake.rows.making import RowMaker, Rules
-from frazil.lake.schema import target_schema
-from frazil.lake.standing import Standing, check_table
-from frazil.lake.tables import base_identifier
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.schema.arrow import arrow_schema
+from frazil.lake.schema.columns_aside import asides_of
+from frazil.lake.schema.evolution import grown
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.widening import widest
+from frazil.lake.tables.identity import Standing, check_table
+from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
+from frazil.scan.decode import RowMaker, Rules
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from pyiceberg.schema import Schema
 
 from frazil.config.model import Config
 from frazil.formats.kafka import is_kafka
-from frazil.lake.layout import blaming, check_layout, layout_key, layout_properties
-from frazil.lake.properties import resolve_properties
-from frazil.lake.schema import target_schema
-from frazil.lake.spark_catalog import spark_settings
-from frazil.lake.tables import base_identifier
-from frazil.log.store import ObjectStore
-from frazil.log.topics import TopicSchemas
+from frazil.lake.catalog.properties import resolve_properties
+from frazil.lake.catalog.spark import spark_settings
+from frazil.lake.schema.layout import blaming, check_layout, layout_key, layout_properties
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.tables.tables import base_identifier
+from frazil.log.topics.schemas import TopicSchemas
+from frazil.store import ObjectStore
 
 
 def check_settings(config: Config, store: ObjectStore) -> None:

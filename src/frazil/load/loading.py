@@ -11,7 +11,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, LogFull, SchemaMismatch, SerializationError
 from frazil.formats import kafka
 from frazil.formats.json.kinds import known_part
@@ -20,14 +20,14 @@ from frazil.load import once
 from frazil.load.columnar import open_columnar
 from frazil.load.columnar import pieces as columnar_pieces
 from frazil.load.inputs import Input, Piece
-from frazil.load.jsonlines import JsonLines
+from frazil.load.json_lines import JsonLines
 from frazil.load.progress import Unwatched, Watcher
 from frazil.log import layout
-from frazil.log.columns import check_columns
-from frazil.log.group import Ack
 from frazil.log.log import Log
-from frazil.log.schema import evolve, plain
-from frazil.log.writer import PartitionWriter, Pending
+from frazil.log.schema.columns import check_columns
+from frazil.log.schema.schema import evolve, plain
+from frazil.log.writer.group import Ack
+from frazil.log.writer.writer import PartitionWriter, Pending
 
 IN_FLIGHT = 4
 """Appends that may wait for their acknowledgement at once; with `ack: object` each takes a while."""

@@ -12,12 +12,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from frazil.disk.durable import make_folder
 from frazil.errors import PartitionLocked, PartitionTaken
 from frazil.log import layout
-from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
 from frazil.log.positions import Feeders, Origin, Producers, Sequence
-from frazil.log.store.durable import make_folder
+from frazil.log.segments.index import SegmentIndex
 from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import wal_files
 

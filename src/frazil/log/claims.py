@@ -10,11 +10,11 @@ import json
 import os
 from pathlib import Path
 
+from frazil.clock import World, iso
+from frazil.disk.durable import make_folder, sync_file, sync_folder
 from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound
 from frazil.log import layout
-from frazil.log.store import ObjectStore
-from frazil.log.store.durable import make_folder, sync_file, sync_folder
-from frazil.log.world import World, iso
+from frazil.store import ObjectStore
 
 
 def node_name(data_dir: Path, configured: str | None, world: World) -> str:

@@ -12,30 +12,30 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from frazil.clock import World
 from frazil.config.model import Config
+from frazil.disk.files import DirectoryLock, io_error, read_watermark
 from frazil.errors import FrazilError, LogCorrupted, PartitionLocked, PartitionTaken, TopicNotFound, WalDamaged
 from frazil.log import layout
 from frazil.log.claims import claim, node_name, owner
-from frazil.log.generations import hidden
-from frazil.log.index import SegmentIndex
-from frazil.log.opening import check_nothing_lost, open_writer
-from frazil.log.options import WriterOptions
-from frazil.log.own_table import check_own_table
 from frazil.log.reader import PartitionReader, TailSource
-from frazil.log.sealer import OnFailure, Sealer
+from frazil.log.segments.index import SegmentIndex
 from frazil.log.signal import Signal
-from frazil.log.stopped import StoppedPartitions
-from frazil.log.store import ObjectStore, open_store
-from frazil.log.store.local import LocalStore
-from frazil.log.store.probe import check_create_only
-from frazil.log.syncer import Syncer
+from frazil.log.stopped_partitions import StoppedPartitions
 from frazil.log.tail import SealedTail, Tail
-from frazil.log.topics import TopicSchemas, list_partitions, list_topics
-from frazil.log.wal.disk import DirectoryLock, io_error, read_watermark
+from frazil.log.topics.generations import hidden
+from frazil.log.topics.own_table import check_own_table
+from frazil.log.topics.schemas import TopicSchemas, list_partitions, list_topics
 from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import is_wal, recover, wal_files
-from frazil.log.world import World
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.opening import check_nothing_lost, open_writer
+from frazil.log.writer.options import WriterOptions
+from frazil.log.writer.sealer import OnFailure, Sealer
+from frazil.log.writer.syncer import Syncer
+from frazil.log.writer.writer import PartitionWriter
+from frazil.store import ObjectStore, open_store
+from frazil.store.local import LocalStore
+from frazil.store.probe import check_create_only
 
 logger = logging.getLogger(__name__)
 

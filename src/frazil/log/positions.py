@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from frazil.config.log import SourcesConfig
+from frazil.config.sections.log import SourcesConfig
 from frazil.errors import SequenceTooOld
-from frazil.log.requests import MAX_REQUEST, Place, Requests
+from frazil.log.known_requests import MAX_REQUEST, Place, Requests
 
 REMEMBERED_SEQUENCES = 5
 """Appends of one producer that can be repeated: as many as Kafka's idempotent producer may have in flight."""

@@ -21,13 +21,13 @@ from frazil.errors import (
     WalDamaged,
 )
 from frazil.log.epochs import Epochs
-from frazil.log.index import SegmentIndex
-from frazil.log.schema import conform, with_dictionaries
-from frazil.log.segments import Segment, read_parts, stream_records
-from frazil.log.store import ObjectStore
+from frazil.log.schema.schema import conform, with_dictionaries
+from frazil.log.segments.index import SegmentIndex
+from frazil.log.segments.segment import Segment, read_parts, stream_records
 from frazil.log.tail import TailView
-from frazil.log.topics import TopicSchemas
+from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.entries import Entry
+from frazil.store import ObjectStore
 
 BATCH_ROWS = 65_536
 

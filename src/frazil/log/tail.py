@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from frazil.log.epochs import Epochs
-from frazil.log.raw import with_rows
+from frazil.log.raw.rows import with_rows
 from frazil.log.signal import Signal
 from frazil.log.wal.entries import Entry
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from frazil.config.maintenance import MaintenanceConfig
+from frazil.config.sections.maintenance import MaintenanceConfig
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite
 from frazil.maintain.migration import Migration
 from frazil.maintain.operations import Operation
 from frazil.maintain.orphans import OrphanRemoval
-from frazil.maintain.retention import Retention
-from frazil.maintain.trimming import Trimming
+from frazil.maintain.retention.retention import Retention
+from frazil.maintain.trimming.trimming import Trimming
 
 NAMES = ("migrate", "retention", "compact", "manifests", "expire", "orphans", "trim")
 

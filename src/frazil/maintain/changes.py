@@ -8,10 +8,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, TableRequirement, TableUpdate
 
-from frazil.lake.catalog import Lake
-from frazil.lake.commit import send
-from frazil.lake.offsets import current_snapshot
-from frazil.lake.proposals import Proposal, Request
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.commit import send
+from frazil.lake.commit.offsets import current_snapshot
+from frazil.lake.commit.proposals import Proposal, Request
 
 
 def change(

@@ -19,10 +19,10 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, TruncateTransform, VoidTransform
 
-from frazil.config.maintenance import CompactionConfig
-from frazil.lake.catalog import Identifier, dotted
-from frazil.lake.damage import check_files
-from frazil.lake.offsets import current_snapshot
+from frazil.config.sections.maintenance import CompactionConfig
+from frazil.lake.catalog.lake import Identifier, dotted
+from frazil.lake.checksums.damage import check_files
+from frazil.lake.commit.offsets import current_snapshot
 from frazil.maintain.contents import Contents, amounts
 from frazil.maintain.report import Work
 from frazil.maintain.targets import Target
@@ -151,7 +151,7 @@ class Compaction:
         self, shop: Workshop, table: Table, files: Sequence[DataFile], keys: Sequence[Key], narrow: bool, target: int
     ) -> tuple[Table, list[DataFile]]:
         """The table and its files afterwards; `narrow` keeps Spark from other partitions."""
-        from frazil.maintain.sparkwork import actions, asking_spark, java_table, settle
+        from frazil.maintain.spark_actions import actions, asking_spark, java_table, settle
 
         spec_id = table.metadata.default_spec_id
         checked = [file for file in files if is_small(file, spec_id, target) and key_of(file) in keys]
@@ -203,7 +203,7 @@ def _describe(groups: Sequence[Group]) -> str:
 
 def _filter(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Any:
     """What selects the files of these partitions."""
-    from frazil.maintain.sparkwork import expressions
+    from frazil.maintain.spark_actions import expressions
 
     java = expressions(spark)
     fields = table.spec().fields

@@ -9,8 +9,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, Manif
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from frazil.lake.calls import calling
-from frazil.lake.offsets import current_snapshot, named
+from frazil.lake.catalog.calls import calling
+from frazil.lake.commit.offsets import current_snapshot, named
 from frazil.maintain.files import THREADS, place
 from frazil.maintain.report import Amounts
 

@@ -11,10 +11,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from frazil.config.maintenance import ExpiryConfig
+from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.errors import CasConflict
 from frazil.failpoints import failpoint
-from frazil.lake.offsets import OFFSETS, ancestors, summary_of
+from frazil.lake.commit.offsets import OFFSETS, ancestors, summary_of
 from frazil.maintain.changes import CATALOGS_BUSINESS, change, collects_garbage
 from frazil.maintain.contents import Contents
 from frazil.maintain.files import TableFiles

@@ -14,7 +14,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
 from frazil.errors import FrazilError
-from frazil.lake.attempts import attempt_time_ms
+from frazil.lake.commit.attempts import attempt_time_ms
 
 THREADS = 16
 """Object stores take tens of milliseconds for each request, whatever it is."""

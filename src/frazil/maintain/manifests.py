@@ -7,9 +7,9 @@ import math
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 
-from frazil.config.maintenance import ManifestsConfig
-from frazil.lake.catalog import dotted
-from frazil.lake.offsets import current_snapshot
+from frazil.config.sections.maintenance import ManifestsConfig
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.commit.offsets import current_snapshot
 from frazil.maintain.contents import Contents
 from frazil.maintain.report import Amounts, Work
 from frazil.maintain.targets import Target
@@ -41,7 +41,7 @@ class ManifestRewrite:
 
 
 def _rewrite(shop: Workshop, table: Table) -> Table:
-    from frazil.maintain.sparkwork import actions, asking_spark, java_table, settle
+    from frazil.maintain.spark_actions import actions, asking_spark, java_table, settle
 
     identifier = table.name()
     shop.say(f"rewriting the manifests of {dotted(identifier)}")

@@ -14,8 +14,8 @@ from pyiceberg.table.update import SetPropertiesUpdate, TableRequirement, TableU
 
 from frazil.errors import CasConflict
 from frazil.failpoints import failpoint
-from frazil.lake.catalog import dotted
-from frazil.lake.tables import CURRENT_VERSION, VERSION
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.tables.tables import CURRENT_VERSION, VERSION
 from frazil.maintain.changes import change
 from frazil.maintain.report import Work
 from frazil.maintain.targets import Target, check_version, version_of

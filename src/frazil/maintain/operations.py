@@ -8,7 +8,7 @@ from typing import Protocol
 from pyiceberg.table import Table
 
 from frazil.errors import CasConflict, FrazilError, TableNotFound, TableRolledBack
-from frazil.lake.offsets import check_history
+from frazil.lake.commit.offsets import check_history
 from frazil.maintain.report import Later, NotOurs, Report, Work
 from frazil.maintain.targets import Target, check_version
 from frazil.maintain.workshop import Workshop

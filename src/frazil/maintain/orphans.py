@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from pyiceberg.table import Table
 
-from frazil.config.maintenance import OrphansConfig
+from frazil.config.sections.maintenance import OrphansConfig
 from frazil.errors import IcebergError, TableNotFound
-from frazil.lake.birth import is_temporary
-from frazil.lake.calls import calling
-from frazil.lake.catalog import Identifier, Lake, dotted
-from frazil.lake.offsets import named
+from frazil.lake.catalog.calls import calling
+from frazil.lake.catalog.lake import Identifier, Lake, dotted
+from frazil.lake.commit.offsets import named
+from frazil.lake.tables.creation import is_temporary
 from frazil.maintain.changes import CATALOGS_BUSINESS, collects_garbage
 from frazil.maintain.contents import Contents
 from frazil.maintain.files import Found, TableFiles, place

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pyiceberg.table import Table
 
 from frazil.errors import LogCorrupted
-from frazil.lake.calls import calling
-from frazil.lake.offsets import named
+from frazil.lake.catalog.calls import calling
+from frazil.lake.commit.offsets import named
 from frazil.maintain.contents import Contents, metadata_places
 from frazil.maintain.files import Found, TableFiles, place
 from frazil.maintain.report import Amounts

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.config.maintenance import (
+from frazil.config.sections.maintenance import (
     CompactionConfig,
     ExpiryConfig,
     MaintenanceConfig,
@@ -17,7 +17,7 @@ from frazil.config.maintenance import (
     ScheduledConfig,
 )
 from frazil.errors import FrazilError
-from frazil.log.topics import list_topics
+from frazil.log.topics.schemas import list_topics
 from frazil.maintain.catalogue import all_operations
 from frazil.maintain.metrics import MaintenanceMetrics
 from frazil.maintain.operations import Operation, perform, write_down
@@ -25,7 +25,7 @@ from frazil.maintain.report import Report, Work
 from frazil.maintain.targets import Target, find_targets
 from frazil.maintain.workshop import Workshop
 from frazil.ops.health import HEALTHY, Health
-from frazil.pipeline.tools import Tools
+from frazil.pipeline.move.tools import Tools
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

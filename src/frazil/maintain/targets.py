@@ -9,10 +9,10 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.errors import CatalogConnection, CatalogRefused, ConfigError, FrazilError, IcebergError, TableNotFound
-from frazil.lake.birth import is_temporary
-from frazil.lake.catalog import Identifier, Lake, calling, dotted
-from frazil.lake.offsets import ROLE, TOPIC
-from frazil.lake.tables import CURRENT_VERSION, VERSION, base_identifier
+from frazil.lake.catalog.lake import Identifier, Lake, calling, dotted
+from frazil.lake.commit.offsets import ROLE, TOPIC
+from frazil.lake.tables.creation import is_temporary
+from frazil.lake.tables.tables import CURRENT_VERSION, VERSION, base_identifier
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyiceberg.table import Table
 
 from frazil.errors import TableNotFound
-from frazil.lake.birth import TEMPORARY
-from frazil.lake.catalog import Identifier, Lake, calling, dotted
-from frazil.lake.offsets import TOPIC, named
+from frazil.lake.catalog.lake import Identifier, Lake, calling, dotted
+from frazil.lake.commit.offsets import TOPIC, named
+from frazil.lake.tables.creation import TEMPORARY
 
 PATIENCE_MS = 24 * 60 * 60 * 1000
 """A table is made within seconds. One that nobody has touched for a day, nobody will finish."""

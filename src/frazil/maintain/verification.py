@@ -14,14 +14,14 @@ from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 
 from frazil.errors import CasConflict, TableDamaged
-from frazil.lake.catalog import dotted
-from frazil.lake.damage import below, verdicts_on
-from frazil.lake.offsets import TableState, current_snapshot, named
-from frazil.lake.verification import Verdict
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.checksums.damage import below, verdicts_on
+from frazil.lake.checksums.verification import Verdict
+from frazil.lake.commit.offsets import TableState, current_snapshot, named
 from frazil.maintain.contents import Contents
-from frazil.maintain.holds import bounds_of
-from frazil.maintain.plan import Plan
-from frazil.maintain.retention import drop_files
+from frazil.maintain.retention.holds import bounds_of
+from frazil.maintain.retention.plan import Plan
+from frazil.maintain.retention.retention import drop_files
 from frazil.maintain.workshop import Workshop
 
 _TRIES = 10

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from frazil.clock import World
 from frazil.config.model import Config
-from frazil.lake.catalog import Identifier, Lake, dotted
-from frazil.log.store import ObjectStore
-from frazil.log.world import World
+from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.maintain.report import Later
-from frazil.pipeline.tools import Tools, Turns
+from frazil.pipeline.move.tools import Tools, Turns
 from frazil.pipeline.txlog.log import TransactionLog
+from frazil.store import ObjectStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

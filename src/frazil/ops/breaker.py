@@ -15,9 +15,9 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from frazil.config.retry import BreakerConfig
+from frazil.clock import Clock, SystemClock
+from frazil.config.sections.retry import BreakerConfig
 from frazil.errors import CasConflict, DependencyUnavailable, FrazilError, Interrupted, ShutdownError
-from frazil.log.world import Clock, SystemClock
 from frazil.ops.health import HEALTHY, Health
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from frazil.backoff import Backoff
-from frazil.config.retry import RetryConfig
+from frazil.config.sections.retry import RetryConfig
 from frazil.errors import DependencyUnavailable, FrazilError
 
 T = TypeVar("T")

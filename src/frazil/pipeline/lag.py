@@ -8,9 +8,9 @@ from typing import NamedTuple
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from frazil.lake.rows.extents import Extent, Extents
+from frazil.pipeline.move.tools import Tools
 from frazil.pipeline.report import freshness
-from frazil.pipeline.tools import Tools
+from frazil.scan.extents import Extent, Extents
 
 INTERVAL_SECONDS = 10.0
 

@@ -11,28 +11,28 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
+from frazil.clock import World
 from frazil.config.model import Config
 from frazil.errors import FrazilError, IcebergError, SparkFailed, StorageError
-from frazil.lake.catalog import Lake
-from frazil.lake.registering import check_not_lost
-from frazil.log.store import open_store
-from frazil.log.topics import list_topics
-from frazil.log.world import World
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.registration import check_not_lost
+from frazil.log.topics.schemas import list_topics
 from frazil.ops.breaker import BreakerCollector, CircuitBreaker
 from frazil.ops.health import HEALTHY, Health
 from frazil.ops.retry import backoff_of
-from frazil.pipeline.base import BaseSink
-from frazil.pipeline.derived import DerivedSink
-from frazil.pipeline.idle_daemons import IdleDaemons
+from frazil.pipeline.datasource.private import RowSource
 from frazil.pipeline.lag import Lag
-from frazil.pipeline.leftovers import Leftovers
 from frazil.pipeline.metrics import PipelineMetrics
-from frazil.pipeline.mover import Mover, Sink
-from frazil.pipeline.rows.private import RowSource
-from frazil.pipeline.session import session_folder, spark_jvm, start_session, stop_session
-from frazil.pipeline.source import RangeSource
-from frazil.pipeline.tools import Tools
+from frazil.pipeline.move.base_table import BaseSink
+from frazil.pipeline.move.derived_table import DerivedSink
+from frazil.pipeline.move.leftovers import Leftovers
+from frazil.pipeline.move.mover import Mover, Sink
+from frazil.pipeline.move.source import RangeSource
+from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.spark.idle_daemons import IdleDaemons
+from frazil.pipeline.spark.session import session_folder, spark_jvm, start_session, stop_session
 from frazil.pipeline.txlog.log import TransactionLog
+from frazil.store import open_store
 
 logger = logging.getLogger(__name__)
 

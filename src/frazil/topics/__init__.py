@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from frazil.topics.interface import PersistentStorage, Producer
     from frazil.topics.messages import Message, from_batch
     from frazil.topics.opening import Topics, open_topics
-    from frazil.topics.starts import EARLIEST, LATEST, Start
+    from frazil.topics.read.starts import EARLIEST, LATEST, Start
     from frazil.topics.subscriptions.options import Kind
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pyarrow as pa
 
 from frazil.topics.messages import Message, Records
-from frazil.topics.reading import Cursor
-from frazil.topics.starts import EARLIEST, LATEST, Start
+from frazil.topics.read.cursor import Cursor
+from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscriptions.options import Kind
 
 if TYPE_CHECKING:

@@ -9,23 +9,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from frazil.disk.files import DirectoryLock
 from frazil.errors import InvalidTopic, SchemaMismatch, TopicMismatch, TopicNotFound
 from frazil.failpoints import failpoint
-from frazil.lake.calls import calling
-from frazil.lake.catalog import dotted
-from frazil.lake.markers import forget
-from frazil.lake.standing import check_table
-from frazil.lake.succession import retire
-from frazil.lake.tables import base_identifier
-from frazil.log import generations, layout
-from frazil.log.generations import Creation, Deletion, Dispatch
-from frazil.log.naming import hint
-from frazil.log.own_table import check_own_table
-from frazil.log.trim import clear
-from frazil.log.wal.disk import DirectoryLock
+from frazil.lake.catalog.calls import calling
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.tables.identity import check_table
+from frazil.lake.tables.markers import forget
+from frazil.lake.tables.retirement import retire
+from frazil.lake.tables.tables import base_identifier
+from frazil.log import layout
+from frazil.log.segments.trim import clear
+from frazil.log.topics import generations
+from frazil.log.topics.generations import Creation, Deletion, Dispatch
+from frazil.log.topics.naming import hint
+from frazil.log.topics.own_table import check_own_table
 from frazil.log.wal.recovery import wal_files
 from frazil.topics.messages import MESSAGE
-from frazil.topics.place import TopicPlace
+from frazil.topics.read.topic_place import TopicPlace
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from frazil.errors import InvalidMessage
-from frazil.log.schema import conform
+from frazil.log.schema.schema import conform
 
 MESSAGE = pa.schema(
     [

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from frazil.config.load import load_config
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
+from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log
 from frazil.topics.interface import Deleted, SubscriptionStats
+from frazil.topics.read.starts import LATEST, Start
 from frazil.topics.settings import check_names
-from frazil.topics.starts import LATEST, Start
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.options import Kind

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from frazil.lake.offsets import TableState, current_snapshot, summary_of
-from frazil.log.index import SegmentIndex
-from frazil.topics.cold import ColdReader
+from frazil.lake.commit.offsets import TableState, current_snapshot, summary_of
+from frazil.log.segments.index import SegmentIndex
 from frazil.topics.interface import PartitionStats, SubscriptionStats, TopicStats
-from frazil.topics.place import TopicPlace
+from frazil.topics.read.cold import ColdReader
+from frazil.topics.read.topic_place import TopicPlace
 
 
 def write_positions(place: TopicPlace, partitions: int) -> dict[int, int]:

@@ -11,28 +11,28 @@ from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, InvalidMessage, InvalidTopic, RequestError, ShutdownError, TopicNotFound
-from frazil.lake.catalog import Lake
-from frazil.log.generations import Creation, Dispatch
+from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log
 from frazil.log.positions import Origin
 from frazil.log.positions import Sequence as Numbered
-from frazil.log.writer import PartitionWriter
+from frazil.log.topics.generations import Creation, Dispatch
+from frazil.log.writer.writer import PartitionWriter
 from frazil.topics import lifecycle
-from frazil.topics.bounds import MOST_BYTES, check_bounds
-from frazil.topics.holding import Memory
 from frazil.topics.interface import Deleted, Producer, Run, Stored, SubscriptionStats, TopicStats
+from frazil.topics.message_limits import MOST_BYTES, check_bounds
 from frazil.topics.messages import LARGEST, MESSAGE, Message, Records, arriving, signed, to_batch
 from frazil.topics.names import TopicName, parse_name
-from frazil.topics.place import TopicPlace
-from frazil.topics.reading import PartitionCursor
+from frazil.topics.read.cursor import PartitionCursor
+from frazil.topics.read.memory import Memory
+from frazil.topics.read.shared_files import PartitionFiles, SharedFiles
+from frazil.topics.read.starts import EARLIEST, Start
+from frazil.topics.read.stream import stream
+from frazil.topics.read.tail import MessageTail
+from frazil.topics.read.topic_place import TopicPlace
 from frazil.topics.routing import Share, partition_of, share_out
-from frazil.topics.sharing import PartitionFiles, SharedFiles
-from frazil.topics.starts import EARLIEST, Start
 from frazil.topics.stats import committed_positions, topic_stats, write_positions
-from frazil.topics.stream import stream
-from frazil.topics.tail import MessageTail
 
 T = TypeVar("T")
 

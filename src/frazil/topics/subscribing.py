@@ -18,12 +18,12 @@ from frazil.errors import (
     TopicNotFound,
 )
 from frazil.log.log import Log
-from frazil.topics.bounds import LETTER_BYTES
 from frazil.topics.interface import Producer, SubscriptionStats
+from frazil.topics.message_limits import LETTER_BYTES
 from frazil.topics.messages import Message
 from frazil.topics.names import TopicName
-from frazil.topics.reading import Cursor
-from frazil.topics.starts import LATEST, Start
+from frazil.topics.read.cursor import Cursor
+from frazil.topics.read.starts import LATEST, Start
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscriptions.checkpoints import Checkpoint, newest
 from frazil.topics.subscriptions.journal import Journal

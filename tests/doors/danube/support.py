@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from frazil.app.parts.topics import TopicsPart
 from frazil.config.model import Config
 from frazil.doors.danube import wire
 from frazil.log.log import Log
 from frazil.ops.metrics import create_registry
-from frazil.topics_part import TopicsPart
 
 TOPIC = "/default/orders"
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from grpc import StatusCode as Code
 
-from frazil.config.section import MIB
+from frazil.app.parts.topics import TopicsPart
+from frazil.config.sections.section import MIB
 from frazil.doors.danube import consumers, producers, wire
 from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.failures import ProducerRefused
 from frazil.doors.danube.ids import LONGEST_NAME, producer_id
 from frazil.doors.danube.producers import Producers
-from frazil.topics.holding import LEAST_BYTES
-from frazil.topics_part import TopicsPart
+from frazil.topics.read.memory import LEAST_BYTES
 from tests.doors.danube.support import TOPIC, Calls, message, run, subscription
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 
+from frazil.app.parts.topics import TopicsPart
 from frazil.doors.danube import wire
-from frazil.topics.bounds import MOST_BYTES
-from frazil.topics_part import TopicsPart
+from frazil.topics.message_limits import MOST_BYTES
 from tests.doors.danube.support import TOPIC, Calls, acknowledgement, message, run, subscription
 
 Code = grpc.StatusCode

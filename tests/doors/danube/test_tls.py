@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from frazil.topics_part import TopicsPart
+from frazil.app.parts.topics import TopicsPart
 from tests.doors.danube.support import TOPIC, Calls, run
 from tests.servers.secure import certificate
 

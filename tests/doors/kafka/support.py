@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from frazil.config.model import Config
 from frazil.doors.kafka.door import KafkaDoor
 from frazil.log.log import Log
-from frazil.log.store import ObjectStore
+from frazil.store import ObjectStore
 from tests.servers.kafka import KafkaServer, Place, Record
 
 SECONDS = 60.0

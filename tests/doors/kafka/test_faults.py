@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from frazil.log.log import Log
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from tests.doors.kafka.support import numbered, places, running, sealed, settings, until
 from tests.faults.faulty_store import Faults, FaultyStore
 from tests.servers.broker import Broker

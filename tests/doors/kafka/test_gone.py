@@ -13,7 +13,7 @@ from frazil.doors.kafka.decisions import KafkaPositions
 from frazil.doors.kafka.opening import Opener
 from frazil.errors import KafkaOffsetsGone, KafkaTopicReplaced
 from frazil.log.log import Log
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from tests.doors.kafka.support import Running, numbered, places, running, sealed, settings, until
 from tests.faults.faulty_store import FaultyStore
 from tests.log.support import SCHEMA

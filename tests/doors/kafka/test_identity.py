@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from frazil.config.kafka import KafkaConfig
+from frazil.config.sections.kafka import KafkaConfig
 from frazil.doors.kafka.cluster import Bounds, Cluster, Life
 from frazil.doors.kafka.gaps import gap
 from frazil.doors.kafka.identity import Proof

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from frazil.clock import World
 from frazil.doors.kafka.positions import Marks, Place, Standing, beginnings
-from frazil.log.store.local import LocalStore
-from frazil.log.world import World
+from frazil.store.local import LocalStore
 
 OLD, NEW = Place("cluster/old", 100), Place("cluster/new", 0)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from frazil.config.kafka import KafkaConfig
 from frazil.config.model import Config
-from frazil.config.section import MIB
+from frazil.config.sections.kafka import KafkaConfig
+from frazil.config.sections.section import MIB
 from frazil.doors.kafka.client import Client
 from frazil.doors.kafka.settings import consumer_settings, reset_policy, writer_options
 from frazil.errors import ConfigError

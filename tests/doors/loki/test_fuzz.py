@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from frazil.doors.telemetry.bodies import expand
 from frazil.errors import RequestError
-from frazil.telemetry.loki_labels import LabelsError, parse
-from frazil.telemetry.loki_messages import PushRequest
+from frazil.formats.loki.labels import LabelsError, parse
+from frazil.formats.loki.messages import PushRequest
 from tests.doors.loki.support import push, push_body, snappy
 from tests.doors.telemetry.support import Served, among_bad_ones, rows, run, settings
-from tests.telemetry.test_loki import message, plain, requests, rows_of
+from tests.formats.loki.test_push import message, plain, requests, rows_of
 
 
 def check_rows(body: bytes) -> None:

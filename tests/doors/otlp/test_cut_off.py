@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.telemetry import logs
+from frazil.formats.otlp import logs
 from tests.doors.telemetry.raw import Wire, chunk, data, goaway, head_1, head_2, reset, trailers
 from tests.doors.telemetry.support import PROTOBUF, Served, logs_request, run, settings
 

@@ -22,7 +22,7 @@ from google.rpc.status_pb2 import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.telemetry import TelemetryConfig
+from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.doors.telemetry.bodies import expand
 from frazil.doors.telemetry.limits import Limits

@@ -46,16 +46,16 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from frazil.config.model import Config
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
-from frazil.lake.catalog import Lake
-from frazil.lake.tables import base_identifier, find_table
-from frazil.telemetry import logs, metrics, spans
-from frazil.telemetry.messaging import Row, plain_rows, resource_of, scope_of
+from frazil.formats.otlp import logs, metrics, spans
+from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier, find_table
 from tests.doors.telemetry.support import Served, rows, serving, settings
+from tests.formats.otlp import test_logs, test_spans
+from tests.formats.otlp.test_metrics import point_by_point
+from tests.formats.telemetry.metric_strategies import requests as metrics_requests
 from tests.pipeline.processes import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, committed
-from tests.telemetry import test_logs, test_spans
-from tests.telemetry.metric_strategies import requests as metrics_requests
-from tests.telemetry.test_metrics import point_by_point
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
 

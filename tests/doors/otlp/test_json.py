@@ -16,13 +16,13 @@ from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.doors.otlp.jsonbody import to_protobuf
+from frazil.doors.otlp.json_body import to_protobuf
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.errors import RequestError
 from tests.doors.telemetry.support import JSON, TIME, Served, rows, run, settings
-from tests.telemetry.metric_strategies import requests as metrics_requests
-from tests.telemetry.test_logs import requests as logs_requests
-from tests.telemetry.test_spans import requests as spans_requests
+from tests.formats.otlp.test_logs import requests as logs_requests
+from tests.formats.otlp.test_spans import requests as spans_requests
+from tests.formats.telemetry.metric_strategies import requests as metrics_requests
 
 REQUESTS: dict[Signal, st.SearchStrategy[Message]] = {
     LOGS: logs_requests,

@@ -13,7 +13,6 @@ import httpx
 import pytest
 from google.rpc.status_pb2 import Status
 
-from frazil.doors import bodies
 from frazil.doors.loki.push import PUSH
 from frazil.doors.otlp.signals import LOGS
 from frazil.doors.telemetry.backlog import Backlog
@@ -22,6 +21,7 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.writers import Writers
 from frazil.ops.metrics import create_registry
+from frazil.web import bodies
 from tests.doors.telemetry.support import (
     PROTOBUF,
     Served,
@@ -33,8 +33,8 @@ from tests.doors.telemetry.support import (
     small_log_on,
 )
 from tests.doors.telemetry.test_preparing import preparer
+from tests.formats.loki.test_push import message
 from tests.servers.proxy import Proxy
-from tests.telemetry.test_loki import message
 
 MIB = 1 << 20
 

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
-from frazil.lake.rows.extents import Extents
-from frazil.lake.rows.place import LogPlace
-from frazil.lake.tables import base_identifier
-from frazil.ops.answers import ARROW_STREAM
-from frazil.query.reading import read
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier
+from frazil.scan.extents import Extents
+from frazil.scan.log_place import LogPlace
+from frazil.scan.reading import read
+from frazil.web.answers import ARROW_STREAM
 from tests.cli.support import frazil, serving
 from tests.doors.telemetry.support import PROTOBUF, TIME, logs_request
 from tests.pipeline.support import move_all, tools_of

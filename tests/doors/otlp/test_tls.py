@@ -20,10 +20,10 @@ from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import LogRecordExportResult
 from opentelemetry.sdk.resources import Resource
 
-from frazil.config.endpoint import TlsConfig
 from frazil.config.model import Config
+from frazil.config.sections.endpoint import TlsConfig
 from frazil.errors import ConfigError
-from frazil.ops.tls import check_tls
+from frazil.web.tls import check_tls
 from tests.cli.support import frazil
 from tests.doors.otlp.test_grpc import LOGS
 from tests.doors.telemetry.support import PROTOBUF, Served, logs_request, rows, run, settings

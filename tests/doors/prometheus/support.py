@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pyarrow as pa
 
-from frazil.telemetry.remote_write_messages import WriteRequest
+from frazil.formats.remote_write.messages import WriteRequest
 from tests.doors.telemetry.support import Served
-from tests.telemetry.remote_write_support import TIME_MS, add
+from tests.formats.remote_write.support import TIME_MS, add
 
 PATH = "/api/v1/write"
 TYPE_2 = "application/x-protobuf;proto=io.prometheus.write.v2.Request"

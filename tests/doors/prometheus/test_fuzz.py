@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from frazil.errors import RequestError
 from tests.doors.prometheus.support import PATH, packed, samples, write
 from tests.doors.telemetry.support import Served, among_bad_ones, rows, run, settings
-from tests.telemetry.remote_write_support import requests, rows_of
+from tests.formats.remote_write.support import requests, rows_of
 
 
 @given(body=st.binary(max_size=200))

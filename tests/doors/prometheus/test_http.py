@@ -12,11 +12,11 @@ import httpx
 import pytest
 import zstandard
 
-from frazil.telemetry.remote_write_messages import WriteRequest
+from frazil.formats.remote_write.messages import WriteRequest
 from tests.doors.prometheus.support import PATH, packed, samples, write
 from tests.doors.telemetry.support import Served, rows, run, sent_while_away, settings, small_log_on
+from tests.formats.remote_write.support import TIME_MS, add
 from tests.servers.proxy import Proxy
-from tests.telemetry.remote_write_support import TIME_MS, add
 
 SNAPPY = {"content-encoding": "snappy"}
 TYPE = "application/x-protobuf"

@@ -12,18 +12,18 @@ import pyarrow as pa
 import pytest
 
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake
-from frazil.lake.tables import base_identifier
+from frazil.formats.otlp import metrics
+from frazil.formats.remote_write.histograms import STALE
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.query.sql.session import Session
-from frazil.telemetry import metrics
-from frazil.telemetry.remote_write_histograms import STALE
 from tests.doors.prometheus.support import PATH, TYPE_2, packed, samples, write
 from tests.doors.telemetry.support import Served, rows, run, settings
+from tests.formats.remote_write import support as first
+from tests.formats.remote_write.support import STALE_NUMBER, TIME_MS, bits_of
+from tests.formats.remote_write.v2_support import Request
 from tests.pipeline.support import move_all, tools_of
-from tests.telemetry import remote_write_support as first
-from tests.telemetry.remote_write_support import STALE_NUMBER, TIME_MS, bits_of
-from tests.telemetry.remote_write_v2_support import Request
 
 NATIVE = [field.name for field in metrics.NATIVE]
 

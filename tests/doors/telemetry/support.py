@@ -14,12 +14,12 @@ import pyarrow as pa
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from prometheus_client import CollectorRegistry
 
+from frazil.app.parts.log import LogPart
+from frazil.app.parts.telemetry import TelemetryPart
 from frazil.config.model import Config
 from frazil.log.log import Log
-from frazil.log_part import LogPart
 from frazil.ops.metrics import create_registry
-from frazil.query.reading import read
-from frazil.telemetry_part import TelemetryPart
+from frazil.scan.reading import read
 from tests.servers.proxy import Proxy
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from frazil.doors.telemetry import density
 from frazil.doors.telemetry.density import LOOKED_AT, Counts, check_density, check_json_density, count
 from frazil.errors import RequestError
-from frazil.telemetry import logs, metrics, spans
-from frazil.telemetry.loki_messages import PushRequest
-from frazil.telemetry.remote_write_messages import WriteRequest
+from frazil.formats.loki.messages import PushRequest
+from frazil.formats.otlp import logs, metrics, spans
+from frazil.formats.remote_write.messages import WriteRequest
 from tests.doors.telemetry.support import JSON, Served, logs_request, run, settings
-from tests.telemetry import metric_strategies, remote_write_support, strategies
-from tests.telemetry.test_loki import message as push_message
+from tests.formats.loki.test_push import message as push_message
+from tests.formats.remote_write import support as remote_write_support
+from tests.formats.telemetry import metric_strategies, strategies
 
 MIB = 1 << 20
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.config.load import load_config
-from frazil.config.telemetry import TelemetryConfig
+from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.doors.telemetry.limits import Limits, RateExceeded, most_row_bytes, row_bytes
 from frazil.doors.telemetry.metrics import MOST_TENANTS, OTHERS, TelemetryMetrics
@@ -28,10 +28,10 @@ from frazil.ops.metrics import create_registry
 from tests.doors.loki.support import push, push_body
 from tests.doors.prometheus.support import samples, write
 from tests.doors.telemetry.support import TIME, Served, logs_request, rows, run, settings
+from tests.formats.otlp import test_logs, test_spans
+from tests.formats.telemetry.metric_strategies import requests as metrics_requests
+from tests.formats.telemetry.support import rows_of
 from tests.log.support import ManualClock
-from tests.telemetry import test_logs, test_spans
-from tests.telemetry.metric_strategies import requests as metrics_requests
-from tests.telemetry.support import rows_of
 
 TELEMETRY: dict[str, Any] = {
     "limits": {"max_record_kb": 8, "max_attributes": 6},

@@ -11,18 +11,18 @@ import pyarrow as pa
 
 from frazil.config.model import Config
 from frazil.doors.otlp.signals import LOGS
-from frazil.lake.catalog import Lake
-from frazil.lake.tables import base_identifier
-from frazil.log.group import Ack, Part
+from frazil.formats.otlp import logs, raw
+from frazil.formats.otlp.outlines import Bounds
+from frazil.formats.telemetry.messages import check
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
+from frazil.log.writer.group import Ack, Part
 from frazil.query.sql.session import Session
-from frazil.telemetry import logs, raw
-from frazil.telemetry.messages import check
-from frazil.telemetry.outlines import Bounds
 from tests.doors.loki.support import push, push_body
 from tests.doors.telemetry.support import TIME, Served, logs_request, run, settings
+from tests.formats.telemetry.support import rows_of
 from tests.pipeline.support import move_all, tools_of
-from tests.telemetry.support import rows_of
 
 COLUMNS = "SELECT body, ingest_protocol, detected_level FROM logs ORDER BY body"
 

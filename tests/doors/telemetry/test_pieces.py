@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import FrazilError, LogFull
-from frazil.log.group import Ack, Part
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.group import Ack, Part
+from frazil.log.writer.writer import PartitionWriter
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
 SENT = [f"{number} {'x' * 1000}" for number in range(4000)]

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from frazil.config.telemetry import TelemetryConfig
+from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.loki.push import PUSH
 from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.limits import Limits
@@ -16,10 +16,10 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer, Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import RequestError
+from frazil.formats.telemetry.messages import decode
 from frazil.ops.metrics import create_registry
-from frazil.telemetry.messages import decode
+from tests.formats.loki.test_push import message
 from tests.log.support import ManualClock
-from tests.telemetry.test_loki import message
 
 
 def preparer() -> Preparer:

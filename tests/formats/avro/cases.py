@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from frazil.formats.avro.decoding import DecodedRecords, decode_records
 from frazil.formats.avro.schema import compile_schema
-from frazil.formats.registry_schema import RegisteredSchema
-from frazil.formats.wire import extents
+from frazil.formats.registry.schema import RegisteredSchema
+from frazil.formats.registry.wire import extents
 
 Values = st.SearchStrategy[Any]
 

@@ -10,8 +10,8 @@ import pytest
 
 from frazil.errors import SchemaUnsupported
 from frazil.formats.avro.schema import DEEPEST, MOST_NODES, compile_schema
-from frazil.formats.registry_schema import Reference, RegisteredSchema
-from frazil.lake.types import convert
+from frazil.formats.registry.schema import Reference, RegisteredSchema
+from frazil.lake.schema.types import convert
 from tests.formats.avro.cases import as_python, decode, encode
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.config.log import MOST_COLUMNS
+from frazil.config.sections.log import MOST_COLUMNS
 from frazil.formats.json import JsonDecoder
 from frazil.formats.values import DecodedValues, Payloads
 

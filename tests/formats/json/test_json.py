@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.log import MOST_COLUMNS
+from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import ConfigError
 from frazil.formats.json import JsonDecoder, batches, single
-from frazil.log.columns import MOST_LEVELS
+from frazil.log.schema.columns import MOST_LEVELS
 from tests.formats.json.reading import decode, kind, payloads, rows, struct
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)

@@ -10,7 +10,7 @@ import pytest
 
 from frazil.errors import SchemaUnsupported
 from frazil.formats.json_schema.columns import type_of
-from frazil.formats.registry_schema import Reference, RegisteredSchema
+from frazil.formats.registry.schema import Reference, RegisteredSchema
 
 STRING, LONG, DOUBLE = pa.string(), pa.int64(), pa.float64()
 TIME = pa.timestamp("us", "UTC")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.kafka import RegistryConfig
-from frazil.config.retry import BreakerConfig
+from frazil.config.sections.kafka import RegistryConfig
+from frazil.config.sections.retry import BreakerConfig
 from frazil.formats.json_schema import JsonSchemaDecoder
-from frazil.formats.registry import Registry
+from frazil.formats.registry.client import Registry
 from frazil.formats.values import DecodedValues, Payloads
 from tests.servers.registry import RegistryServer
 

@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
 
 from frazil.formats.protobuf.compiling import compile_files
-from frazil.formats.registry_schema import Reference, RegisteredSchema
+from frazil.formats.registry.schema import Reference, RegisteredSchema
 
 SHARED = """
 syntax = "proto3";

@@ -8,7 +8,7 @@ import pytest
 from frazil.errors import SchemaUnsupported
 from frazil.formats.protobuf import message_of
 from frazil.formats.protobuf.bounds import MOST_BRACKETS
-from frazil.formats.registry_schema import Reference, RegisteredSchema
+from frazil.formats.registry.schema import Reference, RegisteredSchema
 
 HEAD = 'syntax = "proto3";'
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.config.kafka import RegistryConfig
-from frazil.config.retry import BreakerConfig
+from frazil.config.sections.kafka import RegistryConfig
+from frazil.config.sections.retry import BreakerConfig
 from frazil.formats.protobuf import ProtobufDecoder, message_of
 from frazil.formats.protobuf.indexes import MAX_LEVELS, by_message
-from frazil.formats.registry import Registry
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.client import Registry
+from frazil.formats.registry.schema import RegisteredSchema
+from frazil.formats.registry.wire import cut
 from frazil.formats.values import Payloads
-from frazil.formats.wire import cut
 from tests.formats.protobuf.samples import (
     EVERYTHING,
     INNER,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from frazil.errors import SchemaUnsupported
 from frazil.formats.protobuf import LARGE_BYTES, message_of
-from frazil.formats.registry_schema import Reference, RegisteredSchema
-from frazil.lake.schema import target_schema
+from frazil.formats.registry.schema import Reference, RegisteredSchema
+from frazil.lake.schema.table_schema import target_schema
 from tests.formats.protobuf.samples import EVERYTHING, SCHEMA, message_class, messages, row_of
 
 

@@ -20,7 +20,7 @@ from frazil.errors import (
     PartitionTaken,
     SegmentMissing,
 )
-from frazil.log import frames
+from frazil.framefile import frames
 from frazil.log.positions import Origin
 from frazil.log.wal.entries import Kind
 from frazil.log.wal.recovery import wal_files

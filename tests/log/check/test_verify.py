@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.log import frames, layout
+from frazil.framefile import frames
+from frazil.log import layout
 from frazil.log.wal.entries import Kind
 from tests.log.check.wal_cases import (
     TOPIC,

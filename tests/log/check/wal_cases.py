@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from frazil.config.log import LogConfig, SealConfig
 from frazil.config.model import Config
+from frazil.config.sections.log import LogConfig, SealConfig
 from frazil.log import layout
 from frazil.log.check.inspection import find_schema
 from frazil.log.check.repair import Plan, Repair, Repaired

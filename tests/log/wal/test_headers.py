@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from hypothesis import given
 
-from frazil.log import frames
+from frazil.framefile import frames
 from frazil.log.epochs import Epochs
 from frazil.log.positions import Positions, Stored
 from frazil.log.wal.entries import FileHeader, Kind

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from frazil.disk.files import Watermark
 from frazil.errors import LogBroken, LogCorrupted, LogVersionUnsupported, PartitionLocked
-from frazil.log import frames
+from frazil.framefile import frames
 from frazil.log.positions import Origin
-from frazil.log.store.local import LocalStore
-from frazil.log.wal.disk import Watermark
 from frazil.log.wal.recovery import scan_file, wal_files
+from frazil.store.local import LocalStore
 from tests.log.support import Machine, crash, cut_zeros, ids, newest_wal, reader, rows, wal_of, writer
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from frazil.config.pipeline import TransactionLogConfig
-from frazil.lake.proposals import Request
-from frazil.lake.ranges import Range
+from frazil.config.sections.pipeline import TransactionLogConfig
+from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.file import files, slot_folder
 from frazil.pipeline.txlog.log import TransactionLog
 from tests.log.support import Machine

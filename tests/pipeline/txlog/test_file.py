@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported
-from frazil.log import frames
+from frazil.framefile import frames
 from frazil.pipeline.txlog.entries import Entry, decode
 from frazil.pipeline.txlog.file import files, scan, slot_folder
 from frazil.pipeline.txlog.log import TransactionLog

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import CheckpointFailed, DiskFull, LogBroken, ShutdownError
-from frazil.lake.proposals import Request
+from frazil.lake.commit.proposals import Request
 from frazil.pipeline.txlog.entries import Checkpoint, CommitEnd, FlushStart
 from frazil.pipeline.txlog.file import files, scan, slot_folder
 from frazil.pipeline.txlog.log import Outcome

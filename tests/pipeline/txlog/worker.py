@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from frazil.config.pipeline import TransactionLogConfig
+from frazil.config.sections.pipeline import TransactionLogConfig
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.recovery import recover
 from tests.pipeline.txlog.support import send, start, succeed

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.journal import Journal

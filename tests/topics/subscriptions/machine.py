@@ -10,8 +10,8 @@ from pathlib import Path
 from frazil.errors import (
     StorageUnavailable,
 )
-from frazil.log.store import ObjectStore
-from frazil.log.store.local import LocalStore
+from frazil.store import ObjectStore
+from frazil.store.local import LocalStore
 from frazil.topics.messages import Message, from_batch
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
+from frazil.clock import World
 from frazil.errors import LogCorrupted, RequestError, StorageUnavailable, SubscriptionFenced
-from frazil.log.store import ObjectStore
-from frazil.log.store.local import LocalStore
-from frazil.log.world import World
+from frazil.store import ObjectStore
+from frazil.store.local import LocalStore
 from frazil.topics.subscriptions.checkpoints import KEPT, Ownership, newest, standing
 from frazil.topics.subscriptions.places import Place, places_of
 from frazil.topics.subscriptions.progress import Progress

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from frazil.config.subscriptions import Poison
+from frazil.config.sections.subscriptions import Poison
 from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
 from frazil.topics.messages import from_batch
 from frazil.topics.subscriptions.delivery import Delivered, Delivery, Letter

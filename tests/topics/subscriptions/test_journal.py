@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import DiskFull, LogCorrupted, LogVersionUnsupported, PartitionLocked, ShutdownError
-from frazil.log import frames
+from frazil.framefile import frames
 from frazil.topics.subscriptions.ackfile import ACKS, SUFFIX, AckFolder, LaneKey, Scanned
 from frazil.topics.subscriptions.journal import Journal, journal_folder
 from frazil.topics.subscriptions.places import Place

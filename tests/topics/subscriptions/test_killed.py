@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from frazil.failpoints import VARIABLE
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from frazil.topics.subscriptions.checkpoints import newest
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Kind

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import ConsumerGone, ConsumerRefused, ShutdownError
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription

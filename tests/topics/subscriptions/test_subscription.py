@@ -17,7 +17,7 @@ from frazil.errors import (
     SubscriptionMismatch,
     SubscriptionNotFound,
 )
-from frazil.log.store import ObjectStore
+from frazil.store import ObjectStore
 from frazil.topics.messages import Message, Records, to_batch
 from frazil.topics.subscriptions.checkpoints import newest
 from frazil.topics.subscriptions.options import Kind

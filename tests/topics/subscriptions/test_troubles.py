@@ -19,7 +19,7 @@ from frazil.errors import (
     StorageUnavailable,
 )
 from frazil.log.epochs import Epochs
-from frazil.log.store.local import LocalStore
+from frazil.store.local import LocalStore
 from frazil.topics.messages import Records, from_batch
 from frazil.topics.subscriptions.checkpoints import newest
 from frazil.topics.subscriptions.progress import Progress

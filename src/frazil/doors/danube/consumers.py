@@ -18,7 +18,7 @@ from frazil.doors.danube import wire
 from frazil.doors.danube.failures import UnknownId
 from frazil.doors.danube.ids import check_length, consumer_id, producer_id
 from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestError, SubscriptionNotFound
-from frazil.log.store import ObjectStore
+from frazil.store import ObjectStore
 from frazil.topics.messages import from_batch
 from frazil.topics.storage import TopicStorage
 from frazil.topics.subscribing import Subscriptions

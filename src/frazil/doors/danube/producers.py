@@ -11,7 +11,7 @@ from frazil.doors.danube import wire
 from frazil.doors.danube.failures import NotServed, ProducerRefused, UnknownId
 from frazil.doors.danube.ids import check_length, producer_id
 from frazil.errors import RequestError
-from frazil.log.generations import Dispatch
+from frazil.log.topics.generations import Dispatch
 from frazil.topics.messages import Message
 from frazil.topics.storage import TopicStorage
 

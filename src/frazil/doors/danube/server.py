@@ -11,17 +11,17 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
-from frazil.config.danube import DanubeConfig
+from frazil.config.sections.danube import DanubeConfig
 from frazil.doors.danube import wire
 from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.failures import UnknownId, code_of
 from frazil.doors.danube.producers import Producers
-from frazil.doors.grpc_details import details
-from frazil.doors.grpc_port import connection_options, open_port
 from frazil.errors import RequestError
-from frazil.ops.connections import ConnectionMetrics, Connections
-from frazil.ops.disclosure import told
+from frazil.web.connections import ConnectionMetrics, Connections
+from frazil.web.disclosure import told
+from frazil.web.grpc.details import details
+from frazil.web.grpc.port import connection_options, open_port
 
 MOST_RECEIVED = 64 * 1024 * 1024
 """Bytes of a message that is read at all. Those that are over the limit of messages are then refused with the reason:

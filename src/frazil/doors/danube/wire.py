@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.declared import messages
+from frazil.formats.declared_messages import messages
 
 # Enumerations are the numbers that they are on the wire, and maps are lists of entries. What follows `|_` is told
 # apart from what is not there.

@@ -26,7 +26,7 @@ from frazil.doors.kafka.metrics import KafkaMetrics
 from frazil.doors.kafka.opening import Opened, Opener
 from frazil.errors import FrazilError, PartitionFenced
 from frazil.log.log import Log
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 
 logger = logging.getLogger(__name__)
 

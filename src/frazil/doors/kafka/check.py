@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from frazil.backoff import Backoff
-from frazil.config.kafka import KafkaConfig
 from frazil.config.model import Config
+from frazil.config.sections.kafka import KafkaConfig
 from frazil.doors.kafka.cluster import Cluster, Life
 from frazil.doors.kafka.failures import translated
 from frazil.doors.kafka.opening import not_from_kafka
@@ -41,14 +41,14 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.formats.kafka import is_kafka
-from frazil.formats.registry import Registry
-from frazil.lake.catalog import Lake
+from frazil.formats.registry.client import Registry
+from frazil.lake.catalog.lake import Lake
 from frazil.log import layout
-from frazil.log.naming import hint
-from frazil.log.store import open_store
-from frazil.log.store.probe import check_create_only
-from frazil.log.topics import TopicSchemas
+from frazil.log.topics.naming import hint
+from frazil.log.topics.schemas import TopicSchemas
 from frazil.ops.retry import retrying
+from frazil.store import open_store
+from frazil.store.probe import check_create_only
 
 ANSWER_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka import KafkaError as ClientError
 
-from frazil.config.kafka import KafkaConfig
+from frazil.config.sections.kafka import KafkaConfig
 from frazil.doors.kafka.cluster import PartitionKey
 from frazil.doors.kafka.failures import translated
 from frazil.doors.kafka.said import client_logger

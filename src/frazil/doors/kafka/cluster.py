@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from frazil.config.kafka import KafkaConfig
+from frazil.config.sections.kafka import KafkaConfig
 from frazil.doors.kafka.failures import translated
 from frazil.doors.kafka.said import client_logger
 from frazil.doors.kafka.settings import common_settings, create

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from frazil.clock import World
 from frazil.config.model import Config
 from frazil.doors.kafka.cluster import Bounds, Cluster, Life
 from frazil.doors.kafka.gaps import gap, never_read
@@ -11,9 +12,8 @@ from frazil.doors.kafka.positions import Marks, Place, Standing, standing_of
 from frazil.doors.kafka.settings import reset_policy
 from frazil.errors import KafkaError, KafkaTopicMissing
 from frazil.formats.kafka import is_kafka
-from frazil.log.store import ObjectStore
-from frazil.log.topics import TopicSchemas, list_partitions
-from frazil.log.world import World
+from frazil.log.topics.schemas import TopicSchemas, list_partitions
+from frazil.store import ObjectStore
 
 ANSWER_SECONDS = 5.0
 

@@ -11,9 +11,9 @@ from frazil.doors.kafka.positions import Place, source
 from frazil.doors.kafka.records import Run, to_batch
 from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
-from frazil.log.pieces import pieces
 from frazil.log.positions import Origin
-from frazil.log.writer import PartitionWriter, Pending
+from frazil.log.writer.batch_sizes import pieces
+from frazil.log.writer.writer import PartitionWriter, Pending
 
 NOTHING = -1
 

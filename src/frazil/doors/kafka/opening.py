@@ -15,7 +15,7 @@ from frazil.formats import kafka
 from frazil.log import layout
 from frazil.log.claims import claim, owner
 from frazil.log.log import Log
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 
 
 def not_from_kafka(config: Config, topic: str) -> SchemaMismatch:

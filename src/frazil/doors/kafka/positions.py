@@ -12,12 +12,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from frazil.clock import World, iso
 from frazil.errors import LogCorrupted, ObjectExists
 from frazil.log import layout
-from frazil.log.index import SegmentIndex
 from frazil.log.positions import Feeders, Source
-from frazil.log.store import ObjectStore
-from frazil.log.world import World, iso
+from frazil.log.segments.index import SegmentIndex
+from frazil.store import ObjectStore
 
 
 class Place(NamedTuple):

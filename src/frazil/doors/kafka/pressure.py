@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from frazil.config.kafka import BufferConfig
-from frazil.config.section import MIB
+from frazil.config.sections.kafka import BufferConfig
+from frazil.config.sections.section import MIB
 from frazil.doors.kafka.feed import Feed
 
 HIGH = 0.75

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import Message
 
 from frazil.config.model import Config
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.doors.kafka.assignment import Assignment
 from frazil.doors.kafka.client import Client
 from frazil.doors.kafka.cluster import Cluster, Life, PartitionKey

@@ -8,14 +8,14 @@ from typing import Literal, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
-from frazil.config.kafka import KafkaConfig
 from frazil.config.model import Config
+from frazil.config.sections.kafka import KafkaConfig
 from frazil.doors.kafka.said import client_logger
 from frazil.errors import ConfigError
 from frazil.formats.kafka import HEADERS, OFFSET, PARTITION, TIMESTAMP, TIMESTAMP_TYPE
 from frazil.log import layout
-from frazil.log.options import WriterOptions
-from frazil.log.segments import Encoding
+from frazil.log.segments.segment import Encoding
+from frazil.log.writer.options import WriterOptions
 
 T = TypeVar("T")
 

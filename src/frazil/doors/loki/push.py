@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from frazil.doors.loki.jsonbody import to_protobuf
+from frazil.doors.loki.json_body import to_protobuf
 from frazil.doors.telemetry.kinds import RequestKind
-from frazil.telemetry import logs, loki
-from frazil.telemetry.loki_messages import PushRequest
+from frazil.formats.loki import push as loki
+from frazil.formats.loki.messages import PushRequest
+from frazil.formats.otlp import logs
 
 PATH = "/loki/api/v1/push"
 

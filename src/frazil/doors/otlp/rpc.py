@@ -13,10 +13,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from frazil.config.otlp import OtlpConfig
-from frazil.doors.grpc_arrivals import OPTIONS, Arrivals
-from frazil.doors.grpc_details import details
-from frazil.doors.grpc_port import connection_options, open_port
+from frazil.config.sections.otlp import OtlpConfig
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
 from frazil.doors.telemetry.admission import Admission
@@ -25,8 +22,11 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import FrazilError, RequestError
-from frazil.ops.connections import ConnectionMetrics, Connections
-from frazil.ops.tenants import HEADER, tenant_name
+from frazil.scan.tenants import HEADER, tenant_name
+from frazil.web.connections import ConnectionMetrics, Connections
+from frazil.web.grpc.arrivals import OPTIONS, Arrivals
+from frazil.web.grpc.details import details
+from frazil.web.grpc.port import connection_options, open_port
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from frazil.doors.otlp.jsonbody import to_protobuf
+from frazil.doors.otlp.json_body import to_protobuf
 from frazil.doors.telemetry.kinds import RequestKind
-from frazil.telemetry import logs, metrics, raw, spans
-from frazil.telemetry.raw import RequestForm
+from frazil.formats.otlp import logs, metrics, raw, spans
+from frazil.formats.otlp.raw import RequestForm
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.refusals import Refusal
 from frazil.errors import RequestError
-from frazil.telemetry import metrics, remote_write, remote_write_v2
-from frazil.telemetry.remote_write_families import Families
-from frazil.telemetry.remote_write_messages import RequestV2, WriteRequest
+from frazil.formats.otlp import metrics
+from frazil.formats.remote_write import v1 as remote_write
+from frazil.formats.remote_write import v2 as remote_write_v2
+from frazil.formats.remote_write.families import Families
+from frazil.formats.remote_write.messages import RequestV2, WriteRequest
 
 PATH = "/api/v1/write"
 _FIRST, _SECOND = WriteRequest.DESCRIPTOR.full_name, RequestV2.DESCRIPTOR.full_name

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.telemetry.lists import borders
-from frazil.telemetry.rows import Rows
+from frazil.formats.telemetry.lists import borders
+from frazil.formats.telemetry.rows import Rows
 
 _HEADER = "x-prometheus-remote-write-{}-written"
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.errors import RequestError
 
 LOOKED_AT = 4 * MIB

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.log.segments import Encoding
+from frazil.log.segments.segment import Encoding
 
 _ASCENDING = {"timestamp", "start_timestamp", "end_timestamp", "observed_timestamp"}
 """Times follow each other."""

@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter
 
-from frazil.doors.bodies import BodyIncomplete, BodyStalled, Incoming, pass_over, read_body
 from frazil.doors.telemetry import preparing
 from frazil.doors.telemetry.admission import Admission, Ticket
 from frazil.doors.telemetry.bodies import BodyTooLarge
@@ -22,7 +21,8 @@ from frazil.doors.telemetry.intake import Accepted, Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.refusals import Refusal, refusal
 from frazil.errors import FrazilError
-from frazil.ops.tenants import HEADER, tenant_name
+from frazil.scan.tenants import HEADER, tenant_name
+from frazil.web.bodies import BodyIncomplete, BodyStalled, Incoming, pass_over, read_body
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.doors.telemetry.backlog import Backlog
 from frazil.doors.telemetry.density import most_messages
 from frazil.doors.telemetry.kinds import RequestKind
@@ -24,12 +24,12 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Plain, Preparer, Request, Run
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, WriteFailed
-from frazil.log.forms import Raw
-from frazil.log.group import Ack, Part
-from frazil.log.pieces import pieces
-from frazil.log.writer import PartitionWriter
+from frazil.formats.telemetry.rows import Rejected
+from frazil.log.raw.forms import Raw
+from frazil.log.writer.batch_sizes import pieces
+from frazil.log.writer.group import Ack, Part
+from frazil.log.writer.writer import PartitionWriter
 from frazil.native import faults_as_errors
-from frazil.telemetry.rows import Rejected
 
 logger = logging.getLogger(__name__)
 

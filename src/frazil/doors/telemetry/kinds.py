@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from google.protobuf.message import Message
 
-from frazil.telemetry.raw import RequestForm
-from frazil.telemetry.rows import Arrival, Rows
+from frazil.formats.otlp.raw import RequestForm
+from frazil.formats.telemetry.rows import Arrival, Rows
 
 
 @dataclass(frozen=True)

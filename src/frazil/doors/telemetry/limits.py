@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.config.section import MIB
-from frazil.config.telemetry import TelemetryConfig
+from frazil.config.sections.section import MIB
+from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.errors import FrazilError
-from frazil.telemetry.lists import borders, offsets
-from frazil.telemetry.rows import Rejected, Rows
-from frazil.telemetry.runs import Ints
+from frazil.formats.telemetry.lists import borders, offsets
+from frazil.formats.telemetry.rows import Rejected, Rows
+from frazil.formats.telemetry.runs import Ints
 
 _ATTRIBUTES = ("attributes", "resource_attributes", "scope_attributes")
 """Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of events, links and

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.doors.asgi import AsgiBody
 from frazil.doors.telemetry.http import Answer, Exchange
+from frazil.web.asgi import AsgiBody
 
 Take = Callable[[Exchange], Awaitable[None]]
 """What takes the requests to one path."""

@@ -17,24 +17,24 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from frazil.config.section import MIB
-from frazil.config.telemetry import TelemetryConfig
+from frazil.clock import Clock
+from frazil.config.sections.section import MIB
+from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.telemetry.bodies import expand
 from frazil.doors.telemetry.density import check_density, check_json_density
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.limits import Limits, TooMuch
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.errors import FrazilError, RequestError
-from frazil.log.forms import Raw, Together, make_rows
-from frazil.log.group import Part
-from frazil.log.pieces import size_of
+from frazil.formats.otlp.outlines import Bounds, Outline
+from frazil.formats.telemetry.messages import check, decode
+from frazil.formats.telemetry.rows import Arrival, Rejected
 from frazil.log.positions import Origin
-from frazil.log.world import Clock
+from frazil.log.raw.forms import Raw, Together, make_rows
+from frazil.log.writer.batch_sizes import size_of
+from frazil.log.writer.group import Part
 from frazil.native import NativeFault, faults_as_errors
 from frazil.ops.throttle import Throttle
-from frazil.telemetry.messages import check, decode
-from frazil.telemetry.outlines import Bounds, Outline
-from frazil.telemetry.rows import Arrival, Rejected
 
 logger = logging.getLogger(__name__)
 

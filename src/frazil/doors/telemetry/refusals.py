@@ -15,7 +15,7 @@ import grpc
 from frazil.doors.telemetry.bodies import BodyTooLarge, UnknownEncoding
 from frazil.doors.telemetry.limits import RateExceeded, TooMuch
 from frazil.errors import BufferFull, RequestError
-from frazil.ops.disclosure import told
+from frazil.web.disclosure import told
 
 RETRY_SECONDS = 1.0
 

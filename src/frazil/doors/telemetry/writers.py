@@ -10,7 +10,7 @@ from frazil.doors.telemetry.encodings import encoding_of
 from frazil.doors.telemetry.kinds import RequestKind
 from frazil.errors import FrazilError
 from frazil.log.log import Log
-from frazil.log.writer import PartitionWriter
+from frazil.log.writer.writer import PartitionWriter
 
 
 class Writers:

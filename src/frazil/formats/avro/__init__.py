@@ -9,16 +9,16 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from frazil.config.log import MOST_COLUMNS
+from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.avro.decoding import decode_records
 from frazil.formats.avro.nodes import Node
 from frazil.formats.avro.schema import compile_schema
 from frazil.formats.columns import check_kind
-from frazil.formats.registry import Registry
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.client import Registry
+from frazil.formats.registry.schema import RegisteredSchema
+from frazil.formats.registry.wire import SchemaId, cut
 from frazil.formats.values import DecodedValues, Part, Payloads
-from frazil.formats.wire import SchemaId, cut
 
 
 @dataclass(frozen=True)

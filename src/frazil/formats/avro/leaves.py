@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from frazil.formats.avro.nodes import Build, Node, Torn, read_long
 from frazil.formats.avro.reader import Ints, Reader, Slots
-from frazil.formats.text import not_text
-from frazil.formats.wire import gather
-from frazil.lake.text import valid_text
+from frazil.formats.registry.wire import gather
+from frazil.formats.utf8 import not_text
+from frazil.formats.valid_text import valid_text
 
 
 def array_of(kind: pa.DataType, values: npt.NDArray[np.generic]) -> pa.Array:

@@ -34,7 +34,7 @@ from frazil.formats.avro.leaves import Binary, Boolean, Enumeration, Fixed, Null
 from frazil.formats.avro.logical import DURATION, MOST_DIGITS, Decimal, durations, uuid_texts
 from frazil.formats.avro.nested import Array, Map, Optional, Record, Union
 from frazil.formats.avro.nodes import Node
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.schema import RegisteredSchema
 
 MOST_NODES = 10_000
 """Places of a schema, each counted as often as it is used: a short text can stand for very many."""

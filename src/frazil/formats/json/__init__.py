@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.config.log import MOST_COLUMNS
+from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import ConfigError
 from frazil.formats.json.batches import Reader
 from frazil.formats.json.kinds import parts, plain, settle
@@ -15,7 +15,7 @@ from frazil.formats.json.leaves import Misfit
 from frazil.formats.json.naming import check_names
 from frazil.formats.json.texts import texts_of
 from frazil.formats.names import VALUE
-from frazil.formats.typenames import parse_field
+from frazil.formats.type_names import parse_field
 from frazil.formats.values import DecodedValues, Part, Payloads
 
 

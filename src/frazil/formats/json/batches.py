@@ -24,7 +24,7 @@ from frazil.formats.json.single import Learner, load, taking
 from frazil.formats.json.standins import restore, stand_in
 from frazil.formats.names import VALUE
 from frazil.formats.values import Places
-from frazil.log.columns import MOST_LEVELS, count_columns
+from frazil.log.schema.columns import MOST_LEVELS, count_columns
 
 BLOCK_BYTES = 4 << 20
 PART_BYTES = 1 << 16

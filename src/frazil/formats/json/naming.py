@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from frazil.formats.json.leaves import Misfit, check_text, shown
 from frazil.formats.paths import pruned
-from frazil.log.columns import name_flaw
-from frazil.log.paths import folded, named_parts
+from frazil.log.schema.columns import name_flaw
+from frazil.log.schema.paths import folded, named_parts
 
 
 class Names:

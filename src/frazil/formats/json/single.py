@@ -15,8 +15,8 @@ import pyarrow.types as types
 
 from frazil.formats.json.leaves import Misfit, fitting_leaf, grown_leaf, leaf, shown
 from frazil.formats.json.naming import Names
-from frazil.log.columns import MOST_LEVELS, count_columns
-from frazil.log.paths import below
+from frazil.log.schema.columns import MOST_LEVELS, count_columns
+from frazil.log.schema.paths import below
 
 
 def load(text: bytes) -> Any:

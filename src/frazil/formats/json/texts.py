@@ -10,9 +10,9 @@ from frazil.formats.json.batches import Texts
 from frazil.formats.json.leaves import Misfit
 from frazil.formats.json.parsing import MAX_DEPTH, too_deep
 from frazil.formats.json.single import load
-from frazil.formats.text import not_text
+from frazil.formats.registry.wire import Bools, extents
+from frazil.formats.utf8 import not_text
 from frazil.formats.values import Places
-from frazil.formats.wire import Bools, extents
 
 _BLANK = " \t\r\n"
 _MARK = "\ufeff"

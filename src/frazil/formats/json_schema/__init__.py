@@ -12,15 +12,15 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.config.log import MOST_COLUMNS
+from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.columns import check_kind
 from frazil.formats.json import decode_json, survey_json
 from frazil.formats.json_schema.columns import type_of
 from frazil.formats.names import VALUE
-from frazil.formats.registry import Registry
+from frazil.formats.registry.client import Registry
+from frazil.formats.registry.wire import Group, SchemaId, cut, gather
 from frazil.formats.values import DecodedValues, Part, Payloads
-from frazil.formats.wire import Group, SchemaId, cut, gather
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from frazil.formats.json.kinds import known_type
 from frazil.formats.json.naming import nameable
 from frazil.formats.json_schema.documents import Documents, Place
 from frazil.formats.json_schema.joining import OPEN, of_all, of_any
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.schema import RegisteredSchema
 
 _FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
 _SCALARS = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}

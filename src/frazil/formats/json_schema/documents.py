@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from frazil.errors import SchemaUnsupported
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.schema import RegisteredSchema
 
 
 class Place(NamedTuple):

@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from ptars import PtarsConfig
 from ptars._lib import ProtoRegistry
 
-from frazil.config.log import MOST_COLUMNS
+from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.columns import check_kind
 from frazil.formats.isolating import isolate
@@ -23,10 +23,10 @@ from frazil.formats.protobuf.bounds import check_size
 from frazil.formats.protobuf.columns import Column, columns_of
 from frazil.formats.protobuf.compiling import compile_files
 from frazil.formats.protobuf.indexes import FIRST, by_message
-from frazil.formats.registry import Registry
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.client import Registry
+from frazil.formats.registry.schema import RegisteredSchema
+from frazil.formats.registry.wire import Group, Ints, SchemaId, cut, gather
 from frazil.formats.values import DecodedValues, Part, Payloads, Places
-from frazil.formats.wire import Group, Ints, SchemaId, cut, gather
 from frazil.native import faults_as_errors
 
 LARGE_BYTES = 8192

@@ -11,7 +11,7 @@ import re
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from frazil.errors import SchemaUnsupported
-from frazil.log.columns import MOST_LEVELS
+from frazil.log.schema.columns import MOST_LEVELS
 
 MOST_BRACKETS = 1000
 """Open at once in the text, those in comments included. Twenty times as many end the process."""

@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from frazil.errors import SchemaUnsupported
 from frazil.formats.protobuf.bounds import check_text
-from frazil.formats.registry_schema import RegisteredSchema
+from frazil.formats.registry.schema import RegisteredSchema
 from frazil.native import NativeFault, faults_as_errors
 
 AS_SECONDS = {"google.protobuf.Timestamp", "google.protobuf.Duration"}

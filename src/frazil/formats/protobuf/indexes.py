@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from frazil.formats.wire import Bools, Bytes, Group, Ints
+from frazil.formats.registry.wire import Bools, Bytes, Group, Ints
 
 MAX_LEVELS = 32
 _MAX_BYTES = 5

@@ -12,8 +12,8 @@ from frazil.log import layout
 from frazil.log.check.survey import UNREADABLE, FileSurvey, FindSchema, WalSurvey, is_written, survey
 from frazil.log.claims import owner
 from frazil.log.epochs import Epochs
-from frazil.log.index import SegmentIndex
 from frazil.log.log import Log
+from frazil.log.segments.index import SegmentIndex
 
 
 @dataclass(frozen=True)

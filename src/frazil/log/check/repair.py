@@ -15,7 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from frazil.clock import World
 from frazil.config.model import Config
+from frazil.disk.durable import make_folder, sync_file, sync_folder
+from frazil.disk.files import DirectoryLock, Watermark, io_error
 from frazil.errors import (
     LogCorrupted,
     LogVersionUnsupported,
@@ -28,15 +31,12 @@ from frazil.log import layout
 from frazil.log.check.salvage import Salvage, chain_at, salvage_elsewhere, salvage_in_place, write
 from frazil.log.check.survey import Damage, FindSchema, WalSurvey, survey
 from frazil.log.claims import claim, node_name, owner
-from frazil.log.index import SegmentIndex
-from frazil.log.options import WriterOptions
-from frazil.log.starting import start_from_wal
-from frazil.log.store import ObjectStore
-from frazil.log.store.durable import make_folder, sync_file, sync_folder
-from frazil.log.topics import list_partitions
-from frazil.log.wal.disk import DirectoryLock, Watermark, io_error
+from frazil.log.segments.index import SegmentIndex
+from frazil.log.topics.schemas import list_partitions
 from frazil.log.wal.recovery import recover, wal_files
-from frazil.log.world import World
+from frazil.log.writer.options import WriterOptions
+from frazil.log.writer.starting import start_from_wal
+from frazil.store import ObjectStore
 
 UNFINISHED = "repair-unfinished.wal"
 DAMAGED = "damaged-"

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from frazil.config.log import SourcesConfig, Sync
+from frazil.clock import World
+from frazil.config.sections.log import SourcesConfig, Sync
+from frazil.disk.durable import sync_file
+from frazil.disk.files import io_error, write_all
 from frazil.log.check.survey import Found, WalSurvey
 from frazil.log.epochs import Epochs
 from frazil.log.positions import Kept, Positions, Stored
-from frazil.log.segments import Segment
-from frazil.log.store.durable import sync_file
-from frazil.log.wal.disk import io_error, write_all
+from frazil.log.segments.segment import Segment
 from frazil.log.wal.entries import Entry, FileHeader, encode_closed, encode_records, extend_chain
-from frazil.log.world import World
 
 
 class Lost(NamedTuple):

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from frazil.disk.files import read_watermark
 from frazil.errors import FrazilError, LogVersionUnsupported
-from frazil.log import frames
-from frazil.log.wal.disk import read_watermark
+from frazil.framefile import frames
 from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.wal.recovery import wal_files
 

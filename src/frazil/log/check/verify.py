@@ -15,18 +15,18 @@ from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
+from frazil.clock import World
 from frazil.errors import FrazilError
 from frazil.log import layout
 from frazil.log.check.repair import DAMAGED, UNFINISHED
 from frazil.log.check.salvage import chain_at
 from frazil.log.check.survey import UNREADABLE, FileSurvey, WalSurvey, is_written, survey
 from frazil.log.claims import owner
-from frazil.log.index import SegmentIndex
-from frazil.log.schema import evolve, from_text
-from frazil.log.segments import Segment, read_records
-from frazil.log.store import ObjectStore
+from frazil.log.schema.schema import evolve, from_text
+from frazil.log.segments.index import SegmentIndex
+from frazil.log.segments.segment import Segment, read_records
 from frazil.log.wal.recovery import recover
-from frazil.log.world import World
+from frazil.store import ObjectStore
 
 LOOKS = 3
 """How often a WAL that seems damaged beside a running writer is looked at."""

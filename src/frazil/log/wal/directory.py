@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from frazil.disk.durable import sync_data, sync_file
+from frazil.disk.files import Watermark, io_error, write_all
 from frazil.errors import LogBroken
-from frazil.log import frames
-from frazil.log.store.durable import sync_data, sync_file
-from frazil.log.wal.disk import Watermark, io_error, write_all
+from frazil.framefile import frames
 from frazil.log.wal.entries import FileHeader, encode_closed
 from frazil.log.wal.recovery import SUFFIX, Recovered, recover
 from frazil.log.wal.spare import SpareFile

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from frazil.clock import boot_id
+from frazil.disk.files import Watermark, io_error
 from frazil.errors import LogCorrupted, WalDamaged
-from frazil.log import frames
-from frazil.log.raw import with_rows
+from frazil.framefile import frames
+from frazil.log.raw.rows import with_rows
 from frazil.log.tail import TailView
-from frazil.log.wal.disk import Watermark, io_error
 from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_records, decode_schema
 from frazil.log.wal.recovery import Fingerprint, fingerprint, recover, wal_files
-from frazil.log.world import boot_id
 
 SMALL_READ, LARGE_READ = 1 << 16, 1 << 20
 """Bytes read at a time, at first and when there is more: files have their full size from the start."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.errors import LogCorrupted, LogVersionUnsupported
-from frazil.log import frames
+from frazil.framefile import frames
 from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_records, decode_schema
 
 SUFFIX = ".wal"

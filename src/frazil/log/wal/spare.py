@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from frazil.log.store.durable import sync_file
+from frazil.disk.durable import sync_file
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from frazil.lake.ranges import Range
-from frazil.log import frames
+from frazil.framefile import frames
+from frazil.lake.commit.ranges import Range
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from frazil.disk.files import move_away
 from frazil.errors import LogCorrupted, LogVersionUnsupported
-from frazil.log import frames
-from frazil.log.wal.disk import move_away
+from frazil.framefile import frames
 from frazil.pipeline.txlog.entries import KINDS, Checkpoint, Entry, decode
 
 SUFFIX = ".txlog"

@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from frazil.config.pipeline import TransactionLogConfig
-from frazil.config.section import MIB
+from frazil.clock import World
+from frazil.config.sections.pipeline import TransactionLogConfig
+from frazil.config.sections.section import MIB
 from frazil.errors import CheckpointFailed, FrazilError, LogBroken, LogCorrupted, PartitionLocked, ShutdownError
-from frazil.lake.proposals import Request
-from frazil.lake.ranges import Range
-from frazil.log.world import World
+from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     CommitEnd,
     CommitStart,

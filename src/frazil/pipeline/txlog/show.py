@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from frazil.disk.files import io_error
 from frazil.errors import LogCorrupted
-from frazil.lake.ranges import Range
-from frazil.log.wal.disk import io_error
+from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     Checkpoint,
     CommitEnd,

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from frazil.disk.durable import make_folder, sync_data, sync_file, sync_folder
+from frazil.disk.files import DirectoryLock, io_error, write_all
 from frazil.errors import DiskFull, FrazilError, LogBroken, WriteFailed
-from frazil.log.store.durable import make_folder, sync_data, sync_file, sync_folder
-from frazil.log.wal.disk import DirectoryLock, io_error, write_all
 from frazil.pipeline.txlog.entries import Checkpoint, Entry, encode
 from frazil.pipeline.txlog.file import damaged, file_path, files, is_torn, scan, slot_folder
 from frazil.pipeline.txlog.state import State

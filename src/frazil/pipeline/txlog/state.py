@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from frazil.lake.proposals import Request
-from frazil.lake.ranges import Range
+from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     Checkpoint,
     CommitEnd,

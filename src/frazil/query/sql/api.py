@@ -8,15 +8,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import Request
 from starlette.responses import Response
 
-from frazil.doors.asgi import AsgiBody
-from frazil.doors.bodies import BodyIncomplete, BodyStalled, read_body
 from frazil.errors import FrazilError, PartitionDamaged, QueriesBusy, QueryError, QueryTimeout, RequestError
-from frazil.ops.answers import ARROW_STREAM, problem, wants_arrow
-from frazil.ops.http import Endpoint
-from frazil.ops.tenants import HEADER, tenant_name
 from frazil.query.sql.messages import Question
 from frazil.query.sql.parse import MAX_BYTES
 from frazil.query.sql.pool import Pool
+from frazil.scan.tenants import HEADER, tenant_name
+from frazil.web.answers import ARROW_STREAM, problem, wants_arrow
+from frazil.web.asgi import AsgiBody
+from frazil.web.bodies import BodyIncomplete, BodyStalled, read_body
+from frazil.web.operations import Endpoint
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 

@@ -17,14 +17,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.config.model import Config
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, QueryError
-from frazil.lake.rows.extents import Tails
-from frazil.ops.jsontext import rows_to_json
+from frazil.formats.json_rows import rows_to_json
 from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted
 from frazil.query.sql.session import Session
 from frazil.query.sql.tails import receive_views
 from frazil.query.sql.timing import still_working
+from frazil.scan.extents import Tails
 
 _LOOK_SECONDS = 0.05
 _OVERHEAD_BYTES = 256 * MIB

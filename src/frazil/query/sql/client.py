@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import FrazilError, HealthCheckFailed, QueryError
-from frazil.ops.answers import ARROW_STREAM
+from frazil.web.answers import ARROW_STREAM
 
 _WAIT_SECONDS = 3600.0
 """The limits of a query are those of who answers it."""

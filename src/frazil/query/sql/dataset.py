@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from frazil.errors import QueryTimeout
-from frazil.query.pinned import Pinned
+from frazil.scan.pinned import Pinned
 
 
 class Scanning:

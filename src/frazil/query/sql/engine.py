@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.config.model import SqlConfig
-from frazil.config.section import MIB
+from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, QueryTooLarge
-from frazil.query.pinned import Pinned
 from frazil.query.sql.dataset import Scanning, TopicDataset
 from frazil.query.sql.parse import Path, Statement
 from frazil.query.sql.position import explained
+from frazil.scan.pinned import Pinned
 
 BATCH_ROWS = 8192
 _INT64 = 2**63 - 1

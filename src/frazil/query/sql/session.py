@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from frazil.config.model import Config
-from frazil.lake.catalog import Lake, dotted
-from frazil.lake.rows.topic import TopicRows
-from frazil.lake.tables import base_identifier
-from frazil.log.store import open_store
-from frazil.log.topics import list_topics
-from frazil.ops.tenants import Tenant
-from frazil.query.pinned import Pinned
+from frazil.lake.catalog.lake import Lake, dotted
+from frazil.lake.tables.tables import base_identifier
+from frazil.log.topics.schemas import list_topics
 from frazil.query.sql.engine import Engine
 from frazil.query.sql.parse import Path, parse
 from frazil.query.sql.tables import Names
 from frazil.query.sql.timing import within
+from frazil.scan.pinned import Pinned
+from frazil.scan.tenants import Tenant
+from frazil.scan.topic import TopicRows
+from frazil.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frazil.lake.rows.extents import Tails
+    from frazil.scan.extents import Tails
 
 
 class Session:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from frazil.config.model import Config
 from frazil.errors import ConfigError, QueryError
-from frazil.lake.catalog import dotted
-from frazil.lake.tables import base_identifier
-from frazil.log.naming import hint
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.tables.tables import base_identifier
+from frazil.log.topics.naming import hint
 from frazil.query.sql.parse import Path, Statement
 
 _OF_DUCKDB = frozenset({"information_schema", "main", "memory", "pg_catalog", "system", "temp"})

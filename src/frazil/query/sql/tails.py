@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 
 import pyarrow as pa
 
-from frazil.log.raw import with_rows
+from frazil.log.raw.rows import with_rows
 from frazil.log.tail import TailView
 from frazil.log.wal.entries import Entry
 

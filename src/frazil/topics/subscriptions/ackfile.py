@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from frazil.disk.durable import make_folder, sync_data, sync_file, sync_folder
+from frazil.disk.files import DirectoryLock, io_error, move_away, write_all
 from frazil.errors import LogBroken, LogCorrupted, LogVersionUnsupported
-from frazil.log import frames
-from frazil.log.store.durable import make_folder, sync_data, sync_file, sync_folder
-from frazil.log.wal.disk import DirectoryLock, io_error, move_away, write_all
+from frazil.framefile import frames
 from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
 

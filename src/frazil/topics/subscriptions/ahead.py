@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from frazil.backoff import Backoff
 from frazil.errors import EpochChanged, FrazilError
-from frazil.topics.cutting import detached
 from frazil.topics.messages import Records
-from frazil.topics.reading import Cursor
+from frazil.topics.read.cursor import Cursor
+from frazil.topics.read.cutting import detached
 from frazil.topics.subscriptions.borders import OpenCursor, border
 from frazil.topics.subscriptions.delivery import Delivery
 from frazil.topics.subscriptions.places import Place

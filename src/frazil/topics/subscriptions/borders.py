@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from frazil.errors import EpochChanged
-from frazil.topics.reading import Cursor
+from frazil.topics.read.cursor import Cursor
 
 OpenCursor = Callable[[int, int, str], Awaitable[Cursor]]
 """A cursor for a partition, at an offset of an epoch; the epoch is empty when it is not known."""

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from frazil.clock import World, iso
 from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound, SubscriptionFenced
-from frazil.log.store import ObjectStore
-from frazil.log.world import World, iso
+from frazil.store import ObjectStore
 from frazil.topics.subscriptions.places import Place, places_of
 from frazil.topics.subscriptions.progress import Progress
 

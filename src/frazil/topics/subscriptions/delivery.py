@@ -20,8 +20,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
-from frazil.topics.holding import Memory
 from frazil.topics.messages import Records
+from frazil.topics.read.memory import Memory
 from frazil.topics.subscriptions.dispatch import Dispatch, InOrder, InTurn
 from frazil.topics.subscriptions.entries import Entry, Run, Seat, State, Strand
 from frazil.topics.subscriptions.keys import Accepts

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from frazil.config.log import Sync
-from frazil.config.section import MIB
+from frazil.clock import World
+from frazil.config.sections.log import Sync
+from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, ShutdownError
 from frazil.failpoints import failpoint
-from frazil.log import frames
-from frazil.log.world import World
+from frazil.framefile import frames
 from frazil.topics.subscriptions.ackfile import AckFolder, LaneKey, Lanes, encode_acks, encode_lane
 from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress

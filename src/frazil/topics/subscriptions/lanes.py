@@ -8,7 +8,7 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
-from frazil.topics.holding import Account
+from frazil.topics.read.memory import Account
 from frazil.topics.subscriptions.entries import NO_RUN, Entry, Run, State
 from frazil.topics.subscriptions.progress import Progress
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from frazil.config.section import MIB
-from frazil.config.subscriptions import Poison, SubscriptionsConfig
+from frazil.config.sections.section import MIB
+from frazil.config.sections.subscriptions import Poison, SubscriptionsConfig
 
 
 class Kind(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from frazil.topics.cutting import head
+from frazil.topics.read.cutting import head
 from frazil.topics.subscriptions.delivery import Delivered
 
 

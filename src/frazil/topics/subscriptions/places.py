@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from frazil.errors import RequestError
-from frazil.log.store import ObjectStore
+from frazil.store import ObjectStore
 
 ROOT = "subscriptions"
 PART = "-part-"

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+from frazil.clock import World
 from frazil.errors import (
     ConfigError,
     FrazilError,
@@ -24,10 +25,9 @@ from frazil.errors import (
     TopicNotFound,
 )
 from frazil.failpoints import failpoint
-from frazil.log.store import ObjectStore
-from frazil.log.world import World
-from frazil.topics.holding import Memory
+from frazil.store import ObjectStore
 from frazil.topics.messages import Message, Records
+from frazil.topics.read.memory import Memory
 from frazil.topics.subscriptions.ackfile import LaneKey
 from frazil.topics.subscriptions.ahead import ReadAhead
 from frazil.topics.subscriptions.borders import OpenCursor

@@ -1,0 +1,1 @@
+"""The running process: its parts, its roles, and how they start and stop."""

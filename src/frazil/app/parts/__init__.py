@@ -1,0 +1,1 @@
+"""The parts of a running Frazil, a module for each."""

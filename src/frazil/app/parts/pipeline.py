@@ -1,0 +1,140 @@
+"""The pipeline as a part of a running Frazil: a child process that is started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+import time
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from frazil.app.parts.log import LogPart
+from frazil.backoff import Backoff
+from frazil.config.model import Config
+from frazil.ops.health import Components, Health, HealthReport
+from frazil.pipeline.report import FRESHNESS, Report, freshness, settings_line
+
+logger = logging.getLogger(__name__)
+
+_PAUSES = Backoff(base_seconds=1.0, longest_seconds=60.0)
+_STEADY_SECONDS = 60.0
+"""A child that lived this long was well: its death is the first failure, not one more."""
+_SILENT_SECONDS = 120.0
+"""The child reports every few seconds; on a busy machine its start may take a minute."""
+_LINE_BYTES = 64 * 1024 * 1024
+
+
+class PipelinePart:
+    name = "pipeline"
+
+    def __init__(self, config: Config, metrics: CollectorRegistry, log: LogPart | None = None) -> None:
+        """`log` is the one of this process, if it has one: what is not sealed there is in no table either."""
+        self._config = config
+        self._report = Report({"pipeline": Health("degraded", "starting")}, "")
+        self._child: asyncio.subprocess.Process | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._heard = time.monotonic()
+        metrics.register(ChildMetrics(self, log))
+
+    async def start(self) -> None:
+        """Return at once: Spark takes its time, and the log takes records meanwhile."""
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._child is not None and self._child.returncode is None:
+            self._child.terminate()
+            await self._child.wait()
+
+    def health(self) -> Components:
+        if (silent := time.monotonic() - self._heard) > _SILENT_SECONDS:
+            silence = Health("unhealthy", f"its process has not said anything for {silent:.0f} s")
+            return {**self._report.health, "pipeline": silence}
+        return self._report.health
+
+    @property
+    def child_pid(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    @property
+    def metrics_text(self) -> str:
+        return self._report.metrics or ""
+
+    async def _keep(self) -> None:
+        failures = 0
+        said = ""
+        while True:
+            self._heard = started = time.monotonic()
+            try:
+                code = await self._live()
+            except OSError as error:
+                self._report = Report({"pipeline": Health("unhealthy", f"cannot be started: {error}")}, "")
+                code = 1
+            failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
+            pause = _PAUSES.delay(failures, random.Random())
+            self._report = Report(self._causes(code), "")
+            reason = HealthReport(self._report.health, 0.0).reason
+            if reason != said:
+                logger.error("the pipeline ended; it is started again", extra={"reason": reason, "exit_code": code})
+                said = reason
+            await asyncio.sleep(pause)
+
+    def _causes(self, code: int) -> Components:
+        """What the child blamed, if it ended by itself."""
+        if code < 0:
+            return {"pipeline": Health("unhealthy", f"its process was ended by signal {-code}")}
+        blamed = {name: each for name, each in self._report.health.items() if each.status == "unhealthy"}
+        return blamed or {"pipeline": Health("unhealthy", f"its process ended with code {code}")}
+
+    async def _live(self) -> int:
+        """Run the child until it ends; its exit code."""
+        self._child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "frazil.app.pipeline_process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LINE_BYTES,
+            # A Ctrl-C in the terminal is for this process, which then stops its child in order.
+            start_new_session=True,
+        )
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(settings_line(self._config))
+        async for line in self._child.stdout:
+            try:
+                report = Report.from_line(line.decode())
+            except (ValueError, KeyError, TypeError):
+                # The last line of one that was killed, or what some library said to standard output.
+                logger.info("the pipeline said", extra={"line": line.decode(errors="replace").strip()})
+                continue
+            self._heard = time.monotonic()
+            self._report = report if report.metrics is not None else report.with_metrics(self._report.metrics)
+        return await self._child.wait()
+
+
+class ChildMetrics(Collector):
+    """What the child counted, as of its last report."""
+
+    def __init__(self, part: PipelinePart, log: LogPart | None) -> None:
+        self._part = part
+        self._log = log
+
+    def collect(self) -> Iterator[Metric]:
+        for family in text_string_to_metric_families(self._part.metrics_text):
+            yield self._with_tail(family) if family.name == FRESHNESS else family
+
+    def _with_tail(self, family: Metric) -> Metric:
+        """The child sees only what is sealed."""
+        ages = {sample.labels["topic"]: sample.value for sample in family.samples}
+        unsealed = self._log.oldest_unsealed() if self._log else {}
+        return freshness({topic: max(age, unsealed.get(topic, 0.0)) for topic, age in ages.items()})

@@ -1,0 +1,68 @@
+"""Queries as a part of a running Frazil: SQL over HTTP, answered by processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from prometheus_client import CollectorRegistry
+
+from frazil.app.parts.log import LogPart
+from frazil.config.model import Config
+from frazil.errors import FrazilError
+from frazil.log.tail import TailView
+from frazil.ops.health import HEALTHY, Health
+from frazil.query.sql.api import SqlApi
+from frazil.query.sql.pool import Pool
+from frazil.query.sql.tails import Views
+from frazil.web.operations import Endpoint
+
+logger = logging.getLogger(__name__)
+
+
+class QueryPart:
+    """`log_part` is asked for the rows of doors in this process that nobody else can see yet."""
+
+    name = "query"
+
+    def __init__(self, config: Config, log_part: LogPart, metrics: CollectorRegistry) -> None:
+        self._log_part = log_part
+        self._pool = Pool(config, self._tails)
+        self._api = SqlApi(self._pool, metrics)
+        self._warming: asyncio.Task[None] | None = None
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        return self._api.endpoints
+
+    async def start(self) -> None:
+        """Return at once; the first query waits for what is not loaded yet."""
+        self._warming = asyncio.create_task(self._warm())
+
+    async def stop(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
+        await self._pool.close()
+
+    def health(self) -> Health:
+        return HEALTHY
+
+    async def _warm(self) -> None:
+        try:
+            await self._pool.warm()
+        except FrazilError as error:
+            # Whoever asks is told; the next query tries again.
+            logger.warning("no process for queries could be started", extra={"reason": str(error)})
+
+    def _tails(self, topics: Iterable[str]) -> Views:
+        return {topic: self._tails_of(topic) for topic in topics}
+
+    def _tails_of(self, topic: str) -> dict[int, TailView]:
+        """Tails without a WAL. Those with one can be read by every process on this machine."""
+        return {
+            writer.partition: writer.tail.view()
+            for writer in self._log_part.log.writers
+            if writer.topic == topic and writer.options.ack == "object" and writer.stopped is None
+        }

@@ -1,0 +1,156 @@
+"""The doors for telemetry as a part of a running Frazil: OTLP, and the APIs of Loki and Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from frazil.config.model import Config
+from frazil.config.sections.endpoint import EndpointConfig, TlsConfig
+from frazil.config.sections.loki import LokiConfig
+from frazil.config.sections.prometheus import PrometheusConfig
+from frazil.config.sections.section import MIB
+from frazil.doors.loki.http import LokiDialect
+from frazil.doors.loki.push import PATH as LOKI_PUSH
+from frazil.doors.loki.push import PUSH
+from frazil.doors.otlp.http import OtlpDialect
+from frazil.doors.otlp.rpc import OtlpGrpc
+from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
+from frazil.doors.prometheus import remote_write
+from frazil.doors.telemetry.admission import Admission
+from frazil.doors.telemetry.backlog import Backlog
+from frazil.doors.telemetry.http import Doorway, Endpoint
+from frazil.doors.telemetry.intake import Intake
+from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.ports import AsgiPort, Take
+from frazil.doors.telemetry.preparing import Preparer
+from frazil.doors.telemetry.writers import Writers
+from frazil.log.log import Log
+from frazil.ops.health import Health
+from frazil.web.connections import connection_metrics
+from frazil.web.hosts import AllowedHosts, BrowserGuard
+from frazil.web.listening import check_settings
+from frazil.web.server import HttpServer
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+
+Listening = EndpointConfig | LokiConfig | PrometheusConfig
+"""Settings that say where an API over HTTP listens."""
+
+
+class TelemetryPart:
+    name = "telemetry"
+
+    def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
+        """`log` gives the log of this process, which is started before this part."""
+        self._config = config
+        self._registry = metrics
+        self._metrics = TelemetryMetrics(metrics)
+        self._log = log
+        self._writers: Writers | None = None
+        self._servers: dict[str, HttpServer] = {}
+        self._grpc: OtlpGrpc | None = None
+
+    async def start(self) -> None:
+        config = self._config
+        check_settings(config)
+        log = self._log()
+        clock = log.world.clock
+        writers = self._writers = Writers(log)
+        limits = Limits(config.telemetry, clock.monotonic)
+        most, most_append = config.telemetry.max_body_mb * MIB, config.log.max_append_mb * MIB
+        admission = Admission(config.telemetry.max_in_flight_mb * MIB, self._metrics.in_flight)
+        doorway = Doorway(admission, self._metrics, most)
+        backlog = Backlog(config.telemetry.max_in_flight_mb * MIB)
+
+        def intake(kind: RequestKind) -> Intake:
+            preparer = Preparer(kind, config.telemetry, limits, self._metrics, clock, most_append)
+            return Intake(kind, preparer, writers, self._metrics, backlog)
+
+        signals = {signal: intake(signal.requests) for signal in SIGNALS}
+
+        def otlp(signal: Signal) -> Endpoint:
+            return Endpoint(signals[signal], OtlpDialect(signal), doorway)
+
+        if config.otlp.enabled:
+            paths = {signal.path: otlp(signal) for signal in SIGNALS}
+            port = AsgiPort(paths, _others(paths, "/health"))
+            self._servers["otlp"] = self._server(port, config.otlp.http, "otlp.http", config.otlp.tls)
+            connections = connection_metrics(self._registry)
+            self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, connections, most)
+            await self._grpc.start()
+        if config.loki.enabled:
+            push = Endpoint(intake(PUSH), LokiDialect(), doorway)
+            paths = {LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}
+            app = AsgiPort(paths, _others(paths, "/ready"))
+            self._servers["loki"] = self._server(app, config.loki, "loki", config.loki.tls)
+        if config.prometheus.enabled:
+            written = remote_write.RemoteWrite(
+                Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), doorway),
+                Endpoint(intake(remote_write.REQUESTS_V2), remote_write.RemoteWriteV2Dialect(), doorway),
+            )
+            both: dict[str, Take] = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
+            app = AsgiPort(both, _others(both, "/-/ready", "/-/healthy"))
+            self._servers["prometheus"] = self._server(app, config.prometheus, "prometheus", config.prometheus.tls)
+        for api, server in self._servers.items():
+            await server.start()
+            logger.info("takes telemetry", extra={"api": api, "url": server.url})
+        if self._grpc is not None:
+            logger.info("takes OTLP over gRPC", extra={"host": config.otlp.grpc.host, "port": self.grpc_port})
+
+    def _server(self, app: ASGIApp, at: Listening, section: str, tls: TlsConfig) -> HttpServer:
+        hosts = AllowedHosts(self._config.server.allowed_hosts, at.host)
+        return HttpServer(
+            BrowserGuard(app, hosts, names=False),
+            at.host,
+            at.port,
+            section,
+            tls,
+            max_connections=at.max_connections,
+            metrics=self._registry,
+        )
+
+    def url(self, api: str) -> str:
+        """The address of an API over HTTP: `otlp`, `loki` or `prometheus`."""
+        return self._servers[api].url
+
+    @property
+    def grpc_port(self) -> int:
+        assert self._grpc is not None
+        return self._grpc.port
+
+    async def stop(self) -> None:
+        stopping = [server.stop(STOP_SECONDS) for server in self._servers.values()]
+        if self._grpc is not None:
+            stopping.append(self._grpc.stop(STOP_SECONDS))
+        await asyncio.gather(*stopping)
+
+    def health(self) -> Health:
+        assert self._writers is not None
+        return Health.of(self._writers.problems())
+
+
+def _others(endpoints: Iterable[str], *alive: str) -> Starlette:
+    """What is answered to all but `POST` to endpoints. At `alive` clients ask whether there is anybody."""
+    asked = [Route(path, _alive) for path in alive]
+    return Starlette(routes=[*asked, *(Route(path, _nobody, methods=["POST"]) for path in endpoints)])
+
+
+async def _alive(_: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _nobody(_: Request) -> Response:
+    return PlainTextResponse("Not Found", 404)

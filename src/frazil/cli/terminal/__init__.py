@@ -1,0 +1,1 @@
+"""What commands share: addresses, names, output, progress and signals."""

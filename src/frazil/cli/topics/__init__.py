@@ -1,0 +1,1 @@
+"""`frazil topics` and its commands."""

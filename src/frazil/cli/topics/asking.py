@@ -1,0 +1,60 @@
+"""Whom commands about topics ask: a running Frazil, or the data folder where only looking is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+from cyclopts import Parameter
+
+from frazil.cli.terminal.address import address_of, default_url
+from frazil.cli.terminal.context import Context
+from frazil.cli.topics.client import TopicsClient
+
+if TYPE_CHECKING:
+    from frazil.config.model import Config
+    from frazil.log.log import Log
+    from frazil.topics.storage import TopicStorage
+
+T = TypeVar("T")
+
+Url = Annotated[
+    str | None, Parameter(help="Address of the running Frazil; by default that of the `server` settings.")
+]
+
+
+@contextmanager
+def running(url: str | None, context: Context) -> Iterator[TopicsClient]:
+    """The Frazil that runs, as far as anybody knows before it is asked."""
+    client = TopicsClient(address_of(url or default_url(context.load().config.server)))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def looking(config: Config, work: Callable[[TopicStorage, Log], Awaitable[T]]) -> T:
+    """What can be seen in the data folder and in the tables, without a Frazil that runs."""
+    import asyncio
+
+    from frazil.cli.terminal.naming import reading
+    from frazil.lake.catalog.lake import Lake
+    from frazil.ops.logging import setup_logging
+    from frazil.topics.storage import TopicStorage
+
+    setup_logging(config.logging.model_copy(update={"level": "warning"}))
+
+    async def look(log: Log, lake: Lake) -> T:
+        storage = TopicStorage(log, lake)
+        try:
+            return await work(storage, log)
+        finally:
+            await storage.shutdown()
+
+    lake = Lake(config)
+    try:
+        with reading(config) as log:
+            return asyncio.run(look(log, lake))
+    finally:
+        lake.close()

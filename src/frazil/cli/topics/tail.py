@@ -1,0 +1,224 @@
+"""`frazil topics tail`."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from frazil.cli.terminal.context import GivenContext
+from frazil.cli.topics.asking import Url, looking, running
+from frazil.cli.topics.client import ConnectionLost, NobodyThere, NotNow, TopicsClient, path_of
+from frazil.errors import FrazilError
+
+if TYPE_CHECKING:
+    from frazil.config.model import Config
+
+_AT_A_TIME = 1000
+"""Messages of a page."""
+_RETRY_SECONDS = 1.0
+
+Message = dict[str, Any]
+Query = dict[str, object]
+
+
+def tail(
+    topic: str,
+    /,
+    *,
+    from_: Annotated[
+        str,
+        Parameter(
+            name="--from",
+            allow_leading_hyphen=True,
+            help="Where to begin: `earliest`, `latest`, an offset, a time like `2026-11-16T12:00`, or `-N` for the "
+            "newest N of each partition.",
+        ),
+    ] = "-10",
+    partition: Annotated[int | None, Parameter(help="Only this partition.", validator=Number(gte=0))] = None,
+    limit: Annotated[int | None, Parameter(help="End after so many messages.", validator=Number(gte=1))] = None,
+    follow: Annotated[
+        bool, Parameter(name=("--follow", "-f"), negative=(), help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    url: Url = None,
+    output: Annotated[
+        Literal["human", "json", "raw"],
+        Parameter(
+            help="How to print them; `json` has one in each line, `raw` only what they carry, with a line end."
+        ),
+    ] = "human",
+    context: GivenContext,
+) -> None:
+    """Print messages of a topic: the newest few, or all from somewhere on.
+
+    Without a running Frazil it looks into the data folder, but cannot follow.
+    """
+    try:
+        with running(url, context) as client:
+            _print(islice(_remote(client, topic, from_, partition, follow), limit), output, follow)
+    except NobodyThere:
+        if url is not None or follow:
+            raise
+        _print(islice(_local(context.load().config, topic, from_, partition, limit), limit), output, follow)
+
+
+# --- from a running Frazil -----------------------------------------------------------------------------------
+
+
+def _remote(client: TopicsClient, topic: str, begin: str, partition: int | None, follow: bool) -> Iterator[Message]:
+    query: Query = {} if partition is None else {"partition": partition}
+    start = _start(begin, lambda: client.ask("GET", path_of(topic, "stats"))["partitions"])
+    if follow:
+        if start == {"offset": "latest"}:
+            # From here on, also if the connection breaks before the first message comes.
+            start = {"offset": client.ask("GET", path_of(topic), query | start)["next"]}
+        yield from _followed(client, topic, query | start)
+        return
+    page = client.ask("GET", path_of(topic), query | start | {"limit": _AT_A_TIME})
+    yield from page["messages"]
+    if page["at_end"]:
+        return
+    # There is more, perhaps very much: that is read in one go.
+    ends = _places(client.ask("GET", path_of(topic), query | {"offset": "latest"})["next"])
+    with client.lines(path_of(topic, "stream"), query | {"offset": page["next"]}, {}) as lines:
+        for place, message in _events(lines):
+            if message["offset"] < ends.get(message["partition"], 0):
+                yield message
+            if all(last >= ends.get(partition, 0) - 1 for partition, last in _places(place).items()):
+                client.close()
+                return
+    raise ConnectionLost(f"{client.address} has ended before all messages came.")
+
+
+def _places(text: str) -> dict[int, int]:
+    """Offsets by partition, of `0:15,1:20`."""
+    pairs = (each.split(":") for each in text.split(","))
+    return {int(partition): int(offset) for partition, offset in pairs}
+
+
+def _followed(client: TopicsClient, topic: str, query: Query) -> Iterator[Message]:
+    """Goes on where it was when the connection is lost, as soon as somebody answers again."""
+    last = ""
+    begun = waiting = False
+    while True:
+        try:
+            headers = {"last-event-id": last} if last else {}
+            with client.lines(path_of(topic, "stream"), query, headers) as lines:
+                begun, waiting = True, False
+                for last, message in _events(lines):  # noqa: B007 - where to go on after an error
+                    yield message
+        except (NobodyThere, ConnectionLost, NotNow):
+            if not begun:
+                raise
+            if not waiting:
+                print(f"frazil: {client.address} does not answer; trying again until it does", file=sys.stderr)
+            waiting = True
+        client.close()
+        time.sleep(_RETRY_SECONDS)
+
+
+def _events(lines: Iterator[bytes]) -> Iterator[tuple[str, Message]]:
+    """Server-sent events, each with its id."""
+    event: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.decode().rstrip("\r\n").partition(":")
+        if name:
+            event[name] = value.removeprefix(" ")
+        elif line.strip():
+            continue  # Somebody says that he is still there.
+        elif "data" in event:
+            told = json.loads(event["data"])
+            if event.get("event") == "problem":
+                raise FrazilError(told["error"])
+            yield event["id"], told
+            event = {}
+        else:
+            event = {}
+
+
+# --- from the data folder ------------------------------------------------------------------------------------
+
+
+def _local(config: Config, topic: str, begin: str, partition: int | None, limit: int | None) -> list[Message]:
+    from frazil.doors.http.pages import cursors_of, read_page
+    from frazil.doors.http.positions import start_of
+    from frazil.doors.http.rows import texts
+    from frazil.doors.http.shown import as_data
+    from frazil.log.log import Log
+    from frazil.topics.read.starts import EARLIEST
+    from frazil.topics.storage import TopicStorage
+
+    async def look(storage: TopicStorage, log: Log) -> list[Message]:
+        stats = as_data(await storage.get_topic_stats(topic))["partitions"]
+        given = _start(begin, lambda: stats)
+        start = start_of(given.get("offset"), given.get("time"), None, EARLIEST)
+        cursors = await cursors_of(storage, topic, partition, start)
+        found: list[Message] = []
+        while limit is None or len(found) < limit:
+            page = await read_page(cursors, _AT_A_TIME)
+            found += [json.loads(text) for run in page.runs for text in texts(run).to_pylist()]
+            if page.at_end:
+                break
+        return found
+
+    return looking(config, look)
+
+
+# --- both ----------------------------------------------------------------------------------------------------
+
+
+def _start(begin: str, partitions: Any) -> dict[str, str]:
+    """As a request has it. `partitions` tells where each of them begins and ends."""
+    if match := re.fullmatch(r"-(\d{1,18})", begin):
+        newest = int(match[1])
+        offsets = {
+            each["partition"]: max(each["first_offset"], each["next_offset"] - newest) for each in partitions()
+        }
+        return {"offset": ",".join(f"{partition}:{offset}" for partition, offset in offsets.items())}
+    if begin in ("earliest", "latest") or re.fullmatch(r"\d{1,11}|\d+:.*", begin):
+        return {"offset": begin}
+    return {"time": begin}
+
+
+def _print(messages: Iterator[Message], output: Literal["human", "json", "raw"], follow: bool) -> None:
+    for message in messages:
+        match output:
+            case "json":
+                print(json.dumps(message, ensure_ascii=False))
+            case "raw":
+                sys.stdout.buffer.write(_payload(message) + b"\n")
+            case "human":
+                print(_line(message))
+        if follow:
+            sys.stdout.flush()
+
+
+def _payload(message: Message) -> bytes:
+    return message["payload"].encode() if "payload" in message else base64.b64decode(message["payload_base64"])
+
+
+def _line(message: Message) -> str:
+    """In one line, without what would confuse a terminal."""
+    at = f"{message['partition']}:{message['offset']}"
+    parts = [f"{at:<8}", message.get("publish_time", "").replace("T", " ")]
+    if "key" in message:
+        parts.append(f"[{_clean(message['key'])}]")
+    if "payload" in message:
+        parts.append(_clean(message["payload"]))
+    else:
+        data = _payload(message)
+        parts.append(f"0x{data[:64].hex()}{'…' if len(data) > 64 else ''} ({len(data):,} bytes)")
+    attributes = ", ".join(f"{_clean(name)}={_clean(text)}" for name, text in message.get("attributes", {}).items())
+    return "  ".join([*parts, *([f"({attributes})"] if attributes else [])])
+
+
+def _clean(text: str) -> str:
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)

@@ -1,0 +1,106 @@
+"""Settings of single topics."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field, field_validator
+
+from frazil.config.sections.kafka import FormatConfig
+from frazil.config.sections.lake import Amount, DerivedTableConfig, TableConfig
+from frazil.config.sections.log import Ack, Sync
+from frazil.config.sections.pipeline import TopicPipelineConfig
+from frazil.config.sections.section import Positive, Seconds, Section, names, problem
+from frazil.config.sections.subscriptions import SubscriptionsConfig
+
+
+class TopicSealConfig(Section):
+    """As `log.seal`, for one topic."""
+
+    interval_seconds: Seconds | None = Field(None, description="As `log.seal.interval_seconds`, for this topic.")
+    max_mb: Positive | None = Field(None, description="As `log.seal.max_mb`, for this topic.")
+    max_rows: Positive | None = Field(None, description="As `log.seal.max_rows`, for this topic.")
+
+
+class TopicConfig(Section):
+    """What one topic does differently. Unset keys fall back to `log`."""
+
+    ack: Ack = Field(
+        "local",
+        description="When an append is acknowledged: once it is in the local WAL (`local`) or once its segment is "
+        "in the object store (`object`, no WAL).",
+    )
+    sync: Sync | None = Field(None, description="As `log.sync`, for this topic.")
+    linger_ms: Positive | None = Field(None, description="As `log.linger_ms`, for this topic.")
+    seal: TopicSealConfig = Field(TopicSealConfig(), description="As `log.seal`, for this topic.")
+    log_retention_hours: Amount | None = Field(
+        None,
+        description="Segments that the table has stay in the log, where they are read faster, until they are so old; "
+        "by default they go. What the table does not have always stays.",
+    )
+    log_retention_gb: Amount | None = Field(
+        None,
+        description="As `log_retention_hours`, by size: the newest segments of the topic stay, up to so many GiB. "
+        "With both, those within both stay.",
+    )
+    format: FormatConfig | None = Field(None, description="As `kafka.format`, for this topic.")
+    key_column: str | None = Field(
+        None, description="Column that hot lookups by key look at; records from Kafka have their own key."
+    )
+    tenant_column: str | None = Field(
+        None, description="Column that says whose row it is: reads over HTTP see the rows of their own tenant only."
+    )
+    pipeline: TopicPipelineConfig = Field(TopicPipelineConfig(), description="As `pipeline`, for this topic.")
+    subscriptions: SubscriptionsConfig = Field(
+        SubscriptionsConfig(), description="Subscriptions of a topic of messages."
+    )
+    table: TableConfig = Field(TableConfig(), description="The topic's base table.")
+    derived: dict[str, DerivedTableConfig] = Field(
+        default_factory=dict,
+        json_schema_extra=names("table"),
+        description="Further tables by name, each made by a Spark SQL query.",
+    )
+
+    @field_validator("derived")
+    @classmethod
+    def _derived_names_are_names(cls, derived: dict[str, DerivedTableConfig]) -> dict[str, DerivedTableConfig]:
+        for name in derived:
+            if not re.fullmatch(r"\w[\w-]*", name):
+                raise problem("cannot be a table: use letters, digits, underscores and dashes", name)
+        return derived
+
+
+DEFAULTS = TopicConfig()
+
+
+_SMALL_ROW_GROUPS = {
+    # A query for one series reads a whole row group: here that is 100,000 to 150,000 points. With smaller ones, what
+    # the footer says of each weighs too much.
+    "write.parquet.row-group-size-bytes": str(48 * 1024 * 1024),
+    # Bytes before compression, as our own writer counts them. Spark's would count them after it, and compaction would
+    # make one row group of millions of points.
+    "write.parquet.row-group-size-track-uncompressed": "true",
+}
+
+
+def _telemetry(*sort_by: str, properties: dict[str, str] | None = None) -> TopicConfig:
+    layout = TableConfig(
+        partition_by=["tenant_id", "day(timestamp)"], sort_by=list(sort_by), properties=properties or {}
+    )
+    return TopicConfig(tenant_column="tenant_id", table=layout)
+
+
+TELEMETRY = {
+    "logs": _telemetry("service_name", "timestamp"),
+    "spans": _telemetry("trace_id", "timestamp"),
+    "metrics": _telemetry("prometheus_name", "series_id", "timestamp", properties=_SMALL_ROW_GROUPS),
+}
+"""The topics of the doors for telemetry: what holds for them unless their settings say otherwise."""
+
+
+def over(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:
+    """What is given over what is not. Whose a row is can be told by one column only."""
+    kept = {name: getattr(given.table, name) for name in given.table.model_fields_set}
+    properties = defaults.table.properties | given.table.properties
+    table = defaults.table.model_copy(update={**kept, "properties": properties})
+    return given.model_copy(update={"table": table, "tenant_column": defaults.tenant_column})

@@ -1,0 +1,1 @@
+"""The local disk: durable files and folders, locks, and a number that processes share."""

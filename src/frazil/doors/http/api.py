@@ -1,0 +1,251 @@
+"""Topics over HTTP: `/topics` and what is below it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pyarrow as pa
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from frazil.config.model import Config
+from frazil.config.sections.section import MIB
+from frazil.doors.http import arrow_body as arrowbody
+from frazil.doors.http import json_lines as jsonlines
+from frazil.doors.http.bodies import NDJSON, Room, content_type, finished
+from frazil.doors.http.events import EventStream, Streams
+from frazil.doors.http.pages import Page, cursors_of, probe, read_page
+from frazil.doors.http.positions import start_of
+from frazil.doors.http.refusals import refusal
+from frazil.doors.http.rows import joined, table_of, texts
+from frazil.doors.http.sending import Held
+from frazil.doors.http.serving import endpoint, told_subscriptions
+from frazil.doors.http.shown import as_data, stored_many, stored_one
+from frazil.doors.http.times import time_of
+from frazil.errors import FrazilError, InvalidTopic, RequestError, TopicMismatch, TopicNotFound
+from frazil.topics.interface import Producer
+from frazil.topics.messages import Message, to_batch
+from frazil.topics.names import MOST_PARTITIONS
+from frazil.topics.opening import Topics
+from frazil.topics.read.starts import EARLIEST, LATEST
+from frazil.web.answers import ARROW_STREAM, problem, rows_answer, wants_arrow
+from frazil.web.asgi import AsgiBody
+from frazil.web.bodies import BodyIncomplete, BodyStalled, pass_over
+from frazil.web.operations import Endpoint
+from frazil.web.parameters import check_parameters, flag, limit_of, number, optional_number
+
+LIMIT = 1000
+"""Messages of an answer, if nothing else is asked for."""
+READS = 8
+"""Answers with messages that are made at a time."""
+ATTRIBUTE = "x-frazil-attribute-"
+"""Headers that begin like this are attributes of a message. HTTP knows no capitals in their names."""
+NEXT_OFFSET = "x-frazil-next-offset"
+
+_PRODUCING = ("key", "partition", "producer", "sequence")
+_ONE_MESSAGE = ("publish_time", "producer_name", "schema_id", "schema_version")
+
+
+class TopicsApi:
+    """`topics` gives them, or raises while there are none."""
+
+    def __init__(self, config: Config, topics: Callable[[], Topics]) -> None:
+        self._topics = topics
+        self._room = Room(config.log.max_append_mb * MIB)
+        self._reads = asyncio.Semaphore(READS)
+        self._streams = Streams()
+
+    def close(self) -> None:
+        """End the streams: their readers would keep the process from stopping."""
+        self._streams.close()
+
+    @property
+    def endpoints(self) -> list[Endpoint]:
+        one = "/topics/{name}"
+        return [
+            endpoint("GET", "/topics", self.listing, "topics of messages"),
+            endpoint("GET", one, self.read, "messages (?offset=|time=&partition=&limit=)"),
+            endpoint("POST", one, self.produce, "store a message, JSON lines or an Arrow stream"),
+            endpoint("PUT", one, self.create, "create a topic (?partitions=)"),
+            endpoint("DELETE", one, self.delete, "delete a topic (?drop_table=)"),
+            endpoint("GET", f"{one}/stream", self.stream, "messages as they come, as server-sent events"),
+            endpoint("GET", f"{one}/stats", self.stats, "what a topic holds"),
+        ]
+
+    # --- topics --------------------------------------------------------------------------------------------
+
+    async def listing(self, request: Request) -> Response:
+        check_parameters(request)
+        storage = self._topics()
+        found = []
+        for topic in await storage.list_topics():
+            try:
+                found.append({"topic": topic, "partitions": await storage.partitions(topic)})
+            except (TopicNotFound, TopicMismatch, InvalidTopic):
+                # One that doors write their records to, or that was deleted.
+                continue
+        return JSONResponse({"topics": found})
+
+    async def create(self, request: Request) -> Response:
+        check_parameters(request, "partitions")
+        name, storage = request.path_params["name"], self._topics()
+        given = request.query_params.get("partitions")
+        wanted = None if given is None else number(given, "partitions", least=1, most=MOST_PARTITIONS)
+        try:
+            existed = bool(await storage.partitions(name))
+        except TopicNotFound:
+            existed = False
+        count = await storage.create_topic(name, wanted or 1)
+        if wanted is not None and wanted != count:
+            raise TopicMismatch(f"Topic {name!r} exists, and has {_partitions(count)}, not {wanted}.")
+        made = {"topic": storage.name(name).topic, "partitions": count, "created": not existed}
+        return JSONResponse(made, 200 if existed else 201)
+
+    async def delete(self, request: Request) -> Response:
+        check_parameters(request, "drop_table")
+        if "drop_table" not in request.query_params:
+            raise RequestError(
+                "Say what becomes of the topic's table: drop_table=true, or drop_table=false to keep it."
+            )
+        drop = flag(request, "drop_table")
+        name, topics = request.path_params["name"], self._topics()
+        gone = await topics.delete_topic(name, drop_table=drop)
+        return JSONResponse({**gone._asdict(), "table": "dropped" if drop else "kept"})
+
+    async def stats(self, request: Request) -> Response:
+        check_parameters(request)
+        name, topics = request.path_params["name"], self._topics()
+        told = as_data(await topics.get_topic_stats(name))
+        return JSONResponse({**told, "subscriptions": await told_subscriptions(topics, name)})
+
+    # --- producing -----------------------------------------------------------------------------------------
+
+    async def produce(self, request: Request) -> Response:
+        kind = content_type(request)
+        many = kind == ARROW_STREAM or kind in NDJSON
+        try:
+            return await self._produce(request, kind, many)
+        except FrazilError as error:
+            made_known = isinstance(error, TopicNotFound)
+            refused = problem(404, f"{error} PUT /topics/NAME creates a topic.") if made_known else refusal(error)
+            if isinstance(error, BodyStalled | BodyIncomplete):
+                refused.headers["connection"] = "close"
+            else:
+                refused.background = BackgroundTask(pass_over, AsgiBody(request.scope, request.receive))
+            return refused
+
+    async def _produce(self, request: Request, kind: str, many: bool) -> Response:
+        check_parameters(request, *_PRODUCING, *(() if many else _ONE_MESSAGE))
+        name, topics = request.path_params["name"], self._topics()
+        partition, producer = optional_number(request, "partition"), _producer(request)
+        # Before its body is read: a topic that is not there needs none of it.
+        await topics.partitions(name)
+        key, now = request.query_params.get("key"), topics.log.world.clock.now_ms()
+
+        def batch_of(body: bytes) -> pa.RecordBatch:
+            if kind == ARROW_STREAM:
+                given = arrowbody.parse(body)
+            else:
+                given = jsonlines.parse(body, now) if many else to_batch([_message(request, body)], now)
+            return finished(given, now, key)
+
+        with self._room.reading(request) as body:
+            data = await body.read()
+            batch = await asyncio.to_thread(batch_of, data) if len(data) > _LITTLE else batch_of(data)
+            stored = await topics.store(name, batch, partition=partition, producer=producer)
+        topic = topics.name(name).topic
+        return JSONResponse(stored_many(topic, stored) if many else stored_one(topic, stored))
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    async def read(self, request: Request) -> Response:
+        check_parameters(request, "offset", "time", "partition", "limit")
+        given = request.query_params
+        start = start_of(given.get("offset"), given.get("time"), None, EARLIEST)
+        limit, partition = limit_of(request, LIMIT), optional_number(request, "partition")
+        name, storage = request.path_params["name"], self._topics()
+        async with Held(storage.memory) as held:
+            most = held.reserve()
+            while True:
+                async with self._reads:
+                    page = await read_page(await cursors_of(storage, name, partition, start), limit, most)
+                    if held.fits(size := page.nbytes):
+                        return held.answer(await asyncio.to_thread(_page, request, storage.name(name).topic, page))
+                    del page
+                await held.make_room(size)
+
+    async def stream(self, request: Request) -> Response:
+        check_parameters(request, "offset", "time", "partition")
+        given = request.query_params
+        start = start_of(given.get("offset"), given.get("time"), request.headers.get("last-event-id"), LATEST)
+        partition = optional_number(request, "partition")
+        cursors = await cursors_of(self._topics(), request.path_params["name"], partition, start)
+        self._streams.check(cursors)
+        if start.kind == "offset":
+            await probe(cursors)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        if request.method == "HEAD":
+            return Response(headers=headers, media_type=EventStream.media_type)
+        memory = self._topics().memory
+        return EventStream(self._streams.events(cursors, memory), memory, headers)
+
+
+_LITTLE = 16 * 1024
+"""A body that takes less time than to hand it to a thread."""
+
+
+def _page(request: Request, topic: str, page: Page) -> Response:
+    if wants_arrow(request):
+        return rows_answer(request, table_of(page.runs), {NEXT_OFFSET: page.next})
+    parts = [joined(pa.compute.binary_join_element_wise(texts(run), ",\n", "")) for run in page.runs]
+    messages = b"".join(parts).removesuffix(b",\n")
+    told = {"topic": topic, "next": page.next, "at_end": page.at_end}
+    body = json.dumps(told, ensure_ascii=False).encode().removesuffix(b"}")
+    return Response(
+        b"".join((body, b', "messages": [\n' if messages else b', "messages": [', messages, b"]}\n")),
+        headers={NEXT_OFFSET: page.next},
+        media_type="application/json",
+    )
+
+
+def _producer(request: Request) -> Producer | None:
+    given = request.query_params
+    if ("producer" in given) != ("sequence" in given):
+        raise RequestError(
+            "An idempotent producer gives both: producer= and sequence=, which grows with each request."
+        )
+    return Producer(given["producer"], number(given["sequence"], "sequence")) if "producer" in given else None
+
+
+def _message(request: Request, body: bytes) -> Message:
+    """Its body is the payload, whatever it is."""
+    given = request.query_params
+    attributes = {
+        name.removeprefix(ATTRIBUTE): _utf8(value)
+        for name, value in request.headers.items()
+        if name.startswith(ATTRIBUTE)
+    }
+    time = given.get("publish_time")
+    return Message(
+        body,
+        None if time is None else time_of(time, "publish_time"),
+        given.get("producer_name", ""),
+        attributes,
+        schema_id=optional_number(request, "schema_id"),
+        schema_version=optional_number(request, "schema_version"),
+    )
+
+
+def _utf8(header: str) -> str:
+    """Headers are bytes, and most who write other letters than those of ASCII write UTF-8."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return header
+
+
+def _partitions(count: int) -> str:
+    return "1 partition" if count == 1 else f"{count} partitions"

@@ -1,0 +1,151 @@
+"""A topic as server-sent events: one for each message, and on with those that come.
+
+The id of an event is `partition:offset` of its message, followed by the last offsets of the other partitions that are
+read: a client that comes back with the id of the last event it has got goes on with the next message of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from frazil.doors.http.positions import written
+from frazil.doors.http.rows import joined, texts
+from frazil.doors.http.sending import RUN_BYTES, letting_go, patiently
+from frazil.errors import BufferFull, FrazilError, OffsetGone, RequestError
+from frazil.topics.messages import Records
+from frazil.topics.read.cursor import PartitionCursor
+from frazil.topics.read.memory import Memory
+from frazil.topics.read.turns import Turns
+from frazil.web.disclosure import told
+
+MOST_STREAMS = 200
+MOST_PARTITIONS = 100
+"""Of one stream: each event tells of all of them."""
+RUN_ROWS = 1024
+BEAT_SECONDS = 10.0
+"""So often a stream without messages says that it is there, or nobody would notice that its reader has gone."""
+RETRY_MS = 1000
+"""When a reader comes back after its stream has ended."""
+
+
+class Streams:
+    """Those that are open. Belongs to the event loop."""
+
+    def __init__(self, beat_seconds: float = BEAT_SECONDS) -> None:
+        self._beat = beat_seconds
+        self._open = 0
+        self._closing = asyncio.Event()
+
+    def check(self, cursors: Sequence[PartitionCursor]) -> None:
+        """Whether one more can be opened."""
+        if len(cursors) > MOST_PARTITIONS:
+            raise RequestError(
+                f"The topic has {len(cursors)} partitions, and a stream has at most {MOST_PARTITIONS}. Read one of "
+                f"them with partition=."
+            )
+        if self._open >= MOST_STREAMS:
+            raise BufferFull(f"{MOST_STREAMS} streams are open, which is the most there may be. Try again later.")
+
+    def close(self) -> None:
+        """End all streams; their readers come back."""
+        self._closing.set()
+
+    async def events(self, cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
+        self._open += 1
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            yield f"retry: {RETRY_MS}\n\n".encode()
+            told = _told(cursors, memory)
+            async with aclosing(told), aclosing(_with_beats(told, closing, self._beat)) as coming:
+                async for text in coming:
+                    yield text
+        except FrazilError as error:
+            yield _failure(error)
+        finally:
+            self._open -= 1
+            closing.cancel()
+
+
+class EventStream(StreamingResponse):
+    """Lets go of what its events come from as soon as nobody reads them."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None], memory: Memory, headers: Mapping[str, str]) -> None:
+        super().__init__(events, headers=headers)
+        self._memory = memory
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self.body_iterator):  # type: ignore[type-var]
+            with letting_go(scope):
+                await super().__call__(scope, receive, patiently(send, self._memory))
+
+
+async def _told(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
+    """Events of runs of messages. While they are sent, nothing of the messages themselves is kept."""
+    last = {cursor.partition: cursor.position - 1 for cursor in cursors}
+    account, turns = memory.account(), Turns(cursors)
+    try:
+        while True:
+            most = min(RUN_BYTES, account.allowed)
+            records = await turns.next(RUN_ROWS, most)
+            async with AsyncExitStack() as room:
+                if (size := records.batch.nbytes) > RUN_BYTES:
+                    turns.give_back(records)
+                    del records
+                    await room.enter_async_context(memory.large.room(size))
+                    records = await turns.next(RUN_ROWS, most)
+                text = await asyncio.to_thread(_events, records, dict(last))
+                last[records.partition] = records.end - 1
+                del records
+                account.add(len(text))
+                yield text
+                account.add(-len(text))
+    finally:
+        account.close()
+        await turns.close()
+
+
+async def _with_beats(
+    texts: AsyncGenerator[bytes, None], closing: asyncio.Task[bool], seconds: float
+) -> AsyncGenerator[bytes, None]:
+    """A comment now and then while nothing comes; ends when it is closing."""
+    while not closing.done():
+        coming = asyncio.ensure_future(anext(texts))
+        try:
+            while not coming.done():
+                await asyncio.wait({coming, closing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if closing.done():
+                    return
+                if not coming.done():
+                    yield b": \n\n"
+            yield coming.result()
+        except StopAsyncIteration:
+            return
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+
+
+def _events(records: Records, last: Mapping[int, int]) -> bytes:
+    others = written((partition, at) for partition, at in last.items() if partition != records.partition)
+    offsets = pa.array(range(records.first, records.end), pa.int64()).cast(pa.string())
+    begin = f"id: {records.partition}:"
+    after = f"{',' if others else ''}{others}\ndata: "
+    return joined(pc.binary_join_element_wise(begin, offsets, after, texts(records), "\n\n", ""))
+
+
+def _failure(error: FrazilError) -> bytes:
+    content: dict[str, object] = {"error": told(error)}
+    if isinstance(error, OffsetGone):
+        content["first_offset"] = error.first_left
+    return f"event: problem\ndata: {json.dumps(content, ensure_ascii=False)}\n\n".encode()

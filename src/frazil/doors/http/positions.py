@@ -1,0 +1,63 @@
+"""Positions in a topic, as requests and answers write them.
+
+One number is an offset in every partition; `0:15,1:20` is one for each. Answers say where to go on like this, and the
+ids of events the last message of each partition, so that whoever has one of them can go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from frazil.doors.http.times import time_of
+from frazil.errors import RequestError
+from frazil.topics.names import MOST_PARTITIONS
+from frazil.topics.read.starts import EARLIEST, LATEST, Start
+
+_EACH = re.compile(r"(\d{1,5}):(-1|\d{1,19})", re.ASCII)
+_LARGEST = 2**63 - 2
+
+
+def start_of(offset: str | None, time: str | None, event: str | None, otherwise: Start) -> Start:
+    """Where a reader begins: after an event, else at an offset or a time."""
+    if event:
+        return Start.at({partition: last + 1 for partition, last in _parse(event, "Last-Event-ID", -1).items()})
+    if offset is not None and time is not None:
+        raise RequestError("Give offset or time, not both.")
+    if time is not None:
+        return Start.since(time_of(time, "time"))
+    match offset:
+        case None:
+            return otherwise
+        case "earliest":
+            return EARLIEST
+        case "latest":
+            return LATEST
+    if re.fullmatch(r"\d{1,19}", offset, re.ASCII) and int(offset) <= _LARGEST:
+        return Start.at(int(offset))
+    return Start.at(_parse(offset, "offset", 0))
+
+
+def _parse(text: str, name: str, least: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for part in text.split(","):
+        match = _EACH.fullmatch(part.strip())
+        if match is None or not least <= int(match[2]) <= _LARGEST or int(match[1]) in found:
+            allowed = "" if least < 0 else "earliest, latest, a number, or "
+            raise RequestError(f"{name} is {allowed}one for each partition like 0:15,1:20, not {text[:40]!r}.")
+        found[int(match[1])] = int(match[2])
+    if len(found) > MOST_PARTITIONS:
+        raise RequestError(f"{name} names more partitions than a topic can have.")
+    return found
+
+
+def check_partitions(start: Start, partitions: int) -> None:
+    """An offset of a partition that is not there would be ignored."""
+    if isinstance(start.offset, Mapping):
+        for partition in start.offset:
+            if partition >= partitions:
+                raise RequestError(f"There is no partition {partition}: the topic has {partitions}, from 0 on.")
+
+
+def written(positions: Iterable[tuple[int, int]]) -> str:
+    return ",".join(f"{partition}:{offset}" for partition, offset in positions)

@@ -1,0 +1,38 @@
+"""What everything that topics answer over HTTP has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from frazil.doors.http.refusals import refusal
+from frazil.doors.http.subscribers import subscriptions_of
+from frazil.errors import FrazilError
+from frazil.topics.opening import Topics
+from frazil.web.operations import Endpoint
+
+CLOSED = 499
+"""Status of answers that nobody reads: the client has gone."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+async def told_subscriptions(topics: Topics, topic: str) -> list[dict[str, Any]]:
+    """Those of a topic, with their lag."""
+    here = await topics.subscriptions.stats(topic)
+    return await subscriptions_of(topics, topics.log.store, topic, here)
+
+
+def endpoint(method: str, path: str, work: Handler, summary: str) -> Endpoint:
+    async def answer(request: Request) -> Response:
+        try:
+            return await work(request)
+        except ClientDisconnect:
+            return Response(status_code=CLOSED)
+        except FrazilError as error:
+            return refusal(error)
+
+    return Endpoint(path, answer, summary, (method,))

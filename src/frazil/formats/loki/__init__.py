@@ -1,0 +1,1 @@
+"""Loki's push as rows of the table `logs`."""

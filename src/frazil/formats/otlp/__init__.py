@@ -1,0 +1,1 @@
+"""Logs, spans and metrics of OpenTelemetry as rows of tables, and as messages again."""

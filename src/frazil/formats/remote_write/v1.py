@@ -1,0 +1,265 @@
+"""Requests of Prometheus's remote write as rows of the table `metrics`: one for each sample and native histogram.
+
+Names and labels are Prometheus's own and stay as they are. In such rows `metadata` is null, which it is in no row of
+OTLP: that says whose rules the names of the attributes follow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.message import Message
+from opentelemetry.proto.metrics.v1.metrics_pb2 import DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
+
+from frazil.formats.otlp.metrics import SCHEMA
+from frazil.formats.remote_write.exemplars import Exemplars, Moments, exemplars_of, hosts, lists_of
+from frazil.formats.remote_write.families import Families
+from frazil.formats.remote_write.histograms import STALE, histograms_of
+from frazil.formats.remote_write.labels import Bools, LabelSets, label_sets, map_bytes
+from frazil.formats.remote_write.messages import Histogram
+from frazil.formats.telemetry.exemplars import EXEMPLARS
+from frazil.formats.telemetry.fields import TIME
+from frazil.formats.telemetry.lists import flat
+from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total
+from frazil.formats.telemetry.runs import Ints
+from frazil.formats.telemetry.scopes import SERVICE_NAME, TENANT, Columns
+from frazil.formats.telemetry.series import Owners, series_ids
+
+_MILLISECOND = 10**6
+_LATEST = (2**63 - 1) // _MILLISECOND
+_BEYOND = "a time that is not between the years 1678 and 2262"
+UNFILLED = "a series without samples and histograms"
+_KIND = ("metric_type", "is_monotonic", "aggregation_temporality")
+"""What histograms say themselves, and samples have from their family."""
+_ROW_BYTES = {"samples": ROW_BYTES, "exemplars": ROW_BYTES, "histograms": 4000}
+"""About what a row takes beside its texts; histograms are objects of Python for a while."""
+
+
+class _Piece(NamedTuple):
+    """Rows of one sort."""
+
+    columns: Columns
+    """What is not the same for all rows of a series."""
+    milliseconds: Ints
+    starts: Ints
+    """When they began to count, in milliseconds; 0 where that is not told."""
+    series: Ints
+
+
+class _Rejections:
+    """Records that can never be stored, by request and reason."""
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
+
+    def add(self, requests: Ints, reason: str) -> None:
+        for number, count in zip(*np.unique(requests, return_counts=True), strict=True):
+            self._counts[int(number)][reason] += int(count)
+
+    def all(self) -> dict[int, Rejected]:
+        return {
+            number: Rejected(reasons.total(), "; ".join(f"{reasons[each]} with {each}" for each in sorted(reasons)))
+            for number, reasons in self._counts.items()
+        }
+
+
+class Series:
+    """All series of some requests."""
+
+    def __init__(
+        self, decoded: pa.StructArray, requests: Ints, sets: LabelSets, kinds: Columns, histogram: type[Message]
+    ) -> None:
+        """`requests` says which request each is of, `kinds` what is known of their metrics, and `histogram` which
+        message their histograms are."""
+        self.decoded = decoded
+        self.requests = requests
+        self.histogram = histogram
+        everyone = np.arange(len(decoded))
+        nobody = pa.nulls(len(decoded), pa.string())
+        self.ids = series_ids(Owners(sets.names, nobody, nobody), everyone, sets.attributes, translated=False)
+        self.problems = sets.problems
+        """By what is wrong, the series whose records can never be stored."""
+        self.exemplar_problems: dict[str, Bools] = {}
+        """The same of exemplars, beside what their labels say."""
+        self.unfilled: Ints = requests[:0]
+        """The requests of series that have no records, if such are wrong."""
+        self.kinds = {name: kinds[name] for name in _KIND}
+        self.columns: Columns = {
+            SERVICE_NAME: sets.jobs,
+            "metric_name": sets.names,
+            "prometheus_name": sets.names,
+            "series_id": self.ids,
+            "attributes": sets.attributes,
+            **{name: kinds[name] for name in ("description", "unit")},
+        }
+
+    def text_bytes(self) -> Ints:
+        """About how many bytes of text each row of each series has."""
+        found = map_bytes(self.columns["attributes"])
+        for name in ("metric_name", "prometheus_name", "description", "unit"):
+            found += pc.binary_length(self.columns[name]).fill_null(0).to_numpy()
+        return found
+
+
+def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> Rows:
+    """The samples, histograms and exemplars of decoded requests; `families` learns what they tell of metrics."""
+    families.learn(requests.column("metadata"), arrival.tenants)
+    decoded, of_request = flat(requests.column("timeseries"))
+    sets = label_sets(decoded.field("labels"))
+    owners = pa.array(arrival.tenants, pa.string()).dictionary_encode()
+    whose = owners.indices.to_numpy()[of_request].astype(np.int64)
+    kinds = families.describe(sets.names, whose, owners.dictionary.to_pylist())
+    return rows_of(Series(decoded, of_request, sets, kinds, Histogram), arrival)
+
+
+def rows_of(series: Series, arrival: Arrival) -> Rows:
+    _check_size(series)
+    rejections = _Rejections()
+    rejections.add(series.unfilled, UNFILLED)
+    pieces = [_fit(piece, series, rejections) for piece in (_samples(series), _histograms(series, rejections))]
+    exemplars = exemplars_of(series.decoded.field("exemplars"))
+    found, lists = _with_exemplars(pieces, exemplars, series, rejections)
+    of_series = np.concatenate([piece.series for piece in found])
+    milliseconds, starts = (np.concatenate(each) for each in zip(*(piece[1:3] for piece in found), strict=True))
+    numbers = series.requests[of_series]
+    columns = {
+        **_joined([piece.columns for piece in found], [len(piece.series) for piece in found]),
+        **{name: _spread(column, of_series) for name, column in series.columns.items()},
+        TENANT: arrival.tenants_of(numbers),
+        "timestamp": pa.array(milliseconds * _MILLISECOND).view(TIME),
+        "start_timestamp": pa.array(starts * _MILLISECOND, mask=starts == 0).view(TIME),
+        "ingested_timestamp": arrival.times(len(numbers)),
+        "exemplars": lists,
+    }
+    batch = pa.RecordBatch.from_arrays([_column(columns, field, len(numbers)) for field in SCHEMA], schema=SCHEMA)
+    if (numbers[1:] < numbers[:-1]).any():
+        order = np.argsort(numbers, kind="stable")
+        batch, numbers = batch.take(pa.array(order)), numbers[order]
+    return Rows(batch, numbers, rejected=rejections.all())
+
+
+def _samples(series: Series) -> _Piece:
+    lists = series.decoded.field("samples")
+    samples, owners = flat(lists)
+    values = samples.field("value")
+    stale = values.to_numpy().view(np.uint64) == np.uint64(STALE)
+    columns = {
+        **{name: _spread(series.kinds[name], owners) for name in _KIND},
+        "value_double": values,
+        "flags": pa.array(stale * np.int64(DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK)),
+    }
+    milliseconds = samples.field("timestamp").to_numpy()
+    told = samples.type.get_field_index("start_timestamp") >= 0
+    starts = samples.field("start_timestamp").to_numpy() if told else np.zeros_like(milliseconds)
+    return _Piece(columns, milliseconds, starts, owners)
+
+
+def _histograms(series: Series, rejections: _Rejections) -> _Piece:
+    found = histograms_of(series.decoded.field("histograms"), series.histogram)
+    for reason, owners in found.rejected.items():
+        rejections.add(series.requests[owners], reason)
+    return _Piece(found.columns, found.milliseconds, found.starts, found.series)
+
+
+def _alone(exemplars: Exemplars, chosen: Bools, series: Series) -> _Piece:
+    """Rows without a value, for exemplars that came without a sample."""
+    owners = exemplars.series[chosen]
+    columns = {name: _spread(series.kinds[name], owners) for name in _KIND}
+    columns["flags"] = pa.array(np.zeros(len(owners), np.int64))
+    return _Piece(columns, exemplars.milliseconds[chosen], np.zeros(len(owners), np.int64), owners)
+
+
+def _with_exemplars(
+    pieces: list[_Piece], exemplars: Exemplars, series: Series, rejections: _Rejections
+) -> tuple[list[_Piece], pa.ListArray]:
+    """The pieces, with rows for exemplars that need one; and the exemplars of all rows."""
+    rows = sum(len(piece.series) for piece in pieces)
+    if not len(exemplars.series):
+        offsets = np.zeros(rows + 1, np.int32)
+        return pieces, pa.ListArray.from_arrays(pa.array(offsets), pa.array([], EXEMPLARS.value_type), EXEMPLARS)
+    wrong = _reject(exemplars.series, (exemplars.milliseconds,), series, rejections)
+    for reason, those in {**series.exemplar_problems, **exemplars.labels.problems()}.items():
+        rejections.add(series.requests[exemplars.series[those & ~wrong]], f"an exemplar that has {reason}")
+        wrong |= those
+    good = np.flatnonzero(~wrong)
+    ids = series.ids.to_numpy()
+    samples = np.concatenate([piece.series for piece in pieces])
+    times = np.concatenate([piece.milliseconds for piece in pieces]) * _MILLISECOND
+    at = exemplars.milliseconds * _MILLISECOND
+    of = exemplars.series[good]
+    found = hosts(
+        Moments(series.requests[samples], ids[samples], times), Moments(series.requests[of], ids[of], at[good])
+    )
+    alone = found < 0
+    found[alone] = rows + np.arange(alone.sum())
+    chosen = np.zeros(len(wrong), bool)
+    chosen[good[alone]] = True
+    pieces = [*pieces, _alone(exemplars, chosen, series)]
+    structs = exemplars.structs(at).take(pa.array(good))
+    return pieces, lists_of(structs, found, rows + int(alone.sum()))
+
+
+# --- what fits, and what does not ------------------------------------------------------------------------------
+
+
+def _check_size(series: Series) -> None:
+    texts = series.text_bytes()
+    total = 0
+    for name, nbytes in _ROW_BYTES.items():
+        records = series.decoded.field(name).value_lengths().to_numpy()
+        total += int((records * (nbytes + texts)).sum())
+    check_total(total)
+
+
+def _fit(piece: _Piece, series: Series, rejections: _Rejections) -> _Piece:
+    """The piece without rows that can never be stored."""
+    wrong = _reject(piece.series, (piece.milliseconds, piece.starts), series, rejections)
+    if not wrong.any():
+        return piece
+    kept = pa.array(~wrong)
+    columns = {name: column.filter(kept) for name, column in piece.columns.items()}
+    return _Piece(columns, *(numbers[~wrong] for numbers in piece[1:]))
+
+
+def _reject(owners: Ints, times: tuple[Ints, ...], series: Series, rejections: _Rejections) -> Bools:
+    """Which records of these series, at these times, can never be stored; each is counted for one reason."""
+    wrong = np.zeros(len(owners), bool)
+    reasons = {reason: sets[owners] for reason, sets in series.problems.items()}
+    reasons[_BEYOND] = np.logical_or.reduce([(each > _LATEST) | (each < -_LATEST) for each in times])
+    for reason, those in reasons.items():
+        fresh = those & ~wrong
+        if fresh.any():
+            rejections.add(series.requests[owners[fresh]], reason)
+            wrong |= fresh
+    return wrong
+
+
+# --- columns ---------------------------------------------------------------------------------------------------
+
+
+def _spread(column: pa.Array, places: Ints) -> pa.Array:
+    """The column's values at these places: mostly each once, since most series come with one sample."""
+    if len(places) == len(column) and (places == np.arange(len(column))).all():
+        return column
+    return column.take(pa.array(places))
+
+
+def _joined(pieces: list[Columns], lengths: list[int]) -> Columns:
+    """Columns of all pieces; null in those that do not have them."""
+    told = [(piece, length) for piece, length in zip(pieces, lengths, strict=True) if length]
+    names = dict.fromkeys(name for piece, _ in told for name in piece)
+    return {
+        name: _concatenated([_column(piece, SCHEMA.field(name), length) for piece, length in told]) for name in names
+    }
+
+
+def _concatenated(arrays: list[pa.Array]) -> pa.Array:
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _column(columns: Columns, field: pa.Field, length: int) -> pa.Array:
+    return columns[field.name] if field.name in columns else pa.nulls(length, field.type)

@@ -1,0 +1,86 @@
+"""Lists, maps and texts as the numbers that say where each begins."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.formats.telemetry.runs import Ints
+
+
+def borders(column: pa.Array) -> Ints:
+    """Where each value of a column of lists, maps or texts begins among all, and where the last one ends.
+
+    What stands under null has no length, or none that counts.
+    """
+    return offsets(column).astype(np.int64)
+
+
+def offsets(column: pa.Array) -> npt.NDArray[np.int32]:
+    """The same without a copy."""
+    if isinstance(column, pa.ListArray | pa.MapArray):
+        places: npt.NDArray[np.int32] = column.offsets.to_numpy()
+        return places
+    buffer = column.buffers()[1]
+    if buffer is None or not len(column):
+        return np.zeros(len(column) + 1, np.int32)
+    return np.frombuffer(buffer, np.int32)[column.offset : column.offset + len(column) + 1]
+
+
+def lengths(texts: pa.Array) -> Ints:
+    """Of texts or bytes; that of null is 0."""
+    ends = borders(texts)
+    found: Ints = ends[1:] - ends[:-1]
+    if texts.null_count:
+        found[np.asarray(texts.is_null())] = 0
+    return found
+
+
+def total_lengths(lists: pa.ListArray) -> Ints:
+    """Of lists of texts or bytes: what all that is in each has together."""
+    items, places = flat(lists)
+    found: Ints = np.bincount(places, lengths(items), len(lists)).astype(np.int64)
+    return found
+
+
+def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
+    """All that is in lists, and in which list each is."""
+    ends = borders(lists)
+    sizes = ends[1:] - ends[:-1]
+    if lists.null_count and sizes[np.asarray(lists.is_null())].any():
+        return lists.flatten(), pc.list_parent_indices(lists).to_numpy()
+    return lists.values.slice(ends[0], ends[-1] - ends[0]), np.repeat(np.arange(len(lists)), sizes)
+
+
+def are_empty(column: pa.Array) -> bool:
+    """Whether it has lists or maps, none of them null, with nothing in them."""
+    return isinstance(column, pa.ListArray | pa.MapArray) and not column.null_count and not len(column.values)
+
+
+def empty(column: pa.Array, count: int) -> pa.Array:
+    """So many of a column that has lists or maps with nothing in them."""
+    places = pa.array(np.zeros(count + 1, np.int32))
+    if isinstance(column, pa.MapArray):
+        return pa.MapArray.from_arrays(places, column.keys, column.items, type=column.type)
+    return pa.ListArray.from_arrays(places, column.values, type=column.type)
+
+
+def joined(lists: pa.ListArray) -> pa.Array:
+    """Of lists of bytes: all that each has, one after the other; null where it has none."""
+    pieces = lists.flatten()
+    ends = borders(lists)
+    ends -= ends[0]
+    sizes = ends[1:] - ends[:-1]
+    if (sizes == 1).all():
+        return pieces
+    if (sizes <= 1).all():
+        return pieces.take(pa.array(ends[:-1], mask=sizes == 0))
+    found = pieces.to_pylist()
+    whole = [
+        b"".join(filter(None, found[start:end])) if start < end else None for start, end in pairwise(ends.tolist())
+    ]
+    return pa.array(whole, pa.binary())

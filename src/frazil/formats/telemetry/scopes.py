@@ -1,0 +1,201 @@
+"""What records of all signals have in common: whose they are, and the resource and the scope that they came from.
+
+A request has resources, these have scopes, and these have records. A level is worked out once for each resource and
+each scope (`known`), and then repeated for their records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.message import Message
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from frazil.formats.telemetry import attributes
+from frazil.formats.telemetry.attributes import Attributes
+from frazil.formats.telemetry.known_rows import Known
+from frazil.formats.telemetry.lists import flat, joined
+from frazil.formats.telemetry.messages import decode
+from frazil.formats.telemetry.repetition import spread, used_of
+from frazil.formats.telemetry.rows import ROW_BYTES, check_total
+from frazil.formats.telemetry.runs import Ints, runs_of
+
+TENANT = "tenant_id"
+SERVICE_NAME = "service_name"
+_SERVICE = "service.name"
+
+_ENTITY = pa.struct(
+    [
+        pa.field("schema_url", pa.string()),
+        pa.field("type", pa.string()),
+        pa.field("id_keys", pa.list_(pa.string())),
+        pa.field("description_keys", pa.list_(pa.string())),
+    ]
+)
+
+WHOSE = [pa.field(TENANT, pa.string(), nullable=False), pa.field(SERVICE_NAME, pa.string())]
+ORIGIN = [
+    *attributes.fields("resource_attributes"),
+    pa.field("resource_dropped_attributes_count", pa.int64()),
+    pa.field("resource_entity_refs", pa.list_(_ENTITY)),
+    pa.field("resource_schema_url", pa.string()),
+    pa.field("scope_name", pa.string()),
+    pa.field("scope_version", pa.string()),
+    *attributes.fields("scope_attributes"),
+    pa.field("scope_dropped_attributes_count", pa.int64()),
+    pa.field("scope_schema_url", pa.string()),
+]
+"""Null throughout where a record came without a resource, or without a scope."""
+
+Columns = dict[str, pa.Array]
+
+
+class Level(NamedTuple):
+    """What records of one scope share: resource and scope as bytes, None where there is none, and their schemas."""
+
+    resource: bytes | None
+    resource_url: str
+    scope: bytes | None
+    scope_url: str
+
+    @property
+    def width(self) -> int:
+        """About how many bytes each record has of it."""
+        return len(self.resource or b"") + len(self.resource_url) + len(self.scope or b"") + len(self.scope_url)
+
+
+class Records(NamedTuple):
+    """The records of some requests, in their order."""
+
+    records: pa.StructArray
+    requests: Ints
+    """Which request each is of."""
+    levels: list[Level]
+    """Each once."""
+    scopes: Ints
+    """Which of the levels each has."""
+    widths: Ints
+    """About how many bytes each has of its level."""
+
+
+def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: str) -> Records:
+    """The names are those of the lists: `resource_logs`, `scope_logs`, `log_records`."""
+    of_resource, request_at = flat(requests.column(resources))
+    of_scope, resource_at = flat(of_resource.field(scopes))
+    found, scope_at = flat(of_scope.field(records))
+    above, own = _messages(of_resource, "resource"), _messages(of_scope, "scope")
+    numbers: dict[tuple[bytes | None, str, bytes | None, str], int] = {}
+    places = [
+        numbers.setdefault(above[at] + each, len(numbers)) for at, each in zip(resource_at.tolist(), own, strict=True)
+    ]
+    levels = list(map(Level._make, numbers))
+    widths = np.array([level.width for level in levels], np.int64)
+    level_at = np.array(places, np.int64)[scope_at]
+    check_total(int((widths + ROW_BYTES).dot(np.bincount(level_at, minlength=len(widths)))))
+    return Records(found, request_at[resource_at][scope_at], levels, level_at, widths[level_at])
+
+
+def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
+    """Of each of a level: the message of this name, and its schema."""
+    return list(zip(joined(level.field(name)).to_pylist(), level.field("schema_url").to_pylist(), strict=True))
+
+
+def common_columns(levels: list[Level], scopes: Ints, *, dictionaries: bool = False) -> Columns:
+    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that have these levels."""
+    if dictionaries:
+        used, places = used_of(scopes, len(levels))
+        rows = _LEVELS.repeated([levels[at] for at in used.tolist()], [1] * len(used))
+        return spread(rows, places)
+    runs = runs_of(scopes)
+    chosen = [levels[at] for at in scopes[runs.first].tolist()]
+    found = _LEVELS.repeated(chosen, runs.lengths.tolist())
+    return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
+
+
+def _rows_of(levels: Sequence[Level]) -> pa.StructArray:
+    resources, resource_urls, scopes, scope_urls = (
+        pa.array((level[place] for level in levels), kind)
+        for place, kind in enumerate((pa.binary(), pa.string(), pa.binary(), pa.string()))
+    )
+    columns = {
+        **_of_each(_resources, resources),
+        "resource_schema_url": resource_urls,
+        **_of_each(_scopes, scopes),
+        "scope_schema_url": scope_urls,
+    }
+    return pa.StructArray.from_arrays(columns.values(), columns)
+
+
+def _of_each(convert: Callable[[pa.Array], Columns], messages: pa.Array) -> Columns:
+    """The columns of messages, each of which is decoded once."""
+    encoded = messages.dictionary_encode(null_encoding="encode")
+    if len(encoded.dictionary) == len(messages):
+        return convert(messages)
+    return {name: column.take(encoded.indices) for name, column in convert(encoded.dictionary).items()}
+
+
+def resource_attributes(messages: pa.Array) -> Attributes:
+    """Of resources as bytes, null where there is none."""
+    return attributes.of_lists(_decoded(Resource, messages)[0].column("attributes"))
+
+
+def _resources(messages: pa.Array) -> Columns:
+    resource, absent = _decoded(Resource, messages)
+    found = attributes.of_lists(resource.column("attributes"))
+    return {
+        SERVICE_NAME: _service_names(found),
+        **named("resource_attributes", found, absent),
+        "resource_dropped_attributes_count": _or_null(
+            resource.column("dropped_attributes_count"), absent, pa.int64()
+        ),
+        "resource_entity_refs": _or_null(resource.column("entity_refs"), absent, pa.list_(_ENTITY)),
+    }
+
+
+def _scopes(messages: pa.Array) -> Columns:
+    scope, absent = _decoded(InstrumentationScope, messages)
+    return {
+        "scope_name": _or_null(scope.column("name"), absent, pa.string()),
+        "scope_version": _or_null(scope.column("version"), absent, pa.string()),
+        **named("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
+        "scope_dropped_attributes_count": _or_null(_dropped(scope), absent, pa.int64()),
+    }
+
+
+def _dropped(decoded: pa.RecordBatch) -> pa.Array:
+    return decoded.column("dropped_attributes_count")
+
+
+def _decoded(kind: type[Message], messages: pa.Array) -> tuple[pa.RecordBatch, pa.Array]:
+    """The fields of messages, and which of these are not there."""
+    return decode(kind, messages.fill_null(b"")), messages.is_null()
+
+
+_LEVELS = Known(_rows_of, lambda level: level.width)
+
+
+def named(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:
+    """The two columns of attributes; null where there is nobody to have any."""
+    maps = found.maps
+    if absent is not None and absent.true_count:
+        places = np.arange(len(maps))
+        maps = maps.take(pa.array(places, mask=np.asarray(absent)))
+    return {name: maps, name + attributes.TYPES: found.types}
+
+
+def _or_null(column: pa.Array, absent: pa.Array, kind: pa.DataType) -> pa.Array:
+    column = column.cast(kind)
+    if not absent.true_count:
+        return column
+    return column.take(pa.array(np.arange(len(column)), mask=np.asarray(absent)))
+
+
+def _service_names(found: Attributes) -> pa.Array:
+    """Those that are text and not empty."""
+    names = pc.map_lookup(found.maps, _SERVICE, "last")
+    return pc.if_else(pc.equal(names, ""), pa.scalar(None, pa.string()), names)

@@ -1,0 +1,1 @@
+"""The Iceberg catalog: its settings, its connection, its errors, and the same catalog for Spark."""

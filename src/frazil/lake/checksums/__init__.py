@@ -1,0 +1,1 @@
+"""Checksums of data files: they are written, verified on every read, and name the damaged file."""

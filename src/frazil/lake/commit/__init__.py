@@ -1,0 +1,1 @@
+"""The commit of data files and offsets in one atomic update, exactly once."""

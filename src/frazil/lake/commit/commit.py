@@ -1,0 +1,182 @@
+"""The commit: data files and the offsets they end at, in one atomic update of the table, exactly once.
+
+An update of a catalog has three results: done, refused, or nobody knows. It may also be done later: a request can
+wait in a proxy while everybody who cared has given up. What makes this safe is that every request asserts the
+snapshot of main that it was built on, and that every one of them moves main. So of all requests built on one
+snapshot, by whatever process, at most one is ever accepted, and all that are still under way are dead when it is.
+
+- After *any* failure the table is loaded and asked first: `judge` looks for this attempt's id and files, and compares
+  offsets. Only the table decides; what the error said only decides whether trying again makes sense.
+- While the table is exactly what a request was built on, the *same* request is sent again, snapshot id and manifests
+  and all. If both copies arrive, the second finds that main has moved.
+- When main has moved and the offsets have not (a compaction came between), a request with a snapshot id of its own
+  is built on what is there. Manifests are never written twice under one name: readers keep them in caches.
+- Nothing is ever deleted here: a file may be deleted when nobody can commit it any more, and that is
+  `cleanup_attempt`'s business.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.table import Table
+
+from frazil.backoff import Backoff
+from frazil.errors import CommitUnknown, FrazilError, IcebergError
+from frazil.failpoints import failpoint
+from frazil.lake.catalog.calls import calling
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.attempts import Attempt
+from frazil.lake.commit.offsets import (
+    APPLICATION,
+    ATTEMPT,
+    EPOCH,
+    OFFSETS,
+    RANGES,
+    TASKS,
+    TableState,
+    describe_offsets,
+    describe_ranges,
+    named,
+    offset_properties,
+)
+from frazil.lake.commit.outcomes import Committed, Outcome, judge
+from frazil.lake.commit.proposals import Proposal, Request, propose
+
+TRIES = Backoff(base_seconds=0.1, longest_seconds=5.0, max_attempts=5)
+"""A commit is tried for some three seconds; who calls it has a longer patience and better reasons to give up."""
+
+
+def commit_add_files(
+    lake: Lake,
+    table: Table,
+    attempt: Attempt,
+    *,
+    on_request: Callable[[Request], None] = lambda _: None,
+    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    pause: Callable[[float], object] = time.sleep,
+    tries: Backoff = TRIES,
+    rng: random.Random | None = None,
+) -> Outcome:
+    """Append the files and move the offsets, if the table still needs exactly these ranges.
+
+    `on_request` is called with each new request before it is sent, and must have stored it when it returns: the
+    files of an attempt for which it was never called may be deleted at once. `CommitUnknown` means that the same
+    attempt may be committed again later; any other error says by `retryable` whether that makes sense.
+    """
+    return _Commit(lake, table, attempt, on_request, clock, pause, tries, rng or random.Random()).run()
+
+
+def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
+    """Send a proposal once; the table as it is afterwards."""
+    with calling(f"Committing to table {named(table)}"):
+        try:
+            response = lake.catalog.commit_table(table, proposal.requirements, proposal.updates)
+        except ValueError as error:
+            # A catalog in this process says so what a server says with status 400. Subclasses come from elsewhere,
+            # from an answer that was cut off for one.
+            if type(error) is not ValueError:
+                raise
+            raise IcebergError(f"Committing to table {named(table)}: {error}") from error
+    done = Table(table.name(), response.metadata, response.metadata_location, table.io, table.catalog, table.config)
+    # As PyIceberg's own transactions do, where the table's properties ask for it. A server tidies up after itself.
+    if isinstance(lake.catalog, MetastoreCatalog):
+        lake.catalog._delete_old_metadata(table.io, table.metadata, done.metadata)
+    return done
+
+
+class _Commit:
+    """One call of `commit_add_files`."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        table: Table,
+        attempt: Attempt,
+        on_request: Callable[[Request], None],
+        clock: Callable[[], int],
+        pause: Callable[[float], object],
+        tries: Backoff,
+        rng: random.Random,
+    ) -> None:
+        self._lake = lake
+        self._table = table
+        self._attempt = attempt
+        self._on_request = on_request
+        self._clock = clock
+        self._pause = pause
+        self._tries = tries
+        self._rng = rng
+        self._proposal: Proposal | None = None
+        self._stored: list[Request] = []
+        self._failures: list[FrazilError] = []
+
+    def run(self) -> Outcome:
+        while True:
+            since = min((request.sequence_number for request in self._stored), default=0)
+            outcome = judge(self._table, self._attempt, self._clock(), since)
+            if outcome is not None:
+                return outcome
+            if len(self._failures) >= self._tries.max_attempts:
+                raise self._given_up() from self._failures[-1]
+            try:
+                return self._try()
+            except FrazilError as failure:
+                self._look(failure)
+
+    def _try(self) -> Committed:
+        if self._proposal is None or not self._proposal.fits(self._table):
+            self._proposal = _propose(self._table, self._attempt)
+            failpoint("commit.manifests-written")
+        request = self._proposal.request
+        if request not in self._stored:
+            self._on_request(request)
+            self._stored.append(request)
+        failpoint("commit.before-request")
+        table = send(self._lake, self._table, self._proposal)
+        failpoint("commit.after-request")
+        return Committed(table, request.snapshot_id)
+
+    def _look(self, failure: FrazilError) -> None:
+        """Load the table after a failure. Where that fails too, the same request can do no harm a second time."""
+        self._failures.append(failure)
+        try:
+            table = self._lake.load(self._table.name())
+        except FrazilError as error:
+            if not error.retryable:
+                raise
+        else:
+            changed = table.metadata_location != self._table.metadata_location
+            self._table = table
+            if changed:
+                return
+            if not failure.retryable:
+                raise failure
+        self._pause(self._tries.delay(len(self._failures) - 1, self._rng))
+
+    def _given_up(self) -> FrazilError:
+        failure = self._failures[-1]
+        if not self._stored:
+            return failure
+        return CommitUnknown(
+            f"table {named(self._table)}: {len(self._failures)} tries to commit attempt {self._attempt.id} have "
+            f"failed, and one of them may yet be done. The last: {failure}"
+        )
+
+
+def _propose(table: Table, attempt: Attempt) -> Proposal:
+    ends = {each.partition: each.end for each in attempt.ranges}
+    summary = {
+        **attempt.summary,
+        ATTEMPT: attempt.id,
+        OFFSETS: describe_offsets({**TableState.of(table).offsets, **ends}),
+        RANGES: describe_ranges(attempt.ranges),
+        APPLICATION: attempt.application,
+        TASKS: json.dumps(attempt.tasks, separators=(",", ":")),
+    }
+    epochs = {f"{EPOCH}{each.partition}": each.epoch for each in attempt.ranges}
+    return propose(table, attempt.files, summary, {**offset_properties(ends), **epochs})

@@ -1,0 +1,87 @@
+"""Texts that come again and again, as places in a dictionary: how segments and data files have them.
+
+Between the two they stay so: to make texts of them, to order these and to look them up again would be most of the
+work. That is for columns of texts, and for lists and maps of them; not for what is in structs, which may be null with
+all their parts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+
+from frazil.log.schema.nulls import are_null
+from frazil.log.schema.schema import has_dictionary
+
+_OFFSET_BYTES = 4
+
+
+def keeping(target: pa.DataType, source: pa.DataType) -> pa.DataType:
+    """The type of a table's column, with dictionaries of text where the source has them."""
+    if types.is_dictionary(source):
+        return source if types.is_string(target) and source.value_type.equals(target) else target
+    if types.is_list(source) and types.is_list(target):
+        return pa.list_(_keeping_field(target.value_field, source.value_type))
+    if types.is_map(source) and types.is_map(target):
+        return pa.map_(
+            _keeping_field(target.key_field, source.key_type), _keeping_field(target.item_field, source.item_type)
+        )
+    return target
+
+
+def _keeping_field(target: pa.Field, source: pa.DataType) -> pa.Field:
+    return target.with_type(keeping(target.type, source))
+
+
+def plain_bytes(batch: pa.RecordBatch) -> int:
+    """How many bytes the rows have as texts."""
+    return sum(map(_plain_bytes, batch.columns))
+
+
+def _plain_bytes(array: pa.Array) -> int:
+    if not types.is_dictionary(array.type):
+        return int(array.nbytes) + sum(_plain_bytes(part) - int(part.nbytes) for part in _parts(array))
+    sizes = pc.binary_length(array.dictionary).to_numpy()
+    places = array.indices.drop_null().to_numpy()
+    return _OFFSET_BYTES * len(array) + int(sizes.take(places).sum(dtype=np.int64))
+
+
+def _parts(array: pa.Array) -> list[pa.Array]:
+    """What is in lists and maps, as far as it has dictionaries."""
+    if not has_dictionary(array.type):
+        return []
+    start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    parts = [array.keys, array.items] if isinstance(array, pa.MapArray) else [array.values]
+    return [part.slice(start, end - start) for part in parts if has_dictionary(part.type)]
+
+
+def whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with each column in one piece. Its pieces are given up as it is made, if nobody else has them. Columns
+    of nothing but null share their memory.
+
+    Where there are nulls among the places in a dictionary, texts are made of them: Arrow counts null as one of the
+    texts that are used, may take all for used when one is not, and then writes bounds that no row has.
+    """
+    fields, columns, count = list(rows.schema), rows.columns, len(rows)
+    del rows
+    of_nulls: dict[pa.DataType, pa.Array] = {}
+    for place, plain in enumerate(schema):
+        if are_null(columns[place]):
+            fields[place] = plain
+            if plain.type not in of_nulls:
+                of_nulls[plain.type] = pa.nulls(count, plain.type)
+            columns[place] = of_nulls[plain.type]
+            continue
+        column = columns[place].combine_chunks()
+        if _has_nulls(column):
+            fields[place], column = plain, column.cast(plain.type)
+        columns[place] = column
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _has_nulls(array: pa.Array) -> bool:
+    if types.is_dictionary(array.type):
+        return bool(array.null_count)
+    return any(map(_has_nulls, _parts(array)))

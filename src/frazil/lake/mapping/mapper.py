@@ -1,0 +1,172 @@
+"""Batches of a topic become batches of its table.
+
+Columns are matched by name and converted whole. Older batches lack columns or have narrower types: the table's
+missing columns are null. A row that does not fit is set aside with the reason; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+
+from frazil.errors import TableSchemaMismatch
+from frazil.formats.memo import BySchema
+from frazil.lake.mapping.conversions import (
+    Conversion,
+    Conversions,
+    floor_microseconds,
+    required,
+    rest_of_microseconds,
+)
+from frazil.lake.mapping.dictionaries import keeping
+from frazil.lake.mapping.misfits import FAILURES, Misfits, find_faults
+from frazil.lake.schema.arrow import arrow_schema
+from frazil.lake.schema.columns import NANOSECONDS, OFFSET, PARTITION
+from frazil.lake.schema.types import is_nanoseconds
+from frazil.log.schema.schema import without_dictionaries
+
+OnMismatch = Literal["stop", "dead-letter"]
+
+
+class Fitted(NamedTuple):
+    batch: pa.RecordBatch
+    """In the table's Arrow schema; without the rows that do not fit."""
+    faults: Mapping[int, str]
+    """Which rows do not, by their place in the batch, and why."""
+
+
+class Mapped(NamedTuple):
+    batch: pa.RecordBatch
+    misfits: Misfits | None
+
+
+class Mapper:
+    """Maps batches of one topic to one state of its table.
+
+    With `stop` a topic whose types do not fit the table's raises `TableSchemaMismatch`; with `dead-letter` each value
+    is tried, and rows that fail are misfits.
+    """
+
+    def __init__(self, topic_schema: pa.Schema, table_schema: Schema, on_mismatch: OnMismatch = "stop") -> None:
+        self.schema = arrow_schema(table_schema)
+        self._on_mismatch = on_mismatch
+        self._plans = BySchema(self._plan)
+        self._plans[topic_schema]
+
+    def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> Mapped:
+        """`offset` is that of the first row."""
+        offsets = pa.arange(offset, offset + len(batch))
+        fitted = self.fit(batch, partition, offsets)
+        return Mapped(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
+
+    def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> Fitted:
+        """`offsets` are those of the rows (int64), in order."""
+        plan = self._plans[batch.schema]
+        try:
+            return Fitted(plan.apply(batch, partition, offsets), {})
+        except FAILURES as error:
+            plain = without_dictionaries(batch)
+            if plain is not batch:
+                # What is wrong in a dictionary would be every row's fault.
+                return self.fit(plain, partition, offsets)
+            faults = plan.faults(batch)
+            if not faults:
+                raise TableSchemaMismatch(
+                    f"Offsets {offsets[0]} to {offsets[-1]} of partition {partition} cannot be mapped to the table, "
+                    f"though each row can be: {error}."
+                ) from error
+        good = pc.invert(pc.is_in(pa.arange(0, len(batch)), value_set=pa.array(faults, pa.int64())))
+        return Fitted(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
+
+    def _plan(self, schema: pa.Schema) -> _Plan:
+        plan = _Plan(schema, self.schema)
+        if plan.problems and self._on_mismatch == "stop":
+            raise TableSchemaMismatch(
+                f"The topic does not fit its table: {'; '.join(plan.problems)}. Change the table, or resume the "
+                f"topic with --dead-letter: rows that do not fit then go to the dead-letter table."
+            )
+        return plan
+
+
+class _Step(NamedTuple):
+    name: str
+    """The column of the topic; empty for a column that the topic lacks."""
+    change: Conversion
+
+
+class _Plan:
+    """How batches of one schema are mapped."""
+
+    def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
+        self._columns = [(field.name, field.type) for field in target]
+        found = {field.name: field.type for field in source}
+        self._target = pa.schema(
+            [field.with_type(keeping(field.type, found.get(field.name, field.type))) for field in target]
+        )
+        conversions = Conversions()
+        self._steps: dict[str, _Step] = {}
+        stored = set(target.names)
+        companions = {
+            field.name + NANOSECONDS: field.name
+            for field in source
+            if is_nanoseconds(field.type) and field.name + NANOSECONDS in stored
+        }
+        present = set(source.names)
+        self._added = {name for name in (PARTITION, OFFSET) if name in stored and name not in present}
+        for field in target:
+            if field.name in self._added:
+                continue
+            if field.name in present:
+                kind = source.field(field.name).type
+                split = field.name + NANOSECONDS in companions and pa.types.is_timestamp(field.type)
+                if split and field.type.unit == "us" and (kind.tz is None) == (field.type.tz is None):
+                    change = _with_nulls_checked(floor_microseconds(field.type), field)
+                else:
+                    change = conversions.column(kind, field, field.name)
+                self._steps[field.name] = _Step(field.name, change)
+            elif field.name in companions:
+                change = _with_nulls_checked(rest_of_microseconds, field)
+                self._steps[field.name] = _Step(companions[field.name], change)
+            else:
+                self._steps[field.name] = _Step("", conversions.missing(field, field.name))
+        self._refused = [
+            _Step(field.name, refuse)
+            for field in source
+            if field.name not in stored and (refuse := conversions.unknown(field.type, field.name)) is not None
+        ]
+        self.problems = conversions.problems
+
+    def apply(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> pa.RecordBatch:
+        columns = []
+        for name, kind in self._columns:
+            if name not in self._added:
+                step = self._steps[name]
+                columns.append(step.change(_column(batch, step)))
+            elif name == OFFSET:
+                columns.append(offsets.cast(kind))
+            else:
+                columns.append(pa.repeat(pa.scalar(partition, kind), len(batch)))
+        for step in self._refused:
+            step.change(_column(batch, step))
+        return pa.RecordBatch.from_arrays(columns, schema=self._target)
+
+    def faults(self, batch: pa.RecordBatch) -> dict[int, str]:
+        """Which rows do not fit, each with the first reason."""
+        found: dict[int, str] = {}
+        named = [(step.name or name, step) for name, step in self._steps.items()]
+        for name, step in [*named, *((step.name, step) for step in self._refused)]:
+            for place, reason in find_faults(_column(batch, step), step.change, name):
+                found.setdefault(place, reason)
+        return found
+
+
+def _column(batch: pa.RecordBatch, step: _Step) -> pa.Array:
+    return batch.column(step.name) if step.name else pa.nulls(len(batch))
+
+
+def _with_nulls_checked(change: Conversion, field: pa.Field) -> Conversion:
+    return change if field.nullable else required(change)

@@ -1,0 +1,132 @@
+"""Rows that cannot become rows of a table: which they are, why, and themselves in full.
+
+Nothing here runs for batches that fit. In others, the rows to blame are found by halving each column until what fails
+is a single row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.formats import kafka
+from frazil.lake.mapping.conversions import Conversion
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.schema import without_dictionaries
+
+_SHOWN_CHARACTERS = 80
+_SCHEMA = pa.schema(
+    [
+        (OFFSET, pa.int64()),
+        ("error", pa.string()),
+        ("raw", pa.binary()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        (kafka.PARTITION, pa.int32()),
+        (kafka.OFFSET, pa.int64()),
+    ]
+)
+_OF_KAFKA = {"key": kafka.KEY, "value": kafka.VALUE, kafka.PARTITION: kafka.PARTITION, kafka.OFFSET: kafka.OFFSET}
+"""What is shown of a record from Kafka beside its bytes in full; null in others."""
+
+FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
+"""What a conversion raises when values do not fit."""
+
+
+class Misfits(NamedTuple):
+    rows: pa.Table
+    """`_offset`, `error`, `raw` (the row as an Arrow IPC stream, all columns as the log has them), and what people
+    look for in a record from Kafka.
+    """
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, offsets: pa.Array, errors: Mapping[int, str]) -> Misfits:
+        places = sorted(errors)
+        chosen = pa.array(places, pa.int64())
+        shown = _OF_KAFKA if kafka.is_kafka(batch.schema) else {}
+        columns = {
+            OFFSET: offsets.take(chosen),
+            "error": pa.array([errors[place] for place in places], pa.string()),
+            "raw": pa.array(
+                [to_stream(without_dictionaries(batch.slice(place, 1))) for place in places], pa.binary()
+            ),
+            **{name: batch.column(column).take(chosen) for name, column in shown.items()},
+        }
+        arrays = [columns.get(field.name, pa.nulls(len(places), field.type)) for field in _SCHEMA]
+        return cls(pa.Table.from_arrays(arrays, schema=_SCHEMA))
+
+
+def to_stream(row: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, row.schema) as writer:
+        writer.write_batch(row)
+    return bytes(sink.getvalue())
+
+
+def from_stream(raw: bytes) -> pa.RecordBatch:
+    """The row that a misfit was."""
+    return pa.ipc.open_stream(raw).read_next_batch()
+
+
+def find_faults(column: pa.Array, change: Conversion, name: str) -> Iterator[tuple[int, str]]:
+    """The places in a column that cannot be converted, each with the reason."""
+    waiting = [(0, len(column))]
+    while waiting:
+        start, length = waiting.pop()
+        part = column.slice(start, length)
+        try:
+            change(part)
+        except FAILURES as error:
+            if length == 1:
+                yield start, f"Column {name!r}: {_one_line(error)}. Value: {_shown(part[0])}."
+            else:
+                half = length // 2
+                waiting += [(start, half), (start + half, length - half)]
+
+
+def dead_letter_batch(
+    misfits: Misfits, topic: str, partition: int, schema_version: int, now_ms: int
+) -> pa.RecordBatch:
+    """The rows for the topic's dead-letter table."""
+    rows = misfits.rows.combine_chunks()
+    count = len(rows)
+    failed_at = pa.scalar(now_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    columns = {
+        "topic": pa.repeat(pa.scalar(topic, pa.string()), count),
+        "error": rows["error"],
+        "raw": rows["raw"],
+        "schema_version": pa.repeat(pa.scalar(schema_version, pa.int32()), count),
+        "failed_at": pa.repeat(failed_at, count),
+        **{name: rows[name] for name in _OF_KAFKA},
+        "replayed_at": pa.nulls(count, failed_at.type),
+        PARTITION: pa.repeat(pa.scalar(partition, pa.int32()), count),
+        OFFSET: rows[OFFSET],
+    }
+    return pa.table(columns).combine_chunks().to_batches()[0]
+
+
+def exclude(rows: pa.RecordBatch | pa.Table, offsets: pa.Array) -> pa.RecordBatch | pa.Table:
+    """The rows without those of these offsets; the rest stays in order."""
+    if not len(offsets) or not len(rows):
+        return rows
+    gone = pc.is_in(rows.column(OFFSET), value_set=offsets)
+    return rows.filter(pc.invert(gone)) if pc.any(gone).as_py() else rows
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value for people; one that is broken is shown as far as it can be."""
+    try:
+        text = repr(value.as_py())
+    except (ValueError, OverflowError, pa.ArrowException):
+        try:
+            text = repr(value.as_buffer().to_pybytes() if hasattr(value, "as_buffer") else value.value)
+        except (ValueError, AttributeError, OverflowError):
+            text = f"a broken {value.type}"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,1 @@
+"""The schema and the layout of a table, and how it follows its topic."""

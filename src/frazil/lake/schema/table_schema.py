@@ -1,0 +1,109 @@
+"""The schema of a topic's table, made from the topic's own.
+
+Each column of the topic is a column of the table; a timestamp with nanoseconds has a companion that holds what
+microseconds leave out; and each row says where in the log it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from frazil.errors import ConfigError, SchemaEvolution
+from frazil.formats import kafka
+from frazil.lake.schema.columns import NANOSECONDS, OFFSET, PARTITION
+from frazil.lake.schema.merging import Problem, Remedy
+from frazil.lake.schema.types import Unmappable, convert_field, is_nanoseconds
+from frazil.log.schema.columns import flaws
+
+FORMAT_VERSION = 2
+"""Of the table format: the newest that all readers know."""
+
+
+def target_schema(topic_schema: pa.Schema) -> Schema:
+    """The schema that a base table of such a topic needs. `SchemaEvolution` names every column that cannot be."""
+    fields, problems = topic_fields(topic_schema)
+    if problems:
+        raise SchemaEvolution(f"No table can hold this topic: {'; '.join(each.text for each in problems)}.")
+    return fresh([*fields, *origin_fields()])
+
+
+def derived_schema(result: pa.Schema, where: str) -> Schema:
+    """The schema of a table for the result of a query; all of its columns may be null."""
+    origin = [field for field in origin_fields(required=False) if field.name in result.names]
+    own = [field.with_nullable(True) for field in result if field.name not in (PARTITION, OFFSET)]
+    fields, problems = topic_fields(pa.schema(own))
+    if problems:
+        raise ConfigError(f"{where}: no table can hold its result: {'; '.join(each.text for each in problems)}.")
+    return fresh([*fields, *origin])
+
+
+def dead_letter_schema() -> Schema:
+    """The schema of the table of rows that could not be read."""
+    return fresh(
+        [
+            NestedField(0, "topic", StringType(), required=True),
+            NestedField(0, "error", StringType(), required=True),
+            NestedField(0, "raw", BinaryType(), required=False),
+            NestedField(0, "schema_version", IntegerType(), required=False),
+            NestedField(0, "failed_at", TimestamptzType(), required=True),
+            NestedField(0, "key", BinaryType(), required=False, doc="of a record from Kafka"),
+            NestedField(0, "value", BinaryType(), required=False, doc="of a record from Kafka"),
+            NestedField(0, kafka.PARTITION, IntegerType(), required=False, doc="Kafka's own partition"),
+            NestedField(0, kafka.OFFSET, LongType(), required=False, doc="Kafka's own offset"),
+            NestedField(0, "replayed_at", TimestamptzType(), required=False, doc="when the base table got the row"),
+            *origin_fields(),
+        ]
+    )
+
+
+def origin_fields(required: bool = True) -> list[NestedField]:
+    return [
+        NestedField(0, PARTITION, IntegerType(), required=required, doc="partition of the log"),
+        NestedField(0, OFFSET, LongType(), required=required, doc="offset in that partition"),
+    ]
+
+
+def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[Problem]]:
+    """The table's columns for those of a topic, without ids, and what is wrong with them.
+
+    Columns that have had only nulls are left out: a type is for ever, and theirs is not known.
+    """
+    fields: list[NestedField] = []
+    problems: list[Problem] = []
+    for column in topic_schema:
+        try:
+            fields += _columns(column)
+        except Unmappable as error:
+            problems.append(Problem(column.name, str(error), Remedy.NONE))
+    problems += [Problem(*flaw, Remedy.NONE) for flaw in flaws(topic_schema)]
+    return fields, problems
+
+
+def fresh(fields: Iterable[NestedField]) -> Schema:
+    """A schema of these fields with ids that count from 1 in the order in which catalogs assign them."""
+    return assign_fresh_schema_ids(Schema(*fields))
+
+
+def _columns(column: pa.Field) -> list[NestedField]:
+    required = not column.nullable
+    if is_nanoseconds(column.type):
+        kind = TimestamptzType() if column.type.tz else TimestampType()
+        rest = f"nanoseconds (0 to 999) to add to {column.name}"
+        return [
+            NestedField(0, column.name, kind, required=required),
+            NestedField(0, column.name + NANOSECONDS, IntegerType(), required=required, doc=rest),
+        ]
+    field = convert_field(column, column.name, required)
+    return [field] if field is not None else []

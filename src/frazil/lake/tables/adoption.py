@@ -1,0 +1,82 @@
+"""Taking over a table that Frazil did not make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
+
+from frazil.errors import CasConflict, TableForeign
+from frazil.lake.catalog.lake import Lake, calling
+from frazil.lake.commit.offsets import OFFSETS, TOPIC, describe_offsets, named
+from frazil.lake.schema.evolution import plan_evolution, schema_updates
+from frazil.lake.schema.table_schema import FORMAT_VERSION
+from frazil.lake.tables.creation import empty_snapshot
+from frazil.lake.tables.tables import own_properties
+
+_TRIES = 10
+
+
+def adopt_table(
+    lake: Lake,
+    table: Table,
+    topic: str,
+    topic_schema: pa.Schema,
+    offsets: Mapping[int, int],
+    epochs: Mapping[int, str],
+) -> Table:
+    """Make the table this topic's base table: columns it lacks, properties, offsets and a snapshot, in one commit.
+
+    `SchemaEvolution` when its schema does not fit; `TableForeign` when another topic has it meanwhile.
+    """
+    for _ in range(_TRIES):
+        _check_unclaimed(table, topic)
+        try:
+            _take(lake, table, topic, topic_schema, offsets, epochs)
+            return lake.load(table.name())
+        except CasConflict:
+            table = lake.load(table.name())
+            if table.metadata.properties.get(TOPIC) == topic:
+                return table
+    raise CasConflict(f"Table {named(table)} is being changed by others all the time; it will be adopted later.")
+
+
+def check_adoption(table: Table, topic: str, topic_schema: pa.Schema) -> None:
+    """Raise what `adopt_table` would; nothing is changed."""
+    _check_unclaimed(table, topic)
+    plan_evolution(table, topic_schema)
+
+
+def _check_unclaimed(table: Table, topic: str) -> None:
+    owner = table.metadata.properties.get(TOPIC)
+    if owner is not None:
+        raise TableForeign(f"Table {named(table)} belongs to topic {owner!r}; topic {topic!r} cannot have it too.")
+    version = table.metadata.format_version
+    if version != FORMAT_VERSION:
+        raise TableForeign(
+            f"Table {named(table)} has version {version} of the table format, but Frazil writes version "
+            f"{FORMAT_VERSION}. Name another in topics.{topic}.table.name."
+        )
+
+
+def _take(
+    lake: Lake,
+    table: Table,
+    topic: str,
+    topic_schema: pa.Schema,
+    offsets: Mapping[int, int],
+    epochs: Mapping[int, str],
+) -> None:
+    evolution = plan_evolution(table, topic_schema)
+    requirements, updates = schema_updates(table.metadata, evolution)
+    head = table.metadata.refs.get(MAIN_BRANCH)
+    requirements.append(AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id if head else None))
+    updates.append(SetPropertiesUpdate(updates=own_properties(topic, "base", offsets, epochs)))
+    with calling(f"Adopting table {named(table)}"):
+        change = Transaction(table)
+        change._stage(tuple(updates))
+        updates += empty_snapshot(change, {OFFSETS: describe_offsets(offsets)})
+        lake.catalog.commit_table(table, tuple(requirements), tuple(updates))

@@ -1,0 +1,182 @@
+"""Opening the tables of a topic: made when they never were, checked when they are there, never guessed at."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from frazil.config.model import Config
+from frazil.config.sections.lake import TableLayoutConfig
+from frazil.failpoints import failpoint
+from frazil.lake.catalog.lake import Identifier, Lake, dotted
+from frazil.lake.schema.evolution import follow_topic
+from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
+from frazil.lake.tables.adoption import adopt_table
+from frazil.lake.tables.identity import Check, Standing, check_table
+from frazil.lake.tables.markers import mark
+from frazil.lake.tables.tables import (
+    Role,
+    base_identifier,
+    create_table,
+    dead_letter_identifier,
+    derived_identifier,
+)
+from frazil.store import ObjectStore
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A table that a topic needs, and how it begins if it has to be made."""
+
+    topic: str
+    role: Role
+    identifier: Identifier
+    schema: Schema
+    layout: TableLayoutConfig
+    offsets: Mapping[int, int]
+    epochs: Mapping[int, str]
+
+
+def open_base_table(
+    lake: Lake,
+    store: ObjectStore,
+    config: Config,
+    topic: str,
+    topic_schema: pa.Schema,
+    log_starts: Mapping[int, int],
+    epochs: Mapping[int, str],
+) -> Table:
+    """The topic's base table, with all columns that its rows need.
+
+    Made if it never was, at the start of the log. `TableDropped`, `TableReplaced`, `TableForeign` or
+    `SchemaEvolution` when a person has to decide.
+    """
+    wanted = wanted_base(config, topic, topic_schema, log_starts, epochs)
+    check = check_table(lake, store, topic, wanted.identifier, "base")
+    if check.standing is Standing.FOREIGN and check.is_unclaimed and config.topic(topic).table.adopt:
+        assert check.table
+        table = adopt_table(lake, check.table, topic, topic_schema, log_starts, epochs)
+        mark(store, topic, wanted.identifier, table, "base")
+        return table
+    return follow_topic(lake, _open(lake, store, check, wanted), topic_schema)
+
+
+def find_base_table(lake: Lake, store: ObjectStore, config: Config, topic: str) -> Table | None:
+    """The topic's base table as it is; None where `open_base_table` has something to do or to say."""
+    identifier = base_identifier(config, topic)
+    check = check_table(lake, store, topic, identifier, "base")
+    if check.standing is not Standing.FINE or check.table is None:
+        return None
+    mark(store, topic, identifier, check.table, "base")
+    return check.table
+
+
+def open_dead_letter_table(
+    lake: Lake, store: ObjectStore, config: Config, topic: str, offsets: Mapping[int, int], epochs: Mapping[int, str]
+) -> Table:
+    """The topic's dead-letter table, made if it never was."""
+    layout = TableLayoutConfig()
+    identifier = dead_letter_identifier(config, topic)
+    return open_table(
+        lake, store, Wanted(topic, "dead-letter", identifier, dead_letter_schema(), layout, offsets, epochs)
+    )
+
+
+def open_derived_table(
+    lake: Lake,
+    store: ObjectStore,
+    config: Config,
+    topic: str,
+    name: str,
+    schema: Schema,
+    offsets: Mapping[int, int],
+    epochs: Mapping[int, str],
+) -> Table:
+    """A table made from the topic by a query, made if it never was, at these offsets."""
+    layout = config.topic(topic).derived[name]
+    identifier = derived_identifier(config, topic, name)
+    return open_table(lake, store, Wanted(topic, "derived", identifier, schema, layout, offsets, epochs))
+
+
+def open_table(lake: Lake, store: ObjectStore, wanted: Wanted) -> Table:
+    check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
+    return _open(lake, store, check, wanted)
+
+
+def accept_table(
+    lake: Lake,
+    store: ObjectStore,
+    check: Check,
+    topic_schema: pa.Schema,
+    log_starts: Mapping[int, int],
+    epochs: Mapping[int, str],
+) -> Table:
+    """Go on with the table that is there, for a person who said so, though it is not the one that was made.
+
+    A base table that says nothing of offsets is adopted as if nothing of the topic had been moved to it.
+    """
+    if check.table is None:
+        raise check.error()
+    table = check.table
+    if check.is_unclaimed and check.role == "base":
+        table = adopt_table(lake, table, check.topic, topic_schema, log_starts, epochs)
+    elif not check.is_claimed:
+        raise check.error()
+    mark(store, check.topic, check.identifier, table, check.role)
+    return table
+
+
+def wanted_base(
+    config: Config,
+    topic: str,
+    topic_schema: pa.Schema,
+    log_starts: Mapping[int, int],
+    epochs: Mapping[int, str],
+) -> Wanted:
+    layout = config.topic(topic).table
+    identifier = base_identifier(config, topic)
+    return Wanted(topic, "base", identifier, target_schema(topic_schema), layout, log_starts, epochs)
+
+
+def _open(lake: Lake, store: ObjectStore, check: Check, wanted: Wanted) -> Table:
+    if check.standing is Standing.ABSENT:
+        return _create(lake, store, wanted, check.generation)
+    if check.standing is not Standing.FINE:
+        raise check.error()
+    assert check.table
+    mark(store, wanted.topic, wanted.identifier, check.table, wanted.role)
+    return check.table
+
+
+def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> Table:
+    create_table(
+        lake,
+        wanted.identifier,
+        wanted.schema,
+        topic=wanted.topic,
+        role=wanted.role,
+        layout=wanted.layout,
+        offsets=wanted.offsets,
+        epochs=wanted.epochs,
+        generation=generation,
+    )
+    # Somebody else may have been first, and it may have been anybody.
+    check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
+    if check.standing is not Standing.FINE:
+        raise check.error()
+    assert check.table
+    if wanted.role == "base" and (gone := sum(wanted.offsets.values())):
+        logger.warning(
+            "a new table begins without the records that are not in the log any more",
+            extra={"topic": wanted.topic, "table": dotted(wanted.identifier), "records": gone},
+        )
+    failpoint("create.unmarked")
+    mark(store, wanted.topic, wanted.identifier, check.table, wanted.role)
+    return check.table

@@ -1,0 +1,216 @@
+"""Tables of a lost catalog, found again in the warehouse.
+
+The markers beside the log say which tables there were, by name and UUID; the metadata files in the warehouse say what
+was in them. A commit writes the file of the next version and then has the catalog point to it, so the truth is among
+the files of the highest version: of those, all but one lost the race for it. And the highest may be that of a commit
+whose request never came through. It may be taken all the same: its rows and its offsets were written together, so the
+log goes on behind them, and nothing is missing or there twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from pyarrow.fs import FileSelector, FileSystem, FileType
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+
+from frazil.errors import IcebergError, TableExists
+from frazil.lake.catalog.calls import calling
+from frazil.lake.catalog.lake import Identifier, Lake, dotted
+from frazil.lake.commit.offsets import OFFSET
+from frazil.lake.tables.identity import catalog_lost
+from frazil.lake.tables.markers import Marker, markers
+from frazil.lake.tables.tables import find_table
+from frazil.log.topics.schemas import list_topics
+from frazil.store import ObjectStore
+
+_METADATA = "metadata"
+_VERSION = re.compile(r"v?(\d+)\b.*\.metadata\.json(\.gz)?")
+_DEEPEST = 6
+"""Folders between the warehouse and a table; catalogs put one for each level of the namespace."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A metadata file of a table."""
+
+    location: str
+    version: int
+    metadata: TableMetadata
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """The next offset of each partition, as the table says."""
+        properties = self.metadata.properties
+        return {int(key[len(OFFSET) :]): int(at) for key, at in properties.items() if key.startswith(OFFSET)}
+
+    def describe(self) -> str:
+        ends = sorted(self.offsets.items())
+        told = ", ".join(f"partition {partition} up to {end}" for partition, end in ends)
+        return f"{self.location} (version {self.version}, {told or 'no rows'})"
+
+
+@dataclass(frozen=True)
+class Registration:
+    topic: str
+    identifier: Identifier
+    found: Found
+
+
+def check_not_lost(lake: Lake, store: ObjectStore) -> None:
+    """Raise when the catalog is empty though the log remembers tables: none must be made in it then."""
+    if not lake.is_empty():
+        return
+    known = [(topic, marker) for topic in list_topics(store) for marker in newest_of_each(store, topic)]
+    if known:
+        topic, marker = known[0]
+        tables = f"tables that the log remembers, such as {dotted(marker.identifier)} of topic {topic!r}"
+        raise catalog_lost(lake, tables)
+
+
+def newest_of_each(store: ObjectStore, topic: str) -> list[Marker]:
+    """The table that a topic has under each name, of those that are not done with."""
+    newest = {marker.identifier: marker for marker in markers(store, topic)}
+    return [marker for marker in newest.values() if marker.uuid is not None]
+
+
+def plan(lake: Lake, store: ObjectStore, chosen: Iterable[str] = ()) -> list[Registration]:
+    """What is to be registered. `chosen` are metadata files that a person has decided for.
+
+    Raises when a table has none, or several that may be the last.
+    """
+    io = _file_io(lake)
+    wanted = [(topic, marker) for topic in list_topics(store) for marker in newest_of_each(store, topic)]
+    missing = [(topic, marker) for topic, marker in wanted if find_table(lake, marker.identifier) is None]
+    by_choice: dict[UUID, Found] = {}
+    for location in chosen:
+        taken = _read(io, location)
+        by_choice[taken.metadata.table_uuid] = taken
+    folders: dict[str, list[tuple[int, str]]] | None = None
+    planned, problems = [], []
+    for topic, marker in missing:
+        assert marker.uuid is not None
+        if marker.uuid in by_choice:
+            found = by_choice.pop(marker.uuid)
+        else:
+            folders = _metadata_files(io, str(lake.properties["warehouse"])) if folders is None else folders
+            candidates = _newest(io, folders, marker.uuid)
+            if len(candidates) != 1:
+                problems.append(_explain(topic, marker, candidates))
+                continue
+            (found,) = candidates
+        planned.append(Registration(topic, marker.identifier, found))
+    if by_choice:
+        problems.append(
+            f"{next(iter(by_choice.values())).location} is not of a table that is missing: name files of those only."
+        )
+    if problems:
+        raise IcebergError("\n".join(problems))
+    return planned
+
+
+def register(lake: Lake, registration: Registration) -> None:
+    """Have the catalog point to the metadata that was found; `TableExists` if it has a table of this name."""
+    identifier = registration.identifier
+    lake.ensure_namespace(identifier[:-1])
+    if find_table(lake, identifier) is not None:
+        raise TableExists(f"Table {dotted(identifier)} is in the {lake.where} already, and is left as it is.")
+    with calling(f"Registering table {dotted(identifier)}"):
+        lake.catalog.register_table(identifier, registration.found.location)
+
+
+def _explain(topic: str, marker: Marker, candidates: list[Found]) -> str:
+    table = f"Table {dotted(marker.identifier)} of topic {topic!r}"
+    if not candidates:
+        return (
+            f"{table} (id {marker.uuid}) has no metadata file in the warehouse whose data files are all there. "
+            f"Restore its folder; or, when the table is gone for good, decide `frazil topics resume {topic} "
+            f"--recreate`."
+        )
+    listed = "".join(f"\n  {each.describe()}" for each in candidates)
+    return (
+        f"{table} has {len(candidates)} metadata files of which each may be the last; any of them keeps every row "
+        f"once, as long as the log has what is behind it. Choose with --metadata, usually the one with the most "
+        f"rows:{listed}"
+    )
+
+
+def _file_io(lake: Lake) -> PyArrowFileIO:
+    warehouse = str(lake.properties.get("warehouse", ""))
+    if "/" not in warehouse:
+        raise IcebergError(
+            f"The {lake.where} has its warehouse at a place of its own. Register its tables there, or give that "
+            f"place as lake.properties.warehouse."
+        )
+    return PyArrowFileIO(dict(lake.properties))
+
+
+def _metadata_files(io: PyArrowFileIO, warehouse: str) -> dict[str, list[tuple[int, str]]]:
+    """Version and location of all metadata files, by the folder they are in."""
+    scheme, netloc, root = PyArrowFileIO.parse_location(warehouse, io.properties)
+    files = io.fs_by_scheme(scheme, netloc)
+    found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    with calling(f"Looking for tables in {warehouse}"):
+        for path in _walk(files, root.rstrip("/"), _DEEPEST):
+            folder, _, name = path.rpartition("/")
+            if match := _VERSION.fullmatch(name):
+                location = f"{warehouse.rstrip('/')}{path[len(root.rstrip('/')) :]}"
+                found[folder].append((int(match[1]), location))
+    return found
+
+
+def _walk(files: FileSystem, folder: str, depth: int) -> Iterator[str]:
+    """The files in folders of metadata; data files, of which there are many, are not listed."""
+    inside = files.get_file_info(FileSelector(folder, allow_not_found=True))
+    below = [each.path for each in inside if each.type is FileType.Directory]
+    tables = [path for path in below if path.rpartition("/")[2] == _METADATA]
+    for path in tables:
+        yield from (each.path for each in files.get_file_info(FileSelector(path)) if each.type is FileType.File)
+    if not tables and depth:
+        for path in below:
+            yield from _walk(files, path, depth - 1)
+
+
+def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -> list[Found]:
+    """The files of the highest version that the table has, of those whose files are there."""
+    for files in folders.values():
+        by_version: defaultdict[int, list[str]] = defaultdict(list)
+        for version, location in files:
+            by_version[version].append(location)
+        for version in sorted(by_version, reverse=True):
+            read = (_read(io, location) for location in sorted(by_version[version]))
+            if candidates := [each for each in read if each.metadata.table_uuid == uuid and _is_whole(io, each)]:
+                return candidates
+    return []
+
+
+def _read(io: FileIO, location: str) -> Found:
+    match = _VERSION.fullmatch(location.rpartition("/")[2])
+    with calling(f"Reading {location}"):
+        return Found(location, int(match[1]) if match else 0, FromInputFile.table_metadata(io.new_input(location)))
+
+
+def _is_whole(io: FileIO, found: Found) -> bool:
+    """Whether what the newest snapshot added is there: files of an attempt that came to nothing may be deleted."""
+    snapshot = found.metadata.current_snapshot()
+    if snapshot is None:
+        return False
+    try:
+        for manifest in snapshot.manifests(io):
+            if manifest.added_snapshot_id != snapshot.snapshot_id:
+                continue
+            for entry in manifest.fetch_manifest_entry(io, discard_deleted=True):
+                added = entry.status is ManifestEntryStatus.ADDED
+                if added and not io.new_input(entry.data_file.file_path).exists():
+                    return False
+    except FileNotFoundError:
+        return False
+    return True

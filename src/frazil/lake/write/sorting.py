@@ -1,0 +1,120 @@
+"""The order of rows within a data file.
+
+Each row gets one integer that stands for all its sort keys, so a single sort of integers orders the rows, and a batch
+that is in order already is known by one comparison. A key's values become the smallest integers that keep their
+order: themselves less the least, or their ranks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
+
+from frazil.lake.schema.arrow import column_of
+from frazil.lake.write.transforms import kernel
+
+_LIMIT = 2**62
+
+
+class Ranks(NamedTuple):
+    """One integer per row: none is null or negative, all are below `size`."""
+
+    values: pa.Array
+    size: int
+
+
+class Sorter:
+    """Orders the rows of a table by its sort order."""
+
+    def __init__(self, order: SortOrder, schema: Schema) -> None:
+        self._keys = [
+            (
+                column_of(schema, field.source_id),
+                kernel(field.transform, schema.find_type(field.source_id)),
+                field.direction == SortDirection.DESC,
+                field.null_order == NullOrder.NULLS_FIRST,
+            )
+            for field in order.fields
+        ]
+
+    @property
+    def trivial(self) -> bool:
+        """Rows stay as they are."""
+        return not self._keys
+
+    def order(self, rows: pa.Table, leading: Ranks | None = None) -> pa.Array | None:
+        """The places of the rows in order, first by `leading`; None if they are in order already."""
+        combined = leading
+        for get, change, descending, nulls_first in self._keys:
+            ranks = rank(change(get(rows)), descending, nulls_first)
+            combined = ranks if combined is None else _combine(combined, ranks)
+        if combined is None or _in_order(combined.values):
+            return None
+        return pc.array_sort_indices(combined.values)
+
+
+def rank(array: pa.Array, descending: bool, nulls_first: bool) -> Ranks:
+    numbers = _numbers(array)
+    bounds = pc.min_max(numbers)
+    if not bounds["min"].is_valid:
+        return Ranks(pa.repeat(pa.scalar(0, pa.int64()), len(array)), 1)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if high - low >= _LIMIT:
+        dense = pc.rank(numbers, tiebreaker="dense").cast(pa.int64())
+        # Nulls have a rank too: the last, which is not wanted.
+        numbers = pc.if_else(numbers.is_valid(), dense, None)
+        low, high = 1, len(array)
+    span = high - low
+    ranks = pc.subtract(high, numbers) if descending else pc.subtract(numbers, low)
+    if not ranks.null_count:
+        return Ranks(ranks, span + 1)
+    if nulls_first:
+        return Ranks(pc.add(ranks, 1).fill_null(0), span + 2)
+    return Ranks(ranks.fill_null(span + 1), span + 2)
+
+
+def _numbers(array: pa.Array) -> pa.Array:
+    """Integers in the order of the values; null for null."""
+    kind: Any = array.type
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return array.cast(pa.int64())
+    if types.is_date32(kind):
+        return array.view(pa.int32()).cast(pa.int64())
+    if types.is_timestamp(kind) or types.is_time64(kind):
+        return array.view(pa.int64())
+    if types.is_float32(kind):
+        return _float_bits(array, pa.int32(), 0x7FFF_FFFF).cast(pa.int64())
+    if types.is_float64(kind):
+        return _float_bits(array, pa.int64(), 0x7FFF_FFFF_FFFF_FFFF)
+    coded = array.dictionary_encode()
+    return pc.rank(coded.dictionary, tiebreaker="dense").cast(pa.int64()).take(coded.indices)
+
+
+def _float_bits(array: pa.Array, integer: pa.DataType, mask: int) -> pa.Array:
+    """Iceberg's order of floats is that of their bits (-0 before 0, NaN last), with negative ones turned round."""
+    one_nan = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
+    bits = one_nan.view(integer)
+    return pc.if_else(pc.less(bits, pa.scalar(0, integer)), pc.bit_wise_xor(bits, pa.scalar(mask, integer)), bits)
+
+
+def _combine(first: Ranks, second: Ranks) -> Ranks:
+    """Ranks by the first, then by the second."""
+    if first.size * second.size >= _LIMIT:
+        first = _dense(first)
+    if first.size * second.size >= _LIMIT:
+        second = _dense(second)
+    size = first.size * second.size
+    return Ranks(pc.add(pc.multiply(first.values, second.size), second.values), size)
+
+
+def _dense(ranks: Ranks) -> Ranks:
+    return Ranks(pc.rank(ranks.values, tiebreaker="dense").cast(pa.int64()), len(ranks.values) + 1)
+
+
+def _in_order(values: pa.Array) -> bool:
+    return len(values) < 2 or bool(pc.all(pc.less_equal(values[:-1], values[1:])).as_py())

@@ -1,0 +1,101 @@
+"""Requests without numbers that were stored: known again by their hashes, for a while.
+
+Thousands may come in a second, and all that are known are written again and again: each is kept as it is written.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections import deque
+from itertools import islice
+from typing import NamedTuple
+
+from frazil.config.sections.log import SourcesConfig
+
+KEPT_REQUESTS = 65_536
+"""The newest, which segments and WAL files have with them; more are remembered only while the process runs."""
+
+MAX_REQUEST = 64
+
+_PLACE = struct.Struct("<QIq")
+"""Offset, rows, and when it was stored; before it the hash, and before that the hash's length."""
+
+
+class Place(NamedTuple):
+    """Where an append that was seen before is stored."""
+
+    offset: int
+    rows: int
+
+
+class Requests:
+    def __init__(self, limits: SourcesConfig) -> None:
+        self._limits = limits
+        self._by_hash: dict[bytes, bytes] = {}
+        self._in_order: deque[bytes] = deque()
+        """Of their offsets, which only rise: each has rows. A hash that came again after its time is in it twice."""
+
+    def __len__(self) -> int:
+        return len(self._in_order)
+
+    def find(self, digest: bytes, now_ms: int) -> Place | None:
+        """The time of a request ends also where nothing is stored after it."""
+        record = self._by_hash.get(digest)
+        if record is None:
+            return None
+        offset, rows, seen_ms = _PLACE.unpack_from(record, 1 + len(digest))
+        return Place(offset, rows) if seen_ms >= self._oldest(now_ms) else None
+
+    def add(self, digest: bytes, offset: int, rows: int, now_ms: int) -> None:
+        self._remember(digest, bytes([len(digest)]) + digest + _PLACE.pack(offset, rows, now_ms))
+
+    def forget(self, now_ms: int) -> None:
+        """What is too old, or too much."""
+        oldest, most = self._oldest(now_ms), self._limits.max_requests
+        while self._in_order and (len(self._in_order) > most or _seen_ms(self._in_order[0]) < oldest):
+            record = self._in_order.popleft()
+            digest = record[1 : 1 + record[0]]
+            if self._by_hash[digest] is record:
+                del self._by_hash[digest]
+
+    def kept(self, below: int | None = None) -> bytes:
+        """The newest as they are written, of all or of those that are stored below an offset."""
+        known = self._in_order
+        above = 0 if below is None else len(known) - bisect_left(known, below, key=_offset)
+        newest = list(islice(reversed(known), above, above + KEPT_REQUESTS))
+        newest.reverse()
+        return b"".join(newest)
+
+    def copy(self) -> Requests:
+        other = Requests(self._limits)
+        other._by_hash = self._by_hash.copy()
+        other._in_order = self._in_order.copy()
+        return other
+
+    @classmethod
+    def from_kept(cls, kept: bytes, limits: SourcesConfig) -> Requests:
+        requests = cls(limits)
+        at = 0
+        while at < len(kept):
+            start = at + 1 + kept[at]
+            end = start + _PLACE.size
+            requests._remember(kept[at + 1 : start], kept[at:end])
+            at = end
+        return requests
+
+    def _remember(self, digest: bytes, record: bytes) -> None:
+        self._by_hash[digest] = record
+        self._in_order.append(record)
+
+    def _oldest(self, now_ms: int) -> int:
+        """When a request was stored, if it is still known."""
+        return now_ms - int(self._limits.request_ttl_seconds * 1000)
+
+
+def _offset(record: bytes) -> int:
+    return int.from_bytes(record[-_PLACE.size : -_PLACE.size + 8], "little")
+
+
+def _seen_ms(record: bytes) -> int:
+    return int.from_bytes(record[-8:], "little", signed=True)

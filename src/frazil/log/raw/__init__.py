@@ -1,0 +1,1 @@
+"""Appends that are stored as the client sent them, and become rows when somebody reads them."""

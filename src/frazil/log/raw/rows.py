@@ -1,0 +1,76 @@
+"""Rows of entries that are stored as they came (`forms`), made of many of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from frazil.log.raw.forms import make_rows
+from frazil.log.wal.entries import Entry, Made
+
+RUN_BYTES = 8 * 1024 * 1024
+"""Made at a time, as rows: enough that what it costs whatever their number does not matter."""
+
+
+def with_rows(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries, all of which have rows now."""
+    found: list[Entry] = []
+    for run in _runs(entries):
+        if not run[0].is_raw:
+            found += run
+            continue
+        batch = make_rows(run[0].form, [entry.stored() for entry in run], run[0].schema)
+        first = run[0].offset
+        found += [entry._replace(made=Made(batch, entry.offset - first)) for entry in run]
+    return found
+
+
+def batches_of(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
+    """The rows of entries that follow each other: of those that were made together as one batch."""
+    run: list[Entry] = []
+    for entry in with_rows(entries):
+        if run and not _made_together(run[-1], entry):
+            yield _joined(run)
+            run = []
+        run.append(entry)
+    if run:
+        yield _joined(run)
+
+
+def _runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Entries that can be made rows together, and those between them."""
+    run: list[Entry] = []
+    nbytes = 0
+    for entry in entries:
+        if run and (nbytes > RUN_BYTES or not _alike(run[-1], entry)):
+            yield run
+            run, nbytes = [], 0
+        run.append(entry)
+        nbytes += entry.nbytes
+    if run:
+        yield run
+
+
+def _alike(one: Entry, other: Entry) -> bool:
+    return (
+        one.is_raw == other.is_raw
+        and one.form == other.form
+        and one.schema_version == other.schema_version
+        and one.end == other.offset
+    )
+
+
+def _made_together(one: Entry, other: Entry) -> bool:
+    return (
+        one.made is not None
+        and other.made is not None
+        and one.made.batch is other.made.batch
+        and one.made.first + one.rows == other.made.first
+    )
+
+
+def _joined(run: list[Entry]) -> pa.RecordBatch:
+    if run[0].made is None or len(run) == 1:
+        return run[0].batch()
+    return run[0].made.batch.slice(run[0].made.first, sum(entry.rows for entry in run))

@@ -1,0 +1,119 @@
+"""Segments of records that are still as they came (`forms`): rows are made of them by whoever reads them.
+
+Such a segment has one row of Parquet for each entry of the WAL: how many records it holds, when they were stored,
+about what their rows take, and its bytes. To seal it costs a copy and a compression, and rows are made once, on their
+way into the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.log.raw.forms import Together, make_rows, unpacked
+from frazil.log.schema.repeated_texts import with_repeated_texts
+from frazil.log.wal.entries import Entry
+
+RUN_BYTES = 8 * 1024 * 1024
+"""Made rows of at a time, as rows: enough that what it costs whatever their number does not matter."""
+READ_ENTRIES = 64
+"""Read at a time by those who take their time."""
+
+SCHEMA = pa.schema(
+    [
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("weight", pa.int64(), nullable=False),
+        pa.field("stored_ms", pa.int64(), nullable=False),
+        pa.field("payload", pa.large_binary(), nullable=False),
+    ]
+)
+
+
+class Making(NamedTuple):
+    """How rows are made of a segment."""
+
+    form: str
+    schema: pa.Schema
+    """Of the rows."""
+
+
+def table_of(entries: Sequence[Entry]) -> pa.Table:
+    """The entries as they are sealed."""
+    payloads = [entry.payload for entry in entries]
+    ends = np.cumsum([0, *(payload.size for payload in payloads)], dtype=np.int64)
+    whole = payloads[0] if len(payloads) == 1 else pa.py_buffer(b"".join(map(memoryview, payloads)))
+    column = pa.Array.from_buffers(pa.large_binary(), len(payloads), [None, pa.py_buffer(ends), whole])
+    numbers = [
+        pa.array([entry.rows for entry in entries], pa.int64()),
+        pa.array([entry.weight for entry in entries], pa.int64()),
+        pa.array([entry.time_ms for entry in entries], pa.int64()),
+    ]
+    return pa.Table.from_arrays([*numbers, column], schema=SCHEMA)
+
+
+class _Run(NamedTuple):
+    """Entries that follow each other."""
+
+    first: int
+    """Where their rows begin, counted from the segment's first."""
+    rows: int
+    stored: list[Together]
+
+    def made(self, making: Making, dictionaries: bool = False) -> pa.RecordBatch:
+        return make_rows(making.form, self.stored, making.schema, dictionaries=dictionaries)
+
+
+def rows_of(
+    stored: pa.Table, making: Making, columns: Sequence[str] | None = None, *, dictionaries: bool = False
+) -> Iterator[pa.Table]:
+    """The rows of all entries, some at a time: to decode requests takes several times the memory of their rows.
+
+    With `dictionaries`, texts that repeat come as dictionaries.
+    """
+    names = _present(making, columns)
+    for run in _runs(stored.to_batches(), RUN_BYTES):
+        rows = pa.Table.from_batches([run.made(making, dictionaries).select(names)])
+        yield with_repeated_texts(rows) if dictionaries else rows
+
+
+def stream_rows(
+    file: pq.ParquetFile, making: Making, skip: int, count: int, columns: Sequence[str] | None, piece_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """`count` rows after the first `skip`, in pieces of entries that have about `piece_bytes` as rows."""
+    names, end = _present(making, columns), skip + count
+    at = 0
+    for run in _runs(file.iter_batches(READ_ENTRIES), piece_bytes):
+        first, last = max(0, skip - run.first), min(run.rows, end - run.first)
+        at = run.first + run.rows
+        if first < last:
+            yield run.made(making).select(names).slice(first, last - first)
+        if at >= end:
+            return
+    raise ValueError(f"{at} rows could be read, not {end}")
+
+
+def _present(making: Making, columns: Sequence[str] | None) -> list[str]:
+    """Columns younger than the segment are not in it."""
+    names: list[str] = making.schema.names
+    return names if columns is None else [name for name in columns if name in names]
+
+
+def _runs(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[_Run]:
+    """Entries of about so many bytes as rows; at least one at a time."""
+    first = rows = weight = 0
+    stored: list[Together] = []
+    for batch in batches:
+        numbers = zip(*(batch.column(name).to_pylist() for name in ("rows", "weight", "stored_ms")), strict=True)
+        for (own_rows, own_weight, time_ms), payload in zip(numbers, batch.column("payload"), strict=True):
+            if stored and weight + own_weight > most_bytes:
+                yield _Run(first, rows, stored)
+                first, rows, weight, stored = first + rows, 0, 0, []
+            stored.append(Together(unpacked(payload.as_buffer()), own_rows, time_ms))
+            rows += own_rows
+            weight += own_weight
+    if stored:
+        yield _Run(first, rows, stored)

@@ -1,0 +1,1 @@
+"""Segments: sealed Parquet objects, the index of them, and their deletion."""

@@ -1,0 +1,1 @@
+"""Topics in the object store: their schemas, their creation and deletion, their names."""

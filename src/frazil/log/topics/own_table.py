@@ -1,0 +1,31 @@
+"""No two topics have a table in common: of the second, records would be taken that could never be moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from frazil.config.model import Config
+from frazil.config.sections.topics import TELEMETRY
+from frazil.errors import TableTaken
+from frazil.log.topics.schemas import list_topics
+from frazil.store import ObjectStore
+
+
+def check_own_table(config: Config, store: ObjectStore, topic: str) -> None:
+    """`TableTaken` when a topic that is about to come to be would have a table of another one.
+
+    Those that are there count, and those that the settings name: nobody else is to take their tables before them.
+    """
+    named = {*config.topics, *config.kafka.topics, *filter(config.is_telemetry, TELEMETRY)}
+    others = {*list_topics(store), *(() if topic in named else named)}
+    wanted = config.tables(topic)
+    for other in sorted(others - {topic}):
+        if both := wanted & config.tables(other):
+            raise TableTaken(_refusal(topic, other, both))
+
+
+def _refusal(topic: str, other: str, tables: Iterable[str]) -> str:
+    return (
+        f"Topic {topic!r} cannot be: {min(tables)} would be a table of it, and is one of topic {other!r}. Take "
+        f"another name, or give it another table in topics.{topic}.table.name."
+    )

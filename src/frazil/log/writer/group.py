@@ -1,0 +1,157 @@
+"""Group commit: appends that come while another is being written are written together, as one frame.
+
+Whoever finds nobody writing becomes the leader; the others wait for their group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError
+from frazil.log.positions import Origin
+from frazil.log.schema.schema import SchemaVersion
+from frazil.log.signal import resolve
+
+
+class Ack(NamedTuple):
+    """An append is stored, as durably as `durability` says."""
+
+    offset: int
+    rows: int
+    epoch: str
+    durability: Literal["local", "object"]
+    duplicate: bool = False
+    """It had been stored before, at this offset, and was not stored again."""
+
+
+class Part(NamedTuple):
+    """Rows of a batch that are an append of their own."""
+
+    rows: int
+    origin: Origin | None = None
+
+
+class Group:
+    """Appends of one schema that share one frame and one fate."""
+
+    def __init__(self, schema: SchemaVersion, form: str, generation: int) -> None:
+        self.schema = schema
+        """Of the rows."""
+        self.form = form
+        """In which the appends are stored, if they are not rows."""
+        self.generation = generation
+        """How often the partition had been fenced when the group began: what came before a fence stays out."""
+        self.batches: list[pa.RecordBatch] = []
+        """All rows, in their order; the rows of one may be several appends. None with a form."""
+        self.appends: list[bytes] = []
+        """With a form."""
+        self.rows: list[int] = []
+        """Of each append."""
+        self.origins: dict[int, Origin] = {}
+        """Where those appends came from that said so, by their index."""
+        self.nbytes = 0
+        """As rows."""
+        self.done = False
+        self.acked_at = 0
+        """The offset that must be safe before the group is acknowledged."""
+        self.outcomes: list[Ack | FrazilError] = []
+        self._event: threading.Event | None = None
+        self._futures: list[asyncio.Future[None]] = []
+
+    def event(self) -> threading.Event:
+        if self._event is None:
+            self._event = threading.Event()
+        return self._event
+
+    def future(self) -> asyncio.Future[None]:
+        """One for each append: whoever is cancelled cancels only its own."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._futures.append(future)
+        return future
+
+    def finish(self) -> None:
+        self.done = True
+        if self._event:
+            self._event.set()
+        resolve(self._futures)
+
+    def fail(self, error: FrazilError) -> None:
+        self.outcomes = [error] * len(self.rows)
+        self.finish()
+
+    def outcome(self, index: int) -> Ack:
+        outcome = self.outcomes[index]
+        if isinstance(outcome, FrazilError):
+            raise outcome.again()
+        return outcome
+
+
+class GroupQueue:
+    """Groups on their way to the disk. Every method but `next` is called under `lock`."""
+
+    def __init__(self, max_group_bytes: int) -> None:
+        self.lock = threading.Lock()
+        self.nbytes = 0
+        self.generation = 0
+        self.busy = False
+        """Somebody is writing groups and will look here again before stopping."""
+        self._max_group_bytes = max_group_bytes
+        self._groups: deque[Group] = deque()
+        self._joinable: Group | None = None
+
+    def add(
+        self,
+        schema: SchemaVersion,
+        content: pa.RecordBatch | list[bytes],
+        parts: Iterable[Part],
+        nbytes: int,
+        form: str = "",
+    ) -> tuple[Group, int]:
+        """The group that these appends are in now, and the index of the first of them there."""
+        group = self._joinable
+        if (
+            group is None
+            or group.schema is not schema
+            or group.form != form
+            or group.generation != self.generation
+            or group.nbytes + nbytes > self._max_group_bytes
+        ):
+            group = self._joinable = Group(schema, form, self.generation)
+            self._groups.append(group)
+        first = len(group.rows)
+        if isinstance(content, list):
+            group.appends += content
+        else:
+            group.batches.append(content)
+        for rows, origin in parts:
+            if origin is not None:
+                group.origins[len(group.rows)] = origin
+            group.rows.append(rows)
+        group.nbytes += nbytes
+        self.nbytes += nbytes
+        return group, first
+
+    def lead(self) -> bool:
+        """True when the caller is now the one who writes."""
+        if self.busy:
+            return False
+        self.busy = True
+        return True
+
+    def next(self) -> Group | None:
+        """The next group for the leader, who stops leading when there is none."""
+        with self.lock:
+            if not self._groups:
+                self.busy = False
+                return None
+            group = self._groups.popleft()
+            if group is self._joinable:
+                self._joinable = None
+            self.nbytes -= group.nbytes
+            return group

@@ -1,0 +1,1 @@
+"""Retention: which rows of a table are past their limit, and how they leave it."""

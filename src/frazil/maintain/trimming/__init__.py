@@ -1,0 +1,1 @@
+"""Trimming: which segments of the log no table needs any more."""

@@ -1,0 +1,48 @@
+"""Segments that stay in the log although the tables have them: for those who read, it is quicker than the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from frazil.config.sections.topics import TopicConfig
+from frazil.log import layout
+from frazil.store import ObjectStore
+
+_GIB = 1024**3
+_HOUR_MS = 3_600_000
+
+
+class Segment(NamedTuple):
+    key: str
+    first: int
+    size: int
+    sealed_ms: int
+
+
+def segments_of(store: ObjectStore, topic: str, partition: int) -> list[Segment]:
+    return [
+        Segment(info.key, first, info.size, int(info.modified.timestamp() * 1000))
+        for info in store.list(layout.partition_prefix(topic, partition))
+        if (first := layout.parse_segment(info.key)) is not None
+    ]
+
+
+def kept_from(settings: TopicConfig, partitions: Mapping[int, Sequence[Segment]], now_ms: int) -> dict[int, int]:
+    """By partition, the first offset that stays by the settings; one of which nothing has to is left out."""
+    hours, size = settings.log_retention_hours, settings.log_retention_gb
+    if hours is None and size is None:
+        return {}
+    since = now_ms - hours * _HOUR_MS if hours is not None else 0
+    room = size * _GIB if size is not None else float("inf")
+    newest_first = sorted(
+        ((each.sealed_ms, each.first, partition, each) for partition, one in partitions.items() for each in one),
+        reverse=True,
+    )
+    found: dict[int, int] = {}
+    for sealed_ms, first, partition, segment in newest_first:
+        room -= segment.size
+        if room < 0 or sealed_ms < since:
+            break
+        found[partition] = min(first, found.get(partition, first))
+    return found

@@ -1,0 +1,126 @@
+"""Trimming: segments leave the log when every base table that it feeds has their records.
+
+The dead-letter table commits before the base table, so it never needs what that has; derived tables and streams that
+lag behind read from the base table what the log no longer has. A base table that cannot be trusted, for it was rolled
+back, replaced, or filled from another log, needs everything that is left. A topic may keep segments for longer than
+that, by their age and size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from frazil.errors import EpochChanged, OffsetsAhead, SegmentsGone, TableRolledBack
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.commit.offsets import TOPIC, TableState, check_history
+from frazil.lake.tables.identity import Standing, check_table
+from frazil.lake.tables.tables import base_identifier
+from frazil.log.segments.trim import Trimmed, trim
+from frazil.maintain.report import Amounts, NotOurs, Work
+from frazil.maintain.targets import Target
+from frazil.maintain.trimming.feeds import other_base_tables
+from frazil.maintain.trimming.log_retention import Segment, kept_from, segments_of
+from frazil.maintain.workshop import Workshop
+from frazil.scan.agreement import check_against_log
+from frazil.scan.extents import Extents
+
+
+@dataclass(frozen=True)
+class _Partition:
+    trimmed: Trimmed
+    before: Amounts
+    removed: Amounts
+
+
+class Trimming:
+    name = "trim"
+    any_version = False
+
+    def __init__(self) -> None:
+        self._settled: dict[str, dict[int, int]] = {}
+        """By topic of one base table, its offsets when nothing was left to do: while it has them, none is asked."""
+
+    def applies(self, target: Target) -> bool:
+        return target.role == "base"
+
+    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+        topic = table.metadata.properties[TOPIC]
+        if base_identifier(shop.config, topic) != table.name():
+            raise NotOurs(f"{dotted(table.name())} is not the base table of topic {topic!r} by these settings")
+        own = dict(TableState.of(table).offsets)
+        if self._settled.get(topic) == own:
+            return Work("nothing")
+        others = other_base_tables(shop, topic, table.name())
+        _check(shop, topic, table, others)
+        needed = _least([own, *(TableState.of(each).offsets for each in others)])
+        segments = {partition: segments_of(shop.store, topic, partition) for partition in needed}
+        kept = kept_from(shop.config.topic(topic), segments, shop.now_ms())
+        partitions = [
+            _trim(shop, topic, partition, min(offset, kept.get(partition, offset)), segments[partition], dry_run)
+            for partition, offset in sorted(needed.items())
+        ]
+        waiting = sum(len(each.trimmed.waiting) for each in partitions)
+        deleted = tuple(key for each in partitions for key in each.trimmed.deleted)
+        if not dry_run and not waiting and not deleted and not others and not kept:
+            self._settled[topic] = own
+        else:
+            self._settled.pop(topic, None)
+        return Work(
+            ("would" if dry_run else "done") if deleted else "nothing",
+            _sum([each.before for each in partitions]),
+            _sum([each.before for each in partitions], less=[each.removed for each in partitions]),
+            note=f"{waiting:,} segments wait for the grace time" if waiting else "",
+            removed=_sum([each.removed for each in partitions]),
+            items=deleted if dry_run else (),
+        )
+
+
+def _check(shop: Workshop, topic: str, table: Table, others: list[Table]) -> None:
+    check = check_table(shop.lake, shop.store, topic, table.name())
+    if check.standing is not Standing.FINE:
+        raise NotOurs(f"the log of {topic!r} is kept: {check.error()}")
+    extents = Extents(shop.store, topic, shop.config.data_dir).look(tail=False)
+    try:
+        for each in (table, *others):
+            check_history(each)
+            check_against_log(TableState.of(each), extents)
+    except (TableRolledBack, OffsetsAhead, EpochChanged, SegmentsGone) as error:
+        raise NotOurs(f"the log of {topic!r} is kept: {error}") from error
+
+
+def _least(offsets: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    """What all of them have; of a partition that one has never heard of, nothing."""
+    first, *others = offsets
+    return {
+        partition: min([offset, *(each.get(partition, 0) for each in others)]) for partition, offset in first.items()
+    }
+
+
+def _trim(
+    shop: Workshop, topic: str, partition: int, offset: int, segments: Sequence[Segment], dry_run: bool
+) -> _Partition:
+    sizes = {segment.key: segment.size for segment in segments}
+    trimmed = trim(
+        shop.store,
+        topic,
+        partition,
+        needed_from=offset,
+        grace_seconds=shop.config.log.trim_grace_seconds,
+        now_ms=shop.now_ms(),
+        dry_run=dry_run,
+    )
+    gone = [sizes.get(key, 0) for key in trimmed.deleted]
+    return _Partition(
+        trimmed, Amounts(files=len(sizes), bytes=sum(sizes.values())), Amounts(files=len(gone), bytes=sum(gone))
+    )
+
+
+def _sum(amounts: list[Amounts], less: list[Amounts] | None = None) -> Amounts:
+    less = less or []
+    return Amounts(
+        files=sum(each.files or 0 for each in amounts) - sum(each.files or 0 for each in less),
+        bytes=sum(each.bytes or 0 for each in amounts) - sum(each.bytes or 0 for each in less),
+    )

@@ -1,0 +1,58 @@
+"""`spark.read.format("frazil")`: planned in a process beside the driver, read in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from frazil.pipeline.datasource.options import Options
+from frazil.pipeline.datasource.types import chosen, spark_arrow
+from frazil.scan.parts import Part
+from frazil.scan.topic import Plan
+
+
+class PlannedPart(InputPartition):
+    """A part on its way to the task that reads it, with the credentials it needs."""
+
+    def __init__(self, part: Part, schema: pa.Schema) -> None:
+        self.part = part
+        self.schema = schema
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.part).__name__})"
+
+
+def planned(plan: Plan) -> list[InputPartition]:
+    schema = spark_arrow(plan.shape.arrow)
+    return [PlannedPart(part, schema) for part in plan.parts]
+
+
+def read_planned(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    """The body of a task. Spark makes one without a part when there are none at all."""
+    if isinstance(partition, PlannedPart):
+        for batch in partition.part.read():
+            if len(batch):
+                yield batch.cast(partition.schema)
+
+
+class TopicReader(DataSourceReader):
+    """Travels to the tasks, so it holds no more than what the user wrote."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        return planned(
+            options.open().plan(
+                options.starts, options.ends, tail=options.tail, columns=partial(chosen, self._schema)
+            )
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_planned(partition)

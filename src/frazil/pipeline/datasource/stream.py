@@ -1,0 +1,61 @@
+"""`spark.readStream.format("frazil")`: follows offsets, whatever becomes of snapshots and segments.
+
+A position in Spark's checkpoint is `{"0": {"offset": 123, "epoch": "…"}}`: the next offset of each partition, and the
+epoch of the record before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from frazil.log.reader import Position
+from frazil.pipeline.datasource.batch import planned, read_planned
+from frazil.pipeline.datasource.options import Options
+from frazil.pipeline.datasource.types import chosen
+from frazil.scan.progress import Positions, Progress
+
+
+class TopicStream(DataSourceStreamReader):
+    """One instance in a process beside the driver asks for offsets; copies of another read in the tasks."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._progress: Progress | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return _to_spark(self._follow().initial())
+
+    def latestOffset(self) -> dict[str, Any]:
+        return _to_spark(self._follow().next_end())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Spark calls this with an empty range to say where a stream that is started again has been."""
+        plan = self._follow().plan(_from_spark(start), _from_spark(end), partial(chosen, self._schema))
+        return planned(plan) if plan is not None else []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_planned(partition)
+
+    def _follow(self) -> Progress:
+        if self._progress is None:
+            options = self._options
+            self._progress = Progress(options.open(), options.starts, options.limits)
+        return self._progress
+
+
+def _to_spark(positions: Positions) -> dict[str, Any]:
+    return {
+        str(partition): {"offset": position.offset, "epoch": position.epoch}
+        for partition, position in sorted(positions.items())
+    }
+
+
+def _from_spark(positions: Mapping[str, Any]) -> dict[int, Position]:
+    return {int(partition): Position(each["epoch"], each["offset"]) for partition, each in positions.items()}

@@ -1,0 +1,1 @@
+"""Dead letters: the table that holds them, and their replay."""

@@ -1,0 +1,148 @@
+"""Dead letters: reading them, and marking those whose rows have come into the base table after all.
+
+A mark is a file of the table written again with the time in it. Whether a row is in the base table, that table says
+itself: a mark that was lost or came late does no harm.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.parser import parse
+from pyiceberg.table import FileScanTask, Table
+
+from frazil.errors import CasConflict
+from frazil.failpoints import failpoint
+from frazil.formats import kafka
+from frazil.lake.catalog.calls import calling
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.attempts import attempt_folder, new_attempt
+from frazil.lake.commit.commit import send
+from frazil.lake.commit.offsets import (
+    OFFSETS,
+    TableState,
+    current_snapshot,
+    describe_offsets,
+    named,
+    offset_properties,
+)
+from frazil.lake.commit.proposals import propose
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.lake.write.data_files import DataFileWriter
+from frazil.scan.table_files import FileReader, read_rows
+
+REPLAYED_AT = "replayed_at"
+MARKED = "frazil.letters.marked"
+"""Key of a snapshot's summary: how many letters it marks."""
+
+_LISTED = (PARTITION, OFFSET, kafka.PARTITION, kafka.OFFSET, "failed_at", REPLAYED_AT, "schema_version", "error")
+_TRIES = 10
+
+
+class Place(NamedTuple):
+    """Of a record, in the log."""
+
+    partition: int
+    offset: int
+
+
+def at(partition: int, offset: int | None = None) -> BooleanExpression:
+    """The letters of a partition, or the one of an offset."""
+    one = "" if offset is None else f" and {OFFSET} == {offset}"
+    return parse(f"{PARTITION} == {partition}{one}")
+
+
+def read_letters(
+    table: Table, columns: Sequence[str], where: BooleanExpression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The letters as the table has them now, in no order."""
+    return read_rows(table, columns, where)
+
+
+def newest_letters(table: Table, limit: int, partition: int | None = None) -> list[dict[str, Any]]:
+    """The letters that failed last, without their bytes."""
+    columns = [name for name in _LISTED if name in table.schema().column_names]
+    where = None if partition is None else at(partition)
+    batches = list(read_letters(table, columns, where))
+    if not batches:
+        return []
+    order = [("failed_at", "descending"), (PARTITION, "ascending"), (OFFSET, "descending")]
+    found: list[dict[str, Any]] = pa.Table.from_batches(batches).sort_by(order).slice(0, limit).to_pylist()
+    return found
+
+
+def find_letter(table: Table, partition: int, offset: int) -> dict[str, Any] | None:
+    """One letter with its bytes."""
+    columns = [name for name in (*_LISTED, "key", "value") if name in table.schema().column_names]
+    for batch in read_letters(table, columns, at(partition, offset)):
+        for letter in batch.to_pylist():
+            return dict(letter)
+    return None
+
+
+def mark_replayed(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng: random.Random) -> int:
+    """Write the time into the letters of these places that have none; how many that were."""
+    for _ in range(_TRIES):
+        try:
+            return _mark(lake, table, places, now_ms, rng)
+        except CasConflict:
+            table = lake.load(table.name())
+    raise CasConflict(f"Table {named(table)} is being changed by others all the time; the letters are marked later.")
+
+
+def _mark(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng: random.Random) -> int:
+    files = _files_of(table, places)
+    if not files:
+        return 0
+    reader = FileReader.of(table, None)
+    folder = attempt_folder(table.metadata.location, new_attempt(now_ms, rng))
+    now = pa.scalar(now_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    marked = 0
+    with DataFileWriter(table.io, table.metadata, folder, 0) as writer:
+        for batch in reader.read(files, table.schema()):
+            chosen = _unmarked(batch, places)
+            marked += chosen.true_count
+            times = pc.if_else(chosen, now, batch.column(REPLAYED_AT))
+            at = batch.schema.get_field_index(REPLAYED_AT)
+            writer.write(batch.set_column(at, REPLAYED_AT, times))
+        written = writer.close()
+    failpoint("letters.written")
+    state = TableState.of(table)
+    summary = {MARKED: str(marked), OFFSETS: describe_offsets(state.offsets)}
+    replaced = [task.file for task in files]
+    send(lake, table, propose(table, written, summary, offset_properties(state.offsets), replaced))
+    failpoint("letters.marked")
+    return marked
+
+
+def _files_of(table: Table, places: Collection[Place]) -> list[FileScanTask]:
+    """The files that have letters of these places without a mark."""
+    with calling(f"Reading table {named(table)}"):
+        snapshot_id = current_snapshot(table).snapshot_id
+        tasks = table.scan(f"{REPLAYED_AT} is null", snapshot_id=snapshot_id).plan_files()
+        wanted = table.schema().select(PARTITION, OFFSET, REPLAYED_AT)
+        reader = FileReader.of(table, None)
+        return [
+            task
+            for task in tasks
+            if any(_unmarked(batch, places).true_count for batch in reader.read([task], wanted))
+        ]
+
+
+def _unmarked(batch: pa.RecordBatch, places: Collection[Place]) -> pa.BooleanArray:
+    return pc.and_(is_among(batch, places), batch.column(REPLAYED_AT).is_null())
+
+
+def is_among(rows: pa.RecordBatch, places: Collection[Place]) -> pa.BooleanArray:
+    """Which rows have one of these places."""
+    found = pa.repeat(pa.scalar(False), len(rows))
+    for partition in {place.partition for place in places}:
+        offsets = pa.array([place.offset for place in places if place.partition == partition], pa.int64())
+        same = pc.equal(rows.column(PARTITION), partition)
+        found = pc.or_(found, pc.and_(same, pc.is_in(rows.column(OFFSET), value_set=offsets)))
+    return found

@@ -1,0 +1,1 @@
+"""What stops a topic, and what a person can decide about it."""

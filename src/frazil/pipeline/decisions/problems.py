@@ -1,0 +1,179 @@
+"""What stops a topic, table by table, as far as its tables and its log tell. Looking changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from frazil.config.model import Config
+from frazil.errors import (
+    CatalogRefused,
+    EpochChanged,
+    FrazilError,
+    OffsetsAhead,
+    SchemaEvolution,
+    SegmentsGone,
+    StorageError,
+    TableDropped,
+    TableReplaced,
+    TableRolledBack,
+    TopicNotFound,
+)
+from frazil.formats.opening import open_decoder
+from frazil.lake.catalog.lake import Identifier, Lake, dotted
+from frazil.lake.checks import check_base_layout, check_derived_layout
+from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.schema.evolution import plan_following
+from frazil.lake.tables.adoption import check_adoption
+from frazil.lake.tables.identity import Check, Standing, check_table
+from frazil.lake.tables.tables import Role, base_identifier, dead_letter_identifier, derived_identifier
+from frazil.log.topics.schemas import TopicSchemas
+from frazil.pipeline.move.preview import first_batch_columns, next_schemas
+from frazil.scan.agreement import check_against_log
+from frazil.scan.extents import Extents
+from frazil.store import ObjectStore
+
+Decision = Literal["accept-schema", "dead-letter", "replay", "accept", "recreate"]
+
+_OFFERED: dict[type[FrazilError], dict[Role, tuple[Decision, ...]]] = {
+    TableDropped: {"base": ("recreate",), "dead-letter": ("recreate",), "derived": ("recreate",)},
+    TableReplaced: {"base": ("accept",), "dead-letter": ("accept",), "derived": ("accept",)},
+    TableRolledBack: {"base": ("replay", "accept"), "dead-letter": ("accept",), "derived": ("replay", "accept")},
+    EpochChanged: {"base": ("accept", "recreate"), "dead-letter": ("recreate",), "derived": ("accept", "recreate")},
+    OffsetsAhead: {"base": ("recreate",), "dead-letter": ("recreate",), "derived": ("accept", "recreate")},
+    SegmentsGone: {"base": ("accept",)},
+    SchemaEvolution: {"base": ("accept-schema", "dead-letter")},
+}
+"""What can be decided about a problem of a table, by its role."""
+
+_LOOKS = 3
+
+
+@dataclass(frozen=True)
+class TopicTable:
+    """A table that a topic has, or has by its settings."""
+
+    identifier: Identifier
+    role: Role
+
+    @property
+    def name(self) -> str:
+        return dotted(self.identifier)
+
+
+@dataclass(frozen=True)
+class Problem:
+    table: TopicTable
+    error: FrazilError
+    decisions: tuple[Decision, ...]
+    """What helps."""
+
+
+class Examination:
+    """A topic as it is now: each table is looked at when it is asked about, and then the log."""
+
+    def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
+        self.config = config
+        self.lake = lake
+        self.store = store
+        self.topic = topic
+        newest = TopicSchemas(store, topic).latest()
+        if newest is None:
+            raise TopicNotFound(f"Topic {topic!r} has no schema in {store.url}.")
+        self._schema = newest.schema
+        self._decoder = open_decoder(config, topic, newest.schema)
+        self._log = Extents(store, topic, config.data_dir)
+        self.extents = self._log.look(tail=False)
+
+    def columns(self) -> pa.Schema:
+        """What a base table of the topic begins with."""
+        if self._decoder is None:
+            return self._schema
+        return first_batch_columns(self.config, self.topic, self._decoder, self.extents)
+
+    def wanted(self, table: Table) -> list[pa.Schema]:
+        """What the base table has to take next: all rows of a topic are alike, unless they are bytes in its log.
+
+        Then the records of the next batch tell.
+        """
+        if self._decoder is None:
+            return [self._schema]
+        return next_schemas(self.config, self.store, self.topic, self._decoder, table)
+
+    @property
+    def tables(self) -> tuple[TopicTable, ...]:
+        derived = sorted(self.config.topic(self.topic).derived)
+        return (
+            TopicTable(base_identifier(self.config, self.topic), "base"),
+            TopicTable(dead_letter_identifier(self.config, self.topic), "dead-letter"),
+            *(TopicTable(derived_identifier(self.config, self.topic, name), "derived") for name in derived),
+        )
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """Of the log."""
+        return {partition: extent.start for partition, extent in self.extents.items()}
+
+    @property
+    def epochs(self) -> dict[int, str]:
+        return {partition: extent.epoch for partition, extent in self.extents.items() if extent.epoch}
+
+    def check(self, table: TopicTable) -> Check:
+        return check_table(self.lake, self.store, self.topic, table.identifier, table.role)
+
+    def problems(self) -> list[Problem]:
+        found = (self.problem(table) for table in self.tables)
+        return [problem for problem in found if problem is not None]
+
+    def problem(self, table: TopicTable) -> Problem | None:
+        """Why a person has to decide about this table, if one has."""
+        for _ in range(_LOOKS):
+            try:
+                self._look(table)
+                return None
+            except (CatalogRefused, StorageError):
+                raise
+            except FrazilError as error:
+                if error.retryable:
+                    raise
+                found = error
+            if not isinstance(found, SegmentsGone):
+                break
+            # A mover committed and the log was trimmed between the two looks, or it is true.
+        return Problem(table, found, self._offered(table, found))
+
+    def _offered(self, table: TopicTable, error: FrazilError) -> tuple[Decision, ...]:
+        if isinstance(error, TableReplaced) and table.role != "base" and not self.check(table).is_claimed:
+            # Only a base table can be adopted.
+            return ()
+        return _OFFERED.get(type(error), {}).get(table.role, ())
+
+    def _check_layout(self, table: TopicTable) -> None:
+        """Whether the table can be made as the settings say."""
+        if table.role == "base":
+            check_base_layout(self.config, self.store, self.topic)
+        elif table.role == "derived":
+            check_derived_layout(self.config, self.topic, table.identifier[-1])
+
+    def _look(self, table: TopicTable) -> None:
+        check = self.check(table)
+        if check.standing is Standing.ABSENT:
+            self._check_layout(table)
+            return
+        adopting = table.role == "base" and self.config.topic(self.topic).table.adopt
+        if check.table is not None and check.standing is Standing.FOREIGN and check.is_unclaimed and adopting:
+            check_adoption(check.table, self.topic, self.columns())
+            return
+        if check.table is None or check.standing is not Standing.FINE:
+            raise check.error()
+        check_history(check.table)
+        # After the table: so the log can only have more than a mover knew when it committed.
+        self.extents = self._log.look(tail=False)
+        check_against_log(TableState.of(check.table), self.extents)
+        if table.role == "base":
+            # Each by itself: of those that clash with each other the table follows the first.
+            for rows in self.wanted(check.table):
+                plan_following(check.table, rows)

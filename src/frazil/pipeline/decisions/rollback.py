@@ -1,0 +1,91 @@
+"""What a person can decide about a table that was rolled back.
+
+Each decision is an empty snapshot that carries the offsets it leaves the table with, so rows and properties agree
+again, and requests that were sent before it can do nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.table import Table
+
+from frazil.errors import IcebergError, SegmentsGone
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.commit import send
+from frazil.lake.commit.completeness import marks
+from frazil.lake.commit.offsets import (
+    EPOCH,
+    OFFSETS,
+    TableState,
+    describe_differences,
+    describe_offsets,
+    history_offsets,
+    named,
+    offset_properties,
+)
+from frazil.lake.commit.proposals import propose
+from frazil.lake.commit.remedies import resume_command
+
+DECISION = "frazil.decision"
+"""Key of the snapshot's summary: `replay` or `accept`."""
+
+
+def replay_table(lake: Lake, table: Table, log_starts: Mapping[int, int]) -> Table:
+    """Set the offsets back to where the table's rows end, so that the log is moved again from there.
+
+    `log_starts` is the first offset that the log of each partition still has; `SegmentsGone` if that is too late. A
+    `CasConflict` means that the table has changed since it was loaded.
+    """
+    rows, state = _rows(table), TableState.of(table)
+    offsets = dict.fromkeys(state.offsets, 0) | rows
+    gone = ", ".join(
+        f"partition {partition}: rows up to {offset}, log from {log_starts[partition]}"
+        for partition, offset in sorted(offsets.items())
+        if log_starts.get(partition, 0) > offset
+    )
+    if gone:
+        raise SegmentsGone(
+            f"table {named(table)} cannot be replayed, the log no longer has the rows: {gone}. "
+            f"{resume_command(state.topic, 'accept', state.role, state.name)} goes on without them"
+        )
+    return settle(lake, table, "replay", offsets)
+
+
+def accept_table_state(lake: Lake, table: Table) -> Table:
+    """Keep the rows as they are and go on at the offsets of the properties, but never before the end of the rows.
+
+    A dead-letter table goes on where its rows end. It lags behind the base table anyway, and what it claims to have
+    decided beyond them would have to be there.
+    """
+    rows, state = _rows(table), TableState.of(table)
+    offsets = dict.fromkeys(state.offsets, 0) if state.role == "dead-letter" else state.offsets
+    both = {at: max(rows.get(at, 0), offsets.get(at, 0)) for at in rows.keys() | offsets.keys()}
+    gaps = {at: offset - 1 for at, offset in both.items() if offset > rows.get(at, 0)}
+    return settle(lake, table, "accept", both, gaps=gaps)
+
+
+def _rows(table: Table) -> dict[int, int]:
+    """Where the rows end; an error if there is nothing to decide."""
+    rows = history_offsets(table)
+    if rows is None or not describe_differences(rows, TableState.of(table).offsets):
+        raise IcebergError(f"table {named(table)} was not rolled back: its rows and its offsets agree")
+    return rows
+
+
+def settle(
+    lake: Lake,
+    table: Table,
+    decision: str,
+    offsets: Mapping[int, int],
+    epochs: Mapping[int, str] | None = None,
+    gaps: Mapping[int, int] | None = None,
+) -> Table:
+    """Leave the table with these offsets, all of them, and these epochs.
+
+    `gaps` are the highest offsets below them whose rows it does not have: who follows it by offsets must be told.
+    """
+    summary = {DECISION: decision, OFFSETS: describe_offsets(offsets)}
+    lives = {f"{EPOCH}{partition}": epoch for partition, epoch in (epochs or {}).items()}
+    properties = offset_properties(offsets) | lives | marks(table, gaps or {})
+    return send(lake, table, propose(table, (), summary, properties))

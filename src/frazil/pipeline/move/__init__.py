@@ -1,0 +1,1 @@
+"""The movers: streaming queries that move ranges of the log into tables."""

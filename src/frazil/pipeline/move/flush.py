@@ -1,0 +1,179 @@
+"""One batch: clip it to what the table still needs, let tasks write it, commit the dead letters, commit the rows.
+
+A batch may be begun many times, by several processes at once, and ends in the table once: each commit names the
+offsets it starts from, and the table takes it only if it is there.
+
+Dead letters are committed first, with offsets of their own. Below its offset the dead-letter table decides: a row
+that is there is left out of the base table, any other must fit. So a kill between the two commits neither loses a row
+nor puts it into both. A batch without dead letters does not touch that table, so it lags behind the base table and
+catches up with the next dead letter.
+
+What columns records have that come as bytes is known only when they are decoded: tasks say what the table lacks, and
+the batch is written again when it has that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from frazil.errors import FrazilError, TableSchemaMismatch
+from frazil.failpoints import failpoint
+from frazil.formats.decoding import Decoder
+from frazil.lake.catalog.lake import dotted
+from frazil.lake.commit.attempts import new_attempt
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.commit.ranges import Range
+from frazil.lake.schema.evolution import follow_first, on_mismatch_of, plan_following
+from frazil.pipeline.deadletters.table import DeadLetters, Decisions
+from frazil.pipeline.move.account import Account
+from frazil.pipeline.move.results import Written
+from frazil.pipeline.move.tasks import MoveJob, Target
+from frazil.pipeline.move.tools import Tools
+from frazil.scan.log_place import LogPlace
+
+Run = Callable[[MoveJob], Written]
+"""Runs a job in Spark's tasks."""
+
+
+class StartOver(FrazilError):
+    """Raised when the table is not where the stream is, so that the stream must begin again at the table's offset."""
+
+    retryable = True
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the stream says is next."""
+
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+    bytes: int = 0
+    """Of its segments, as they are stored."""
+
+    def left(self, state: TableState) -> tuple[Range, ...]:
+        """What of it the table still needs; the epochs are not known before the records are read."""
+        ranges = []
+        for partition, end in sorted(self.ends.items()):
+            start, needed = self.starts.get(partition, 0), state.offsets.get(partition, 0)
+            if needed < start:
+                raise StartOver(
+                    f"{state.topic}/{partition}: the table needs offset {needed}, but the batch begins at {start}."
+                )
+            if needed < end:
+                ranges.append(Range(partition, needed, end, ""))
+        return tuple(ranges)
+
+
+Move = Callable[[Table, tuple[Range, ...], Account], bool]
+"""Moves ranges into a table as it was loaded; False when that has changed, and they must be looked at again."""
+
+
+def flush(tools: Tools, topic: str, batch: Batch, load: Callable[[], Table], move: Move) -> None:
+    """Return when the table is at or past the end of the batch, moved by us or by somebody else."""
+    started = tools.world.clock.monotonic()
+    while True:
+        table = load()
+        name = dotted(table.name())
+        ranges = batch.left(TableState.of(table))
+        if not ranges:
+            return
+        attempt = new_attempt(tools.world.clock.now_ms(), tools.world.rng)
+        with tools.turns.take(table.name()), Account(tools, topic, table, attempt, batch.bytes) as account:
+            done = move(table, ranges, account)
+        if done:
+            seconds = tools.world.clock.monotonic() - started
+            tools.metrics.flushes.labels(topic, name).inc()
+            tools.metrics.flush_seconds.labels(topic, name).observe(seconds)
+            return
+        tools.metrics.conflicts.labels(topic, name).inc()
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the records of a topic are, as far as that changes while it is moved."""
+
+    schema_version: int
+    decoder: Decoder | None
+
+
+class BaseFlush:
+    """Moves batches of one topic into its base table."""
+
+    def __init__(self, tools: Tools, place: LogPlace, dead_letters: DeadLetters) -> None:
+        self._tools = tools
+        self._place = place
+        self._dead_letters = dead_letters
+
+    def move(self, run: Run, topic: Source, table: Table, ranges: tuple[Range, ...], account: Account) -> bool:
+        dead = self._dead_letters.look(ranges)
+        account.begin(ranges)
+        failpoint("flush.started")
+        written = run(
+            MoveJob(
+                place=self._place,
+                target=Target.of(table, account.attempt),
+                schema_version=topic.schema_version,
+                decoder=topic.decoder,
+                now_ms=self._tools.world.clock.now_ms(),
+                clip={each.partition: each.start for each in ranges},
+                dead_letters=Target.of(dead.table, account.attempt) if dead.table else None,
+                decided=dead.decided,
+                excluded=dead.excluded,
+            )
+        )
+        failpoint("flush.written")
+        if written.wanted:
+            account.abandon("the table lacks columns of these rows")
+            self._follow(table, written.wanted)
+            return False
+        known = tuple(each._replace(epoch=written.epochs[each.partition]) for each in ranges)
+        if written.misfits:
+            account.abandon(f"{written.misfits} rows do not fit the table and need a dead-letter table first")
+            self._dead_letters.create(known)
+            return False
+        if not self._settle_dead_letters(table, dead, known, written, account):
+            account.abandon("somebody else moved the tables")
+            return False
+        failpoint("flush.dead-letters-committed")
+        return account.commit(known, written.files, written.tasks)
+
+    def _follow(self, table: Table, wanted: tuple[pa.Schema, ...]) -> None:
+        """Change the table for rows of these schemas, or raise: it is never tried again with the same table.
+
+        Of those that clash the first is followed. What then still clashes is a fault of its record where types are
+        what records show; otherwise it is found by the next try, and a person decides.
+        """
+        failpoint("follow.wanted")
+        lake = self._tools.lake
+        after = self._tools.ask_catalog(lambda: follow_first(lake, table, *wanted))
+        failpoint("follow.done")
+        if after.metadata.current_schema_id != table.metadata.current_schema_id:
+            return
+        for rows in wanted:
+            # Taken together they seem to fit, so one of them does not by itself.
+            plan_following(after, rows)
+        raise TableSchemaMismatch(
+            f"Table {dotted(table.name())} has the columns of these rows, yet cannot take them: "
+            f"{'; '.join(', '.join(f'{column.name} {column.type}' for column in rows) for rows in wanted)}."
+        )
+
+    def _settle_dead_letters(
+        self, table: Table, dead: Decisions, ranges: tuple[Range, ...], written: Written, account: Account
+    ) -> bool:
+        """Commit the letters; False when somebody else was there.
+
+        A person may have changed what fits since the table was loaded: then others have judged these rows anew. Where
+        that can happen, each batch moves the dead-letter table, letters or not, so of two movers one finds it moved.
+        """
+        if not written.dead_letters and not (dead.table and on_mismatch_of(table.metadata) == "dead-letter"):
+            return True
+        return self._unchanged(table) and self._dead_letters.commit(dead, account.attempt, ranges, written)
+
+    def _unchanged(self, table: Table) -> bool:
+        now = self._tools.ask_catalog(lambda: self._tools.lake.load(table.name()))
+        before, after = TableState.of(table), TableState.of(now)
+        return (before.offsets, before.schema_id) == (after.offsets, after.schema_id)

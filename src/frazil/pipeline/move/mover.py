@@ -1,0 +1,272 @@
+"""A mover keeps one streaming query alive while there is something to move: it opens the table, starts the query
+there, and starts it again after failures.
+
+A query has processes of its own, which take a while to start and more memory than a quiet topic is worth. So one
+starts at a time, and one that has had nothing to do for a while ends until there is something.
+
+What may pass by itself is tried again with growing pauses. What a person has to decide stops this mover alone; it
+looks again every few seconds whether the decision was made.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from frazil.errors import FrazilError, SparkFailed
+from frazil.ops.health import HEALTHY, Health
+from frazil.pipeline.move import results
+from frazil.pipeline.move.flush import Batch, StartOver
+from frazil.pipeline.move.source import BYTES
+from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.spark.session import first_line, spark_jvm
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 2
+START_SECONDS = 60.0
+"""How long others wait for a query that starts."""
+_START_LOOK_SECONDS = 0.1
+_STARTED = ("Waiting", "Processing", "No new data")
+"""How what Spark says of a query begins, once it was told what is new."""
+RECHECK_SECONDS = 5.0
+"""How often a mover that is stopped looks whether it may go on."""
+_OURS = re.compile(r"frazil\.errors\.(\w+): (.*?)\s*(?:\n|$)")
+# Every try is another query, and one failure that repeats is to be said once.
+_WHICH_QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
+_TRACE = "Traceback (most recent call last):"
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*: .*$", re.MULTILINE)
+
+
+class Sink(Protocol):
+    """What a mover fills: a table with its own way of making rows from records."""
+
+    @property
+    def name(self) -> str:
+        """The table, for people."""
+
+    def open(self) -> dict[int, int]:
+        """Make the table ready; the offsets at which it goes on."""
+
+    def stream(self, spark: SparkSession, starts: dict[int, int], folder: Path) -> DataFrame:
+        """The stream from there on; its offsets are maps from partition to next offset. `folder` is for its files."""
+
+    @property
+    def trigger_seconds(self) -> float:
+        """How often the stream is asked for a batch."""
+
+    def flush(self, batch: Batch, frame: DataFrame) -> None:
+        """Return when the table has the batch, which `frame` is the stream's own picture of."""
+
+
+@dataclass(frozen=True)
+class Status:
+    problem: FrazilError | None = None
+    failures: int = 0
+    """In a row."""
+
+    def health(self) -> Health:
+        if self.problem is None:
+            return HEALTHY
+        return Health("degraded", str(self.problem))
+
+
+class Mover:
+    def __init__(self, spark: SparkSession, tools: Tools, topic: str, sink: Sink, scratch: Path) -> None:
+        self.topic = topic
+        self.sink = sink
+        self.status = Status()
+        self._spark = spark
+        self._tools = tools
+        self._scratch = scratch
+        self._failure: FrazilError | None = None
+        self._query: StreamingQuery | None = None
+        self._moved = False
+        """Since somebody last looked."""
+        self._busy = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._live, name=f"mover-{sink.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Let a batch that is being moved end, then end the query."""
+        self._ended.set()
+        if self._busy.acquire(timeout=timeout):
+            self._busy.release()
+        query = self._query
+        if query is not None:
+            _quietly(query.stop)
+        self._thread.join(timeout)
+
+    def _live(self) -> None:
+        while not self._stopping:
+            try:
+                self._move()
+            except StartOver as again:
+                logger.info("starting over", extra={"topic": self.topic, "reason": str(again)})
+            except FrazilError as error:
+                self._pause(self._failed(error))
+            except Exception as error:  # noqa: BLE001 - whatever it is, this topic goes on and health tells
+                self._pause(self._failed(SparkFailed(f"{type(error).__name__}: {first_line(error)}")))
+
+    @property
+    def _stopping(self) -> bool:
+        return self._ended.is_set() or self._tools.stopping.is_set()
+
+    def _pause(self, seconds: float) -> None:
+        if not self._ended.is_set():
+            self._tools.stopping.wait(seconds)
+
+    def _failed(self, error: FrazilError) -> float:
+        """Remember and say it once; how long to wait."""
+        failures = self.status.failures + 1
+        if str(error) != str(self.status.problem):
+            logger.error("not moving", extra={"topic": self.topic, "table": self.sink.name, "reason": str(error)})
+        self._tools.metrics.errors.count(error)
+        self._tools.metrics.failures.labels(self.topic, type(error).__name__).inc()
+        self.status = Status(error, failures)
+        return self._tools.backoff.delay(failures, self._tools.world.rng) if error.retryable else RECHECK_SECONDS
+
+    def _move(self) -> None:
+        starts = self.sink.open()
+        self._tools.note_committed(self.topic, self.sink.name, starts)
+        if self._is_idle():
+            self.status = Status()
+            self._await_work()
+            return
+        folder = Path(tempfile.mkdtemp(prefix="query-", dir=self._scratch))
+        try:
+            self._follow(starts, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _follow(self, starts: dict[int, int], folder: Path) -> None:
+        self._failure = None
+        checkpoint = folder / "checkpoint"
+        # The query's thread inherits it: tables share the cores evenly, however many tasks one of them has.
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.sink.name)
+        with self._tools.starting:
+            if self._stopping:
+                return
+            self._query = (
+                self.sink.stream(self._spark, starts, folder)
+                .writeStream.foreachBatch(partial(self._on_batch, starts, checkpoint))
+                .queryName(self.sink.name)
+                .option("checkpointLocation", checkpoint.as_uri())
+                .trigger(processingTime=f"{round(self.sink.trigger_seconds * 1000)} milliseconds")
+                .start()
+            )
+            self._await_start(self._query)
+        if self._stopping:
+            # Whoever stops this mover may have come too early to see the query.
+            _quietly(self._query.stop)
+        try:
+            # Well again once a batch is moved, or a trigger has passed and there is nothing to move.
+            while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):
+                if self._query.lastProgress is not None and self._is_idle():
+                    self.status = Status()
+            while not self._query.awaitTermination(max(1, round(self._tools.config.pipeline.idle_seconds))):
+                if self._end_if_quiet(self._query):
+                    return
+        except PySparkException as error:
+            raise self._failure or told(error) from error
+
+    def _await_start(self, query: StreamingQuery) -> None:
+        """Until its processes have started, or it failed; not for ever."""
+        deadline = time.monotonic() + START_SECONDS
+        while query.isActive and not str(query.status["message"]).startswith(_STARTED):
+            if self._stopping or time.monotonic() > deadline:
+                return
+            self._pause(_START_LOOK_SECONDS)
+
+    def _await_work(self) -> None:
+        """Until there is something to move."""
+        while not self._stopping and self._is_idle():
+            self._pause(_LOOK_SECONDS)
+
+    def _end_if_quiet(self, query: StreamingQuery) -> bool:
+        """End a query that moved nothing since it was last asked, and has nothing to move."""
+        moved, self._moved = self._moved, False
+        if moved or not self._is_idle():
+            return False
+        with self._busy:
+            query.stop()
+        spark_jvm().give_back_memory()
+        return True
+
+    def _is_idle(self) -> bool:
+        """Whether the table has all that is sealed; a batch that fails again may wait to be filled first."""
+        committed = self._tools.committed.get((self.topic, self.sink.name), {})
+        extents = self._tools.log_extents(self.topic)
+        return all(committed.get(partition, 0) >= extent.sealed_end for partition, extent in extents.items())
+
+    def _on_batch(self, starts: dict[int, int], checkpoint: Path, frame: DataFrame, number: int) -> None:
+        with self._busy:
+            if self._stopping:
+                return
+            try:
+                self.sink.flush(read_batch(checkpoint, number, starts), frame)
+                self.status = Status()
+                self._moved = True
+            except FrazilError as error:
+                self._failure = error
+                raise
+            except PySparkException as error:
+                self._failure = told(error)
+                raise
+            except Exception as error:
+                self._failure = SparkFailed(f"{type(error).__name__}: {first_line(error)}")
+                raise
+
+
+def read_batch(checkpoint: Path, number: int, starts: Mapping[int, int]) -> Batch:
+    """What a batch has, as Spark wrote it down before it began, in its offset log."""
+    ends, size = _read_entry(checkpoint, number)
+    first, before = _read_entry(checkpoint, number - 1) if number else (starts, 0)
+    return Batch(first, ends, size - before)
+
+
+def _read_entry(checkpoint: Path, number: int) -> tuple[dict[int, int], int]:
+    """Where a batch ends: the last line of its entry."""
+    entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+    said = json.loads(entry[-1])
+    size = said.pop(BYTES, 0)
+    return {int(each): end["offset"] if isinstance(end, dict) else end for each, end in said.items()}, size
+
+
+def told(error: PySparkException) -> FrazilError:
+    """What an error of Spark's is about: one of ours if it carries one, else its first line."""
+    text = str(error)
+    for kind, message in _OURS.findall(text):
+        ours = results.found(kind, message)
+        if ours is not None:
+            return ours
+    text = _WHICH_QUERY.sub("", text)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    if first.endswith(_TRACE) and (raised := _RAISED.search(text, text.index(_TRACE) + len(_TRACE))):
+        first = first.removesuffix(_TRACE) + raised[0]
+    return SparkFailed(first[:500])
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    """A query that is gone need not be stopped."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - Py4J raises what it likes when the JVM is gone
+        logger.debug("stopping a query", extra={"reason": str(error)})

@@ -1,0 +1,43 @@
+"""The process that Spark's Python workers are forked from: `spark.python.daemon.module`.
+
+Spark puts archives of itself on Python's path, and Python reads their directories again before every task. Workers
+import all they need one by one, and look through all of it for garbage after every task. Here PySpark is the
+installed one, what tasks need is imported once, and none of it is ever garbage. A task costs 0.2 seconds less.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+
+_OF_SPARK = re.compile(r"(.*/)?(pyspark\.zip|py4j-[^/]*\.zip|spark-core_[^/]*\.jar)")
+
+
+def main() -> None:
+    forget_archives()
+    from pyspark import daemon
+
+    import frazil.formats.avro
+    import frazil.formats.json
+    import frazil.formats.json_schema
+    import frazil.formats.protobuf
+    import frazil.pipeline.datasource.private
+    import frazil.pipeline.move.source
+    import frazil.pipeline.move.tasks
+    import frazil.pipeline.move.transform  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    daemon.manager()  # type: ignore[no-untyped-call]
+
+
+def forget_archives() -> None:
+    """Take Spark's archives off the path of this process."""
+    sys.path[:] = [path for path in sys.path if not _OF_SPARK.fullmatch(path)]
+    for path in [path for path in sys.path_importer_cache if _OF_SPARK.match(path)]:
+        del sys.path_importer_cache[path]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Where the records of a topic are, for whoever is going to read them: another thread, process or machine."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from frazil.config.model import Config
+from frazil.config.sections.log import StoreConfig
+from frazil.log.reader import PartitionReader
+from frazil.log.topics.schemas import TopicSchemas
+from frazil.store import ObjectStore, open_store
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    topic: str
+    store: StoreConfig
+    data_dir: Path
+
+    @classmethod
+    def of(cls, config: Config, topic: str) -> LogPlace:
+        return cls(topic, config.store, config.data_dir.absolute())
+
+    def open(self) -> ObjectStore:
+        return _opened(pickle.dumps(self))[0]
+
+    def reader(self, partition: int) -> PartitionReader:
+        """Of what is sealed."""
+        store, schemas = _opened(pickle.dumps(self))
+        return PartitionReader(store, schemas, self.topic, partition)
+
+
+@lru_cache(maxsize=64)
+def _opened(place: bytes) -> tuple[ObjectStore, TopicSchemas]:
+    """Kept for those who come to the same place later in this process."""
+    where: LogPlace = pickle.loads(place)
+    store = open_store(where.store, where.data_dir)
+    return store, TopicSchemas(store, where.topic)

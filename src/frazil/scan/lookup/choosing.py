@@ -1,0 +1,59 @@
+"""A few rows out of many that come in no order; the others are forgotten batch by batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.row_sizes import ANSWER_BYTES, first_within
+
+
+class LastOfEach:
+    """The last row of each partition, by its offset in the log."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.rows = schema.empty_table()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        rows = _joined(self.rows, batch)
+        self.rows = rows.take(_first_of_each(rows, [(OFFSET, "descending")], PARTITION))
+
+
+class First:
+    """The first rows by `column`, which has the source's offsets, as many as asked for and as an answer may have.
+
+    A source may have had several lives. Of rows with one offset, that of the latest counts: the last in the log.
+    """
+
+    def __init__(self, schema: pa.Schema, column: str, limit: int) -> None:
+        self.rows = schema.empty_table()
+        self.next_offset: int | None = None
+        """Of the first row that is not taken."""
+        self._column = column
+        self._limit = limit
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if self.next_offset is not None:
+            batch = batch.filter(pc.field(self._column) < self.next_offset)
+        rows = _joined(self.rows, batch)
+        order = [(self._column, "ascending"), (OFFSET, "descending")]
+        rows = rows.take(_first_of_each(rows, order, self._column)[: self._limit + 1])
+        count = min(self._limit, max(1, first_within(rows, ANSWER_BYTES)))
+        if count < len(rows):
+            self.next_offset = rows[self._column][count].as_py()
+            # A copy, or what is left out would stay in memory.
+            rows = rows.take(pa.array(range(count), pa.int64()))
+        self.rows = rows
+
+
+def _joined(rows: pa.Table, batch: pa.RecordBatch) -> pa.Table:
+    return pa.concat_tables([rows, pa.Table.from_batches([batch], rows.schema)])
+
+
+def _first_of_each(rows: pa.Table, order: list[tuple[str, str]], column: str) -> pa.Array:
+    """By this order, where the first row is for each value of a column, in the order of the values."""
+    ordered = pc.sort_indices(rows, sort_keys=order)
+    _, first = np.unique(rows[column].take(ordered).to_numpy(), return_index=True)
+    return ordered.take(pa.array(first))

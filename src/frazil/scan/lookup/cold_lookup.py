@@ -1,0 +1,159 @@
+"""Single rows, found wherever they are: in the table or in sealed segments, at one cut.
+
+Offsets are those of the source: Kafka's own where rows come from Kafka, else those of the log. Files whose statistics
+say that they cannot have the row are not read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.config.model import Config
+from frazil.formats import kafka
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.schema import columns
+from frazil.scan.cut import EARLIEST, LATEST, Bound
+from frazil.scan.look import Look
+from frazil.scan.lookup.choosing import First, LastOfEach
+from frazil.scan.lookup.deadline import Deadline
+from frazil.scan.lookup.interface import FirstRows
+from frazil.scan.lookup.keys import key_filter
+from frazil.scan.pinned import Pinned
+from frazil.scan.tenants import Tenant
+from frazil.scan.topic import TopicRows
+
+SECONDS = 30.0
+"""How long one lookup takes at most: a key about which statistics say nothing is looked for in all files."""
+_WINDOWS = (8, 256)
+"""For the first rows of a range, so many times their number of offsets are looked at before all are.
+
+Offsets have gaps, but seldom so many.
+"""
+_LARGEST = 2**63 - 1
+
+
+class _Columns(NamedTuple):
+    """Where a row says its place in the source."""
+
+    partition: str
+    offset: str
+
+    @classmethod
+    def of(cls, look: Look) -> _Columns:
+        if look.rules.decoder is not None:
+            return cls(kafka.PARTITION, kafka.OFFSET)
+        return cls(columns.PARTITION, columns.OFFSET)
+
+
+class ColdLookup:
+    """Any number of threads may ask. Rows that are not sealed are not seen.
+
+    Of partitions in `below`, only rows below that log offset count: the rest is known to whoever asks. Rows come back
+    with all columns; none when nothing is found. `QueryTimeout` when it takes more than `seconds`.
+    """
+
+    def __init__(self, config: Config, lake: Lake | None = None, seconds: float = SECONDS) -> None:
+        self._config = config
+        self._lake = lake or Lake(config)
+        self._seconds = seconds
+        self._idle: defaultdict[str, list[TopicRows]] = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
+        """The last row with this key of each partition that has one."""
+        deadline = Deadline(self._seconds)
+        rows, look = self._look(topic)
+        ends = {partition: end for partition, end in below.items() if partition in look.partitions}
+        pinned = self._pinned(rows, look, tenant, LATEST, ends)
+        chosen = LastOfEach(pinned.schema)
+        where = key_filter(self._config, topic, look, key)
+        if where is not None:
+            _choose(pinned, where, chosen, deadline)
+        return chosen.rows
+
+    def by_offset(
+        self, topic: str, partition: int, offset: int, below: int | None, tenant: Tenant | None = None
+    ) -> pa.Table:
+        return self.range(topic, partition, offset, offset + 1, 1, below, tenant).rows
+
+    def range(
+        self,
+        topic: str,
+        partition: int,
+        start: int,
+        end: int | None,
+        limit: int,
+        below: int | None,
+        tenant: Tenant | None = None,
+    ) -> FirstRows:
+        """The first rows from `start` to `end`, in their order; of several with one offset, the last in the log."""
+        deadline = Deadline(self._seconds)
+        rows, look = self._look(topic)
+        if partition not in look.partitions:
+            return FirstRows(look.shape(None).arrow.empty_table())
+        last = rows.latest(look, partition) if below is None else below
+        pinned = self._pinned(rows, look, tenant, EARLIEST, {partition: last})
+        place = _Columns.of(look)
+        chosen = First(pinned.schema, place.offset, limit)
+        for low, high in _windows(start, end, limit):
+            where = (pc.field(place.partition) == partition) & (pc.field(place.offset) >= low)
+            if high is not None:
+                where &= pc.field(place.offset) <= high - 1
+            _choose(pinned, where, chosen, deadline)
+            if chosen.next_offset is not None:
+                break
+        return FirstRows(chosen.rows, chosen.next_offset)
+
+    def _look(self, topic: str) -> tuple[TopicRows, Look]:
+        with self._borrowed(topic) as rows:
+            return rows, rows.looker.look(tail=False)
+
+    @contextmanager
+    def _borrowed(self, topic: str) -> Iterator[TopicRows]:
+        """One thread at a time may look with one; it remembers segments that it has seen."""
+        with self._lock:
+            idle = self._idle[topic]
+            rows = idle.pop() if idle else None
+        if rows is None:
+            rows = TopicRows(self._config, topic, lake=self._lake)
+        yield rows
+        with self._lock:
+            self._idle[topic].append(rows)
+
+    def _pinned(
+        self, rows: TopicRows, look: Look, tenant: Tenant | None, otherwise: int, below: Mapping[int, int]
+    ) -> Pinned:
+        ends = {
+            partition: max(_start(look, partition), min(end, rows.latest(look, partition)))
+            for partition, end in below.items()
+        }
+        return Pinned(rows, look, tenant, ends=Bound(otherwise, ends))
+
+
+def _start(look: Look, partition: int) -> int:
+    return 0 if partition in look.offsets else look.extent(partition).start
+
+
+def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int | None]]:
+    low = start
+    for times in _WINDOWS:
+        high = low + times * limit
+        if high > _LARGEST or (end is not None and high >= end):
+            break
+        yield low, high
+        low = high
+    yield low, end
+
+
+def _choose(pinned: Pinned, where: pc.Expression, chosen: First | LastOfEach, deadline: Deadline) -> None:
+    """Few rows are in memory at a time."""
+    for batch in pinned.read(None, where, stopped=deadline):
+        chosen.add(batch)
+    deadline.check()

@@ -1,0 +1,107 @@
+"""A topic at one cut, to be read as often as needed: table and log together, always the same rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+
+from frazil.errors import CallError, ConfigError
+from frazil.log.topics.naming import hint
+from frazil.scan.arrow_tree import columns_of, tree_of
+from frazil.scan.cut import EARLIEST, LATEST, Bound
+from frazil.scan.look import Look
+from frazil.scan.prefetch import read_ahead
+from frazil.scan.pushdown import iceberg_filter
+from frazil.scan.tenants import Tenant, own_rows
+from frazil.scan.topic import TopicRows
+
+_FROM_START = Bound(EARLIEST)
+_TO_END = Bound(LATEST)
+
+
+class Pinned:
+    """The cut is the `look`; any thread may read.
+
+    `tenant` is a filter below everything that is asked: rows of others are not there. `starts` and `ends` are log
+    offsets.
+    """
+
+    def __init__(
+        self,
+        rows: TopicRows,
+        look: Look,
+        tenant: Tenant | None = None,
+        starts: Bound = _FROM_START,
+        ends: Bound = _TO_END,
+    ) -> None:
+        self.topic = rows.topic
+        self._rows = rows
+        self._look = look
+        self._tenant = tenant
+        self._starts = starts
+        self._ends = ends
+        rows.check_given(look, starts, ends)
+        if tenant is not None and tenant.column not in self.schema.names:
+            raise ConfigError(f"topics.{self.topic}.tenant_column: there is no column {tenant.column!r}.")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return self._look.shape(None).arrow
+
+    @property
+    def iceberg_schema(self) -> Schema:
+        return self._look.schema
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """The cut: rows are below these log offsets."""
+        given = self._ends.given
+        return {
+            partition: given.get(partition, self._rows.latest(self._look, partition))
+            for partition in self._look.partitions
+        }
+
+    def chosen(self, columns: Sequence[str] | None) -> list[str]:
+        """The columns asked for, or all; an error names those that do not exist."""
+        names = self.schema.names
+        for column in columns or ():
+            if column not in names:
+                raise CallError(f"Topic {self.topic!r} has no column {column!r}.{hint(column, names)}")
+        return names if columns is None else list(columns)
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        stopped: threading.Event | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in no order, with these columns; only those for which `where` is true.
+
+        Ends early when it is `stopped`.
+        """
+        wanted = self.chosen(columns)
+        keep = self._kept(where)
+        looked_at = self.chosen(sorted(columns_of(tree_of(keep)))) if keep is not None else []
+        extra = [name for name in looked_at if name not in wanted]
+        plan = self._rows.plan_at(
+            self._look,
+            self._starts,
+            self._ends,
+            columns=lambda _: [*wanted, *extra],
+            where=iceberg_filter(keep, self.iceberg_schema),
+        )
+        for batch in read_ahead(plan.parts, stopped):
+            rows = batch if keep is None else batch.filter(keep)
+            if len(rows):
+                yield rows.select(wanted) if extra else rows
+
+    def _kept(self, where: pc.Expression | None) -> pc.Expression | None:
+        if self._tenant is None:
+            return where
+        own = own_rows(self._tenant, self.schema)
+        return own if where is None else own & where

@@ -1,0 +1,58 @@
+"""Whose rows a request may see: the tenant that it names in `X-Scope-OrgID`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.types import is_binary, is_fixed_size_binary, is_nested, is_string
+
+from frazil.config.model import Config
+from frazil.config.sections.telemetry import NAME_RULE, is_tenant
+from frazil.errors import ConfigError, InvalidTenant
+
+HEADER = "x-scope-orgid"
+DEFAULT = "default"
+"""The tenant of requests that name none."""
+
+
+class Tenant(NamedTuple):
+    """A filter that every read of a topic with a tenant column must have."""
+
+    column: str
+    name: str
+
+
+def tenant_name(told: Sequence[str]) -> str:
+    """`told` are the values of all headers of this name. Of two tenants nobody knows which is meant."""
+    if len(told) > 1:
+        raise InvalidTenant(f"X-Scope-OrgID is there {len(told)} times. Send it once, with one tenant.")
+    name = told[0] if told else DEFAULT
+    if not is_tenant(name):
+        raise InvalidTenant(f"{name!r} in X-Scope-OrgID cannot be a tenant: {NAME_RULE}.")
+    return name
+
+
+def tenant_of(config: Config, topic: str, told: Sequence[str]) -> Tenant | None:
+    """Whose rows of a topic the request sees; None for all of them. A bad name is refused in any case."""
+    name = tenant_name(told)
+    column = config.topic(topic).tenant_column
+    return Tenant(column, name) if column else None
+
+
+def own_rows(tenant: Tenant, schema: pa.Schema) -> pc.Expression:
+    """True of the tenant's rows: those whose column has its name, as text or as bytes."""
+    column, kind = pc.field(tenant.column), schema.field(tenant.column).type
+    if is_nested(kind):
+        raise ConfigError(
+            f"tenant_column: {tenant.column!r} is of type {kind}, which cannot be a name; take a column of text."
+        )
+    if is_string(kind):
+        return column == tenant.name
+    if is_binary(kind):
+        return column == tenant.name.encode()
+    if is_fixed_size_binary(kind):
+        return column.cast(pa.binary()) == tenant.name.encode()
+    return column.cast(pa.string()) == tenant.name

@@ -1,0 +1,122 @@
+"""Reading one partition of a topic from an offset on: table, segments, tail, and on from the tail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from frazil.errors import RequestError
+from frazil.log.follow import STORE_POLL_SECONDS, WAIT_SECONDS
+from frazil.topics.messages import Records
+from frazil.topics.read.cache import View
+from frazil.topics.read.cutting import head
+from frazil.topics.read.finding import first_since
+from frazil.topics.read.shared_files import PartitionFiles
+from frazil.topics.read.starts import Start
+from frazil.topics.read.tail import MessageTail
+from frazil.topics.read.topic_place import TopicPlace
+
+
+class Cursor(Protocol):
+    """Reads one partition from an offset on: table, segments, tail, in order, without gap or repeat.
+
+    `OffsetGone` when what it is at is left neither in the log nor in the table; `EpochChanged` when what it has read
+    did not last. It stays where it is then, until `seek`.
+    """
+
+    position: int
+
+    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+        """The next run; None when there is nothing now."""
+
+    async def wait(self, timeout: float) -> bool:
+        """True when there is something to read."""
+
+    def seek(self, offset: int) -> None: ...
+
+
+class PartitionCursor:
+    """Belongs to one task. Holds nothing of what it has read: others may have to read it anew."""
+
+    def __init__(self, place: TopicPlace, partition: int, tail: MessageTail, files: PartitionFiles) -> None:
+        self.partition = partition
+        self.position = 0
+        self.epoch: str | None = None
+        """Of the last message that was read; None where a reader begins."""
+        self._view: View | None = None
+        """None where a reader begins, or as long as it reads from memory."""
+        self._place = place
+        self._tail = tail
+        self._files = files
+
+    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+        """The next messages, at least one, no more than this; None when there are none now."""
+        if max_rows < 1 or max_bytes < 1:
+            raise RequestError(
+                f"A reader cannot ask for {max_rows} messages of {max_bytes} bytes: ask for 1 or more."
+            )
+        found = self._tail.read(self.position, self.epoch, max_rows, max_bytes)
+        if found is None and not self._tail.has(self.position):
+            found = await self._from_files()
+            if found is not None:
+                found = found._replace(batch=head(found.batch, max_rows, max_bytes))
+        if found is not None:
+            self.position, self.epoch = found.end, found.epoch
+        return found
+
+    async def _from_files(self) -> Records | None:
+        position, epoch = self.position, self.epoch
+        if self._view is None:
+            self._view = await self._files.view(position, epoch)
+            if self._view is None:
+                return None
+        found = self._files.ready(position, epoch, self._view)
+        return found or await self._files.read(position, epoch, self._view)
+
+    async def wait(self, timeout: float) -> bool:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while True:
+            patience = min(WAIT_SECONDS, deadline - loop.time())
+            if (tail := self._tail.tail) is not None:
+                # Looks again now and then: the writer may be another one, or gone.
+                if await tail.wait_async(self.position, max(0.0, patience)):
+                    return True
+            elif await self._files.ask(lambda cold: cold.end()) > self.position:
+                return True
+            else:
+                await asyncio.sleep(max(0.0, min(patience, STORE_POLL_SECONDS)))
+            if loop.time() >= deadline:
+                return False
+
+    def seek(self, offset: int) -> None:
+        """Go on from another offset, whatever was read before."""
+        if offset < 0:
+            raise RequestError(f"{offset} is no offset: offsets begin with 0.")
+        self.position, self.epoch, self._view = offset, None, None
+
+    async def begin(self, start: Start) -> None:
+        """Seek to where a reader is to begin."""
+        match start.kind:
+            case "earliest":
+                self.seek(await self._files.ask(lambda cold: cold.earliest()))
+            case "latest":
+                self.seek(await self.end())
+            case "time":
+                find = first_since
+                place, partition = self._place, self.partition
+                self.seek(await self._files.ask(lambda _: find(place, partition, start.time_ms)))
+            case "offset":
+                one = start.of(self.partition)
+                if one.kind == "earliest":
+                    return await self.begin(one)
+                assert isinstance(one.offset, int)
+                self.seek(one.offset)
+        return None
+
+    async def end(self) -> int:
+        """Where the partition ends now."""
+        tail = self._tail.tail
+        if tail is not None:
+            return tail.end
+        return await self._files.ask(lambda cold: cold.end())

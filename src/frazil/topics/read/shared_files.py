@@ -1,0 +1,186 @@
+"""Messages in files, read once for all who read the same place at about the same time.
+
+A few files are open at a time, wherever readers are. Whoever comes to a place where nobody is waits for its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError
+from frazil.topics.messages import Records
+from frazil.topics.read.cache import Origin, Partition, PieceCache, View
+from frazil.topics.read.cold import ColdReader, Read
+from frazil.topics.read.topic_place import TopicPlace
+
+T = TypeVar("T")
+
+KEPT_SECONDS = 10.0
+"""So long after messages were deleted from a table may a reader that began before still see them."""
+SOURCE_BYTES = 4 * 1024 * 1024
+"""An open file has about so much in memory: a piece, a page of each column, and what was fetched of them."""
+LEAST_SOURCES = 2
+
+
+class _Idle(NamedTuple):
+    partition: Partition
+    cold: ColdReader
+    since: float
+
+
+class _Wanted(NamedTuple):
+    offset: int
+    epoch: str | None
+    origin: Origin
+    """As the reader found it when it began."""
+
+
+class SharedFiles:
+    """Belongs to one event loop. What blocks happens in `executor`. Half of the `limit` is for open files."""
+
+    def __init__(self, executor: Executor, limit: int) -> None:
+        self._executor = executor
+        self._pieces = PieceCache(limit // 2)
+        self._most = max(LEAST_SOURCES, limit // 2 // SOURCE_BYTES)
+        self._turns = asyncio.Semaphore(self._most)
+        self._busy = 0
+        self._idle: list[_Idle] = []
+        """Readers that can be asked to go on, the longest waiting first."""
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Of messages that are kept and of files that are open."""
+        return self._pieces.nbytes + (self._busy + len(self._idle)) * SOURCE_BYTES
+
+    def of(self, place: TopicPlace, generation: int, partition: int) -> PartitionFiles:
+        return PartitionFiles(self, self._pieces, place, (place.topic, generation, partition))
+
+    @asynccontextmanager
+    async def source(
+        self, place: TopicPlace, partition: Partition, going_on: Callable[[ColdReader], bool]
+    ) -> AsyncIterator[ColdReader]:
+        """A reader of a partition: one that is `going_on` if there is one, else a new one."""
+        async with self._turns:
+            cold = self._take(partition, going_on) or ColdReader(place, partition[2])
+            self._busy += 1
+            lost = False
+            try:
+                yield cold
+            except asyncio.CancelledError:
+                # A thread may still be busy with this one.
+                lost = True
+                raise
+            finally:
+                self._busy -= 1
+                if not lost:
+                    self._idle.append(_Idle(partition, cold, self._now()))
+                self._sweep_later()
+
+    def _take(self, partition: Partition, going_on: Callable[[ColdReader], bool]) -> ColdReader | None:
+        for place, idle in enumerate(self._idle):
+            if idle.partition == partition and going_on(idle.cold):
+                return self._idle.pop(place).cold
+        if self._busy + len(self._idle) >= self._most:
+            del self._idle[0]
+        return None
+
+    async def blocking(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        since = self._now() - KEPT_SECONDS
+        self._pieces.forget(since)
+        self._idle = [each for each in self._idle if each.since >= since]
+        if self._pieces or self._idle or self._busy:
+            self._sweep_later()
+        else:
+            # The allocator keeps what was freed, for those who would come next.
+            self._executor.submit(pa.default_memory_pool().release_unused)
+
+    def close(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        self._idle.clear()
+
+
+class PartitionFiles:
+    """Of one partition, shared by all its readers."""
+
+    def __init__(self, shared: SharedFiles, pieces: PieceCache, place: TopicPlace, partition: Partition) -> None:
+        self._shared = shared
+        self._pieces = pieces
+        self._place = place
+        self._partition = partition
+        self._reading: dict[_Wanted, asyncio.Task[Read | None]] = {}
+
+    async def view(self, offset: int, epoch: str | None) -> View | None:
+        """What a reader that begins at an offset may be shown; None when there is nothing yet."""
+        found = await self.ask(lambda cold: cold.find(offset, epoch))
+        return None if found is None else View(found)
+
+    def ready(self, offset: int, epoch: str | None, view: View) -> Records | None:
+        """The messages at an offset if somebody has read them just now; nothing blocks."""
+        found = self._pieces.find(self._partition, offset, view)
+        return found if found is not None and found.epoch == epoch else None
+
+    async def read(self, offset: int, epoch: str | None, view: View) -> Records | None:
+        """The messages at an offset, as far as a piece goes; None when there are none yet."""
+        found = self._pieces.find(self._partition, offset, view)
+        while found is None:
+            read = await self._together(_Wanted(offset, epoch, view.found.origin), view)
+            if read is None:
+                return None
+            if view.accepts(read.found):
+                found = read.records
+        if epoch not in (None, found.epoch):
+            await self.ask(lambda cold: cold.check(epoch, offset))
+        return found
+
+    async def ask(self, work: Callable[[ColdReader], T]) -> T:
+        """Anything but messages."""
+        return await self._ask(work, lambda cold: not cold.is_open)
+
+    async def _ask(self, work: Callable[[ColdReader], T], going_on: Callable[[ColdReader], bool]) -> T:
+        async with self._shared.source(self._place, self._partition, going_on) as cold:
+            return await self._shared.blocking(partial(work, cold))
+
+    async def _together(self, wanted: _Wanted, view: View) -> Read | None:
+        """Whoever comes while others wait for the same waits with them."""
+        task = self._reading.get(wanted)
+        if task is None:
+            task = self._reading[wanted] = asyncio.create_task(self._read(wanted, view))
+            task.add_done_callback(partial(self._done, wanted))
+        try:
+            return await asyncio.shield(task)
+        except FrazilError as error:
+            raise error.again() from None
+
+    def _done(self, wanted: _Wanted, task: asyncio.Task[Read | None]) -> None:
+        del self._reading[wanted]
+        if not task.cancelled():
+            # Perhaps nobody waits for it any more.
+            task.exception()
+
+    async def _read(self, wanted: _Wanted, view: View) -> Read | None:
+        read = await self._ask(
+            lambda cold: cold.read(wanted.offset, wanted.epoch, view), lambda cold: cold.goes_on(wanted.offset, view)
+        )
+        if read is not None and read.found.origin.lasts:
+            self._pieces.add(self._partition, read.piece, read.found, asyncio.get_running_loop().time())
+        return read

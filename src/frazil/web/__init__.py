@@ -1,0 +1,1 @@
+"""What all HTTP and gRPC servers of Frazil share."""

@@ -1,0 +1,45 @@
+"""Answers over HTTP: rows as JSON or as an Arrow stream, whichever is asked for, and problems with their reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from frazil.formats.json_rows import rows_to_json
+from frazil.web.disclosure import told
+
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+
+
+def rows_answer(request: Request, rows: pa.Table, headers: Mapping[str, str] | None = None) -> Response:
+    """All rows: a JSON list of objects, or an Arrow stream. Many of them take a while: call it in a thread then."""
+    if wants_arrow(request):
+        return _arrow(rows, headers)
+    return Response(rows_to_json(rows), headers=headers, media_type="application/json")
+
+
+def row_answer(request: Request, row: pa.Table, headers: Mapping[str, str] | None = None) -> Response:
+    """One row: a JSON object, or an Arrow stream with one row."""
+    if wants_arrow(request):
+        return _arrow(row, headers)
+    return Response(rows_to_json(row)[1:-1], headers=headers, media_type="application/json")
+
+
+def problem(status: int, reason: object, **more: object) -> Response:
+    """What went wrong, as a JSON object with `error` and whatever else helps."""
+    return JSONResponse({"error": told(reason), **more}, status)
+
+
+def wants_arrow(request: Request) -> bool:
+    accepted = (each.partition(";")[0].strip().lower() for each in request.headers.get("accept", "").split(","))
+    return ARROW_STREAM in accepted
+
+
+def _arrow(rows: pa.Table, headers: Mapping[str, str] | None) -> Response:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return Response(sink.getvalue().to_pybytes(), headers=headers, media_type=ARROW_STREAM)

@@ -1,0 +1,1 @@
+"""What all gRPC servers of Frazil share."""

@@ -1,0 +1,22 @@
+"""Requests become rows, as the door makes them."""
+
+from __future__ import annotations
+
+from google.protobuf.message import Message
+
+from frazil.doors.otlp.signals import Signal
+from frazil.formats.telemetry.messages import check, decode
+from frazil.formats.telemetry.rows import Arrival, Rows
+
+NOW = 1_700_000_000_123_456_789
+
+
+def rows_of(signal: Signal, *requests: Message | bytes) -> Rows:
+    """Each request is of a tenant of its own: `tenant-0`, `tenant-1` and so on."""
+    bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
+    for body in bodies:
+        check(signal.requests.message, body)
+    tenants = [f"tenant-{number}" for number in range(len(bodies))]
+    rows = signal.requests.to_rows(decode(signal.requests.message, bodies), Arrival(tenants, NOW))
+    rows.batch.validate(full=True)
+    return rows

@@ -1,0 +1,298 @@
+"""A person decides about a topic that stopped, and every record is in its tables as that person wanted."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from frazil.config.model import Config
+from frazil.errors import (
+    ConfigError,
+    DeadLetterMissing,
+    EpochChanged,
+    FrazilError,
+    IcebergError,
+    OffsetsAhead,
+    SegmentsGone,
+    TableDropped,
+    TableReplaced,
+    TableRolledBack,
+)
+from frazil.lake.catalog.lake import Identifier
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.schema.columns import OFFSET
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.tables.opening import open_derived_table
+from frazil.lake.tables.tables import base_identifier, dead_letter_identifier, find_table
+from frazil.log.segments.trim import trim
+from frazil.pipeline.decisions.topic import Topic
+from frazil.pipeline.move.tools import Tools
+from tests.lake.support import local_config
+from tests.log.support import SCHEMA, TOPIC, Machine, rows, writer
+from tests.pipeline.support import broken, expect_once, found_offsets, move_all, tools_of
+
+BASE = ("frazil", TOPIC)
+LETTERS = ("frazil", f"{TOPIC}__dead_letter")
+BIG = ("frazil", "big")
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Iterator[Tools]:
+    derived = {"big": {"sql": "SELECT id FROM batch"}}
+    with tools_of(local_config(tmp_path, topics={TOPIC: {"derived": derived}})) as tools:
+        yield tools
+
+
+def append(tools: Tools, *batches: pa.RecordBatch, seed: int = 0) -> None:
+    with closing(writer(tools.store, tools.config.data_dir, Machine(seed))) as log:
+        for batch in batches:
+            log.append(batch)
+            log.seal_all()
+
+
+def about(tools: Tools) -> Topic:
+    return Topic(tools.config, tools.lake, tools.store, TOPIC)
+
+
+def kinds(tools: Tools) -> dict[str, type[FrazilError]]:
+    return {problem.table.name: type(problem.error) for problem in about(tools).problems()}
+
+
+def offsets(tools: Tools, name: Identifier) -> Counter[int]:
+    return Counter(offset for _, offset in found_offsets(tools.lake, name).elements())
+
+
+def lose_log(tools: Tools) -> None:
+    tools.store.delete([info.key for info in tools.store.list(f"queue/{TOPIC}/00000")])
+    shutil.rmtree(tools.config.data_dir / "wal")
+
+
+def derive(tools: Tools, offset: int) -> None:
+    """The derived table as its mover makes it, filled up to this offset."""
+    schema = target_schema(pa.schema([SCHEMA.field("id")]))
+    open_derived_table(
+        tools.lake, tools.store, tools.config, TOPIC, "big", schema, {0: offset}, {0: newest_epoch(tools)}
+    )
+
+
+def newest_epoch(tools: Tools) -> str:
+    return TableState.of(tools.lake.load(BASE)).epochs[0]
+
+
+def everything(config: Config) -> dict[str, bytes]:
+    """All files but the one that SQLite's readers share."""
+    files = (path for path in config.data_dir.rglob("*") if path.is_file() and path.suffix != ".db-shm")
+    return {str(path): path.read_bytes() for path in files}
+
+
+def roll_back(tools: Tools, name: Identifier, snapshots: int = 1) -> None:
+    table = tools.lake.load(name)
+    earlier = table.metadata.snapshots[-1 - snapshots].snapshot_id
+    table.manage_snapshots().rollback_to_snapshot(earlier).commit()
+
+
+def test_names_are_those_of_the_lake(tools: Tools) -> None:
+    assert (base_identifier(tools.config, TOPIC), dead_letter_identifier(tools.config, TOPIC)) == (BASE, LETTERS)
+
+
+def test_looking_makes_and_changes_nothing(tools: Tools) -> None:
+    append(tools, rows(0, 3))
+    assert about(tools).problems() == []
+    assert find_table(tools.lake, BASE) is None
+    append(tools, rows(3, 2).append_column("note", pa.array(["a", "b"])))
+    tools.lake.ensure_namespace(("frazil",))
+    before = everything(tools.config)
+    assert about(tools).problems() == []
+    assert everything(tools.config) == before
+    assert not tools.lake.catalog.list_tables(("frazil",))
+
+
+def test_a_table_that_has_yet_to_follow_is_left_as_it_is(tools: Tools) -> None:
+    append(tools, rows(0, 3))
+    move_all(tools)
+    append(tools, rows(3, 1).append_column("note", pa.array(["a"])))
+    before = tools.lake.load(BASE).metadata
+    assert about(tools).problems() == []
+    assert tools.lake.load(BASE).metadata == before
+
+
+def test_a_dropped_dead_letter_table(tools: Tools) -> None:
+    append(tools, rows(0, 2), broken(2, 1))
+    move_all(tools)
+    tools.lake.catalog.drop_table(LETTERS)
+    append(tools, broken(3, 1), rows(4, 1))
+    with pytest.raises(TableDropped, match=r"resume orders --recreate --table frazil\.orders__dead_letter"):
+        move_all(tools)
+    assert kinds(tools) == {"frazil.orders__dead_letter": TableDropped}
+    about(tools).decide("recreate")
+    assert about(tools).problems() == []
+    move_all(tools)
+    assert offsets(tools, BASE) == Counter([0, 1, 4])
+    assert offsets(tools, LETTERS) == Counter([3])
+
+
+def test_a_dead_letter_table_that_was_rolled_back(tools: Tools) -> None:
+    append(tools, broken(0, 1))
+    move_all(tools)
+    append(tools, broken(1, 1), rows(2, 1))
+    move_all(tools)
+    roll_back(tools, LETTERS)
+    append(tools, broken(3, 1), rows(4, 1))
+    with pytest.raises(TableRolledBack, match=r"--accept --table frazil\.orders__dead_letter"):
+        move_all(tools)
+    with pytest.raises(IcebergError, match=r"--replay does not help orders: .*letters that are missing stay so"):
+        about(tools).decide("replay")
+    (text,) = about(tools).decide("accept")
+    assert text == "frazil.orders__dead_letter is taken as it is; it goes on at offset 1 of partition 0."
+    move_all(tools)
+    assert offsets(tools, LETTERS) == Counter([0, 3])
+    assert offsets(tools, BASE) == Counter([2, 4])
+
+
+def test_another_table_where_the_dead_letters_were(tools: Tools) -> None:
+    append(tools, broken(0, 1))
+    move_all(tools)
+    tools.lake.catalog.drop_table(LETTERS)
+    tools.lake.catalog.create_table(LETTERS, target_schema(SCHEMA))
+    (problem,) = about(tools).problems()
+    assert (type(problem.error), problem.decisions) == (TableReplaced, ())
+    with pytest.raises(IcebergError, match="Rename it"):
+        about(tools).decide("accept")
+    with pytest.raises(TableReplaced):
+        about(tools).decide("recreate", "orders__dead_letter")
+    tools.lake.catalog.rename_table(LETTERS, ("frazil", "theirs"))
+    about(tools).decide("recreate")
+    append(tools, broken(1, 1))
+    move_all(tools)
+    assert offsets(tools, LETTERS) == Counter([1])
+
+
+def test_another_log_with_a_table_put_aside(tools: Tools) -> None:
+    """Old dead letters have offsets that the new log gives to rows that fit."""
+    append(tools, rows(0, 2), broken(2, 1))
+    move_all(tools)
+    derive(tools, 3)
+    lose_log(tools)
+    append(tools, rows(0, 5), seed=1)
+    with pytest.raises(EpochChanged, match=r"--recreate` puts the table aside.*resume orders --accept` keeps it"):
+        move_all(tools)
+    assert kinds(tools) == dict.fromkeys(["frazil.orders", "frazil.orders__dead_letter", "frazil.big"], EpochChanged)
+    done = about(tools).decide("recreate")
+    assert "frazil.orders with its rows is called frazil.orders__old_1 now." in done
+    assert "The pipeline makes frazil.orders anew, with what the log has: from offset 0 of partition 0 on." in done
+    assert about(tools).problems() == []
+    move_all(tools)
+    expect_once(found_offsets(tools.lake, BASE), {0: 5})
+    assert offsets(tools, ("frazil", "orders__old_1")) == Counter([0, 1])
+    assert offsets(tools, ("frazil", "orders__dead_letter__old_1")) == Counter([2])
+    assert find_table(tools.lake, BIG) is None
+
+
+def test_another_log_and_a_table_that_goes_on(tools: Tools) -> None:
+    append(tools, rows(0, 2))
+    move_all(tools)
+    derive(tools, 2)
+    lose_log(tools)
+    append(tools, rows(0, 5), seed=1)
+    done = about(tools).decide("accept")
+    assert done == [
+        "frazil.orders keeps its rows; it goes on at offset 2 of partition 0.",
+        "What the log has from offset 0 up to 2 of partition 0 is not moved, as the table has other rows there.",
+        "frazil.big keeps its rows; it goes on at offset 0 of partition 0.",
+    ]
+    assert about(tools).problems() == []
+    move_all(tools)
+    expect_once(found_offsets(tools.lake, BASE), {0: 5})
+
+
+def test_a_base_table_made_anew_takes_old_dead_letters_with_it(tools: Tools) -> None:
+    """The next table may have another schema, so what did not fit is judged again."""
+    append(tools, rows(0, 2), broken(2, 1), rows(3, 1))
+    move_all(tools)
+    tools.lake.catalog.drop_table(BASE)
+    about(tools).decide("recreate")
+    move_all(tools)
+    assert offsets(tools, BASE) == Counter([0, 1, 3])
+    assert offsets(tools, LETTERS) == Counter([2])
+    assert offsets(tools, ("frazil", "orders__dead_letter__old_1")) == Counter([2])
+
+
+def test_put_aside_twice(tools: Tools) -> None:
+    for seed in (0, 1, 2):
+        append(tools, rows(0, 3 - seed), seed=seed)
+        if seed:
+            with pytest.raises(OffsetsAhead, match="--recreate"):
+                move_all(tools)
+            about(tools).decide("recreate")
+        move_all(tools)
+        expect_once(found_offsets(tools.lake, BASE), {0: 3 - seed})
+        lose_log(tools)
+    assert [len(offsets(tools, ("frazil", f"orders__old_{n}"))) for n in (1, 2)] == [3, 2]
+
+
+def test_a_log_that_was_trimmed_too_far(tools: Tools) -> None:
+    append(tools, rows(0, 2))
+    move_all(tools)
+    append(tools, rows(2, 2), rows(4, 2))
+    trim(tools.store, TOPIC, 0, needed_from=4, grace_seconds=0, now_ms=tools.world.clock.now_ms())
+    with pytest.raises(SegmentsGone, match=r"needs offset 2 next, but the log starts at 4.*resume orders --accept"):
+        move_all(tools)
+    assert kinds(tools) == {"frazil.orders": SegmentsGone}
+    assert about(tools).decide("accept") == [
+        "frazil.orders keeps its rows; it goes on at offset 4 of partition 0.",
+        "What was from offset 2 up to 4 of partition 0 is in the log no more and stays missing.",
+    ]
+    move_all(tools)
+    assert offsets(tools, BASE) == Counter([0, 1, 4, 5])
+
+
+def test_a_derived_table_that_was_dropped_or_rolled_back(tools: Tools) -> None:
+    append(tools, rows(0, 2))
+    move_all(tools)
+    derive(tools, 0)
+    table = tools.lake.load(BIG)
+    table.transaction().set_properties({"frazil.offset.0": "2"}).commit_transaction()
+    (problem,) = about(tools).problems()
+    assert problem.decisions == ("replay", "accept")
+    assert "--replay --table frazil.big" in str(problem.error)
+    (text,) = about(tools).decide("replay", "big")
+    assert text == "frazil.big is filled again; it goes on at offset 0 of partition 0."
+    tools.lake.catalog.drop_table(BIG)
+    assert kinds(tools) == {"frazil.big": TableDropped}
+    about(tools).decide("recreate")
+    assert about(tools).problems() == []
+    derive(tools, 1)
+    assert TableState.of(tools.lake.load(BIG)).offsets == {0: 1}
+
+
+def test_dead_letters_that_somebody_deleted(tools: Tools) -> None:
+    """A letter that is missing below the dead-letter table's offset is no fault that looking could show."""
+    append(tools, rows(0, 2), broken(2, 1))
+    move_all(tools)
+    tools.lake.load(LETTERS).delete(f"{OFFSET} == 2")
+    roll_back(tools, BASE)
+    about(tools).decide("replay")
+    with pytest.raises(DeadLetterMissing, match="resume orders --recreate --table NAME"):
+        move_all(tools)
+    assert about(tools).problems() == []
+    about(tools).decide("recreate", "frazil.orders__dead_letter")
+    move_all(tools)
+    assert offsets(tools, BASE) == Counter([0, 1])
+    assert offsets(tools, LETTERS) == Counter([2])
+
+
+def test_a_base_table_that_is_fine_is_not_put_aside(tools: Tools) -> None:
+    append(tools, rows(0, 2))
+    move_all(tools)
+    for name in (None, "orders"):
+        with pytest.raises(IcebergError, match=r"--recreate does not help .*nothing stops it"):
+            about(tools).decide("recreate", name)
+    with pytest.raises(ConfigError, match=r"no table of topic 'orders'\. Its tables: frazil\.orders, "):
+        about(tools).decide("recreate", "order")
+    expect_once(found_offsets(tools.lake, BASE), {0: 2})

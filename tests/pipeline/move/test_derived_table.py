@@ -1,0 +1,59 @@
+"""Tables made by queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.commit.offsets import TableState
+from frazil.lake.tables.tables import find_table
+from frazil.log.log import Log
+from frazil.log.segments.trim import trim
+from tests.lake.support import local_config
+from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.test_pipeline import QUICK, append, committed
+
+pytestmark = pytest.mark.xdist_group("own-jvm")
+
+DERIVED = {
+    "loud": {"sql": "SELECT id, upper(text) AS loud FROM batch WHERE id % 2 = 0", "backfill": True},
+    "later": {"sql": "SELECT * FROM batch"},
+    "wrong": {"sql": "SELECT nothing FROM batch"},
+}
+
+
+def test_a_query_makes_a_table_with_offsets_of_its_own(tmp_path: Path) -> None:
+    config = local_config(tmp_path, pipeline=QUICK)
+    lake = Lake(config)
+
+    def offsets(name: str) -> dict[int, int]:
+        table = find_table(lake, ("frazil", name))
+        return dict(TableState.of(table).offsets) if table else {}
+
+    with Log(config) as log:
+        append(log, "orders", 60)
+        append(log, "orders", 40)
+        with PipelineProcess(config) as pipeline:
+            pipeline.wait_for(lambda: committed(config, "orders") == {0: 100}, "moved without queries")
+            pipeline.stop()
+        # The first rows are in the base table alone.
+        trim(log.store, "orders", 0, needed_from=100, grace_seconds=0, now_ms=log.world.clock.now_ms())
+        assert log.reader("orders", 0).bounds().start == 60
+        config = local_config(tmp_path, pipeline=QUICK, topics={"orders": {"derived": DERIVED}})
+        with PipelineProcess(config) as pipeline:
+            pipeline.wait_for(lambda: offsets("loud") == {0: 100}, "filled with what was there")
+            pipeline.wait_for(lambda: offsets("later") == {0: 100}, "begun where the base table is")
+            append(log, "orders", 50)
+            pipeline.wait_for(lambda: offsets("loud") == {0: 150} == offsets("later"), "filled with what came")
+            pipeline.wait_for(lambda: committed(config, "orders") == {0: 150}, "moved the base table")
+            pipeline.wait_for(lambda: "derived.wrong.sql" in pipeline.health.reason, "told of the wrong query")
+            assert "nothing" in pipeline.health.reason
+            assert "position 8" in pipeline.health.reason
+            assert pipeline.stop() == 0
+    loud = lake.load(("frazil", "loud")).scan().to_arrow().sort_by("id").to_pylist()
+    assert loud == [{"id": i, "loud": f"ROW {i}"} for i in range(0, 150, 2)]
+    later = lake.load(("frazil", "later")).scan().to_arrow().sort_by("id").to_pylist()
+    assert [row["id"] for row in later] == list(range(100, 150))
+    assert later[0] == {"id": 100, "text": "row 100", "_log_partition": 0, "_offset": 100}
