@@ -37,8 +37,11 @@ test: $(READY) $(DANUBE)  ## Lint, strict types and all tests
 	@$(BIN)/python -m tests.servers.jars
 	@$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not soak"
 
-lint: $(READY)  ## ruff, mypy --strict and the freshness of generated docs
-	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/python -m frazil.config.reference --check docs/configuration.md
+lint: $(READY)  ## ruff, mypy --strict, the rule of imports and the freshness of generated docs
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m frazil.config.reference --check docs/configuration.md
 
 format: $(READY)  ## Format the code
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
@@ -62,4 +65,4 @@ lock:  ## Resolve requirements/ anew from pyproject.toml (needs uv)
 	@uv pip compile --group pyproject.toml:danube --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --quiet -o requirements/danube.txt
 
 clean:  ## Remove .venv and caches (never data/)
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -25,12 +25,12 @@ from frazil.lake.checksums import damage
 from frazil.lake.checksums import verified_pages as pages
 from frazil.lake.checksums.verification import verify
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.schema.table_schema import target_schema
 from frazil.lake.tables.tables import base_identifier, create_table
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.lake.write.parquet import Options, ParquetFile, _worth_a_dictionary
 from frazil.lake.write.statistics import leaves
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.table_files import FileReader
 
 

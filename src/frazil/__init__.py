@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.footprint import stay_small
+from frazil.version import __version__
 
 if TYPE_CHECKING:
     from frazil.scan.reading import Rows, read
 
-__version__ = "0.1.0"
+
 __all__ = ["Rows", "__version__", "read"]
 
 # Before any other module of ours converts a value.

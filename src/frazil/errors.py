@@ -603,6 +603,21 @@ class QueriesBusy(FrazilError):
     retryable = True
 
 
+class TooMuch(FrazilError):
+    """Raised when more comes than can be taken now; `seconds` later it may be tried again."""
+
+    public = True
+    retryable = True
+
+    def __init__(self, message: str, seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class RateExceeded(TooMuch):
+    """Raised when it is a tenant that sends more than it may."""
+
+
 class ShutdownError(FrazilError):
     """Raised when something is asked of a part that is shutting down."""
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil import __version__
 from frazil.cli.app import run
 from frazil.cli.commands import COMMANDS
+from frazil.version import __version__
 from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, environment, frazil
 
 

@@ -20,9 +20,9 @@ from frazil.errors import TableNotFound
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.mapping.misfits import from_stream
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
 from frazil.log.log import Log
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.files import place as placed
 
 TOPICS = ("orders", "visits")

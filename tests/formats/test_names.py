@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from frazil.formats import kafka
 from frazil.formats.names import column_of, field_of, fields_of
-from frazil.lake.schema.columns import OFFSET, PARTITION, RESERVED
+from frazil.log.schema.columns import OFFSET, PARTITION, RESERVED
 
 TAKEN = [*RESERVED, OFFSET, PARTITION, *kafka.SCHEMA.names, kafka.TOMBSTONE]
 

@@ -25,7 +25,7 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer, Request
 from frazil.errors import RequestError
 from frazil.formats.otlp.raw import ERROR
-from frazil.log.raw.forms import Raw
+from frazil.log.forms import Raw
 from frazil.ops.metrics import create_registry
 from tests.faults.exporting import logs_of, points_of, samples_request, spans_of
 from tests.formats.remote_write.v2_support import second

@@ -21,10 +21,10 @@ from pyiceberg.table import Table
 
 from frazil.errors import SchemaEvolution
 from frazil.lake.catalog.lake import Lake
+from frazil.lake.evolution import follow_first, lacks, set_on_mismatch
 from frazil.lake.mapping.misfits import dead_letter_batch
-from frazil.lake.schema.columns import OFFSET
-from frazil.lake.schema.evolution import follow_first, lacks, set_on_mismatch
 from frazil.lake.schema.widening import widest
+from frazil.log.schema.columns import OFFSET
 from frazil.scan.decode import Made, RowMaker, Rules
 from tests.formats.avro.cases import as_python
 from tests.fuzz.records import Record, Source, batch_of, sources

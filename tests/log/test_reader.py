@@ -30,8 +30,8 @@ from frazil.log.log import Log
 from frazil.log.reader import Records
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.trim import trim
-from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import scan_file
+from frazil.log.wal_follower import WalTail
 from frazil.log.writer.group import Part
 from frazil.store import ObjectStore
 from frazil.store.local import LocalStore

@@ -20,10 +20,10 @@ from frazil.lake.commit.commit import commit_add_files
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.outcomes import Committed
 from frazil.lake.commit.ranges import Range
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.schema.table_schema import target_schema
 from frazil.lake.tables.tables import create_table
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.files import place
 from frazil.maintain.targets import Target
 from frazil.maintain.workshop import Workshop

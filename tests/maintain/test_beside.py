@@ -12,7 +12,7 @@ import pytest
 
 from frazil.config.sections.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
 from frazil.lake.commit.offsets import check_history, history_offsets
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite

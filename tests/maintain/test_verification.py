@@ -16,8 +16,8 @@ from frazil.lake.catalog.spark import spark_catalog_name
 from frazil.lake.checksums.verification import verify
 from frazil.lake.commit.attempts import attempt_folder
 from frazil.lake.commit.completeness import complete_from
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.operations import perform
 from frazil.maintain.verification import verify_table

@@ -5,8 +5,8 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil import __version__
 from frazil.ops.health import Health, HealthRegistry, Status
+from frazil.version import __version__
 
 STATUSES: list[Status] = ["healthy", "degraded", "unhealthy"]
 

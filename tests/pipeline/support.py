@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from frazil.clock import World
 from frazil.config.model import Config
 from frazil.lake.catalog.lake import Identifier, Lake
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.log.reader import Position
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.ops.breaker import CircuitBreaker
 from frazil.pipeline.metrics import PipelineMetrics
 from frazil.pipeline.move import results

@@ -13,7 +13,7 @@ import pytest
 
 import frazil
 from frazil.errors import DeadLetterMissing
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.decisions.topic import Topic
 from frazil.pipeline.move.tools import Tools
 from tests.lake.records import TOPIC, door, kafka_offset, put, records

@@ -18,7 +18,7 @@ from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.parser import parse
 
 from frazil.errors import ConfigError
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.segment import Segment, read_records
 from frazil.log.tail import TailView
 from frazil.log.writer.writer import PartitionWriter

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from frazil.config.model import Config
 from frazil.lake.catalog.spark import spark_catalog_name
-from frazil.lake.schema.columns import OFFSET
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
+from frazil.log.schema.columns import OFFSET
 from tests.lake.support import local_config
 from tests.pipeline.support import move_all, tools_of
 

@@ -14,7 +14,7 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import RegistryUnavailable, SchemaEvolution, TableNotFound, TableSchemaMismatch
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.decisions.topic import Topic
 from frazil.pipeline.move.tools import Tools
 from frazil.scan.topic import TopicRows

@@ -20,11 +20,11 @@ from frazil.lake.commit.commit import commit_add_files
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.outcomes import Committed
 from frazil.lake.commit.ranges import Range
+from frazil.lake.evolution import follow_topic
 from frazil.lake.mapping.mapper import Mapper
-from frazil.lake.schema.columns import OFFSET, PARTITION
-from frazil.lake.schema.evolution import follow_topic
 from frazil.lake.tables.tables import base_identifier
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.trim import trim
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.writer.writer import PartitionWriter

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.lake.commit.completeness import marks
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.log.log import Log
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.trim import trim
 from frazil.topics.messages import Message, Records, from_batch
 from frazil.topics.read.cursor import PartitionCursor

@@ -7,9 +7,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from frazil import __version__
 from frazil.ops.health import HealthRegistry
 from frazil.ops.metrics import create_registry
+from frazil.version import __version__
 from frazil.web.operations import Endpoint, create_app
 from tests.ops.support import run
 

@@ -13,11 +13,11 @@ from typing import Annotated, NoReturn, TextIO
 
 from cyclopts import App, CycloptsError, Parameter
 
-from frazil import __version__
 from frazil.cli.commands import COMMANDS
 from frazil.cli.terminal.context import Context
 from frazil.errors import ConfigError, FrazilError, Interrupted
 from frazil.footprint import own_process
+from frazil.version import __version__
 
 PRIVATE = 0o077
 """Permissions that no file and no folder gets."""

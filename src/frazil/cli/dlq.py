@@ -117,7 +117,7 @@ def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
 
 def _partitions(table: Table | None, where: BooleanExpression) -> list[int]:
     """Those that have such letters."""
-    from frazil.lake.schema.columns import PARTITION
+    from frazil.log.schema.columns import PARTITION
     from frazil.pipeline.deadletters.letters import read_letters
 
     if table is None:
@@ -129,7 +129,7 @@ def _partitions(table: Table | None, where: BooleanExpression) -> list[int]:
 def _show(topic: str, table: Table | None, partition: int | None, offset: int, output: Format) -> None:
     from pyiceberg.expressions.parser import parse
 
-    from frazil.lake.schema.columns import OFFSET
+    from frazil.log.schema.columns import OFFSET
     from frazil.pipeline.deadletters.letters import find_letter
 
     if partition is None:

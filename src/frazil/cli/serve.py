@@ -8,7 +8,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from frazil import __version__
 from frazil.app.roles import everything
 from frazil.app.roles import serve as run
 from frazil.cli.commands import COMMANDS
@@ -21,6 +20,7 @@ from frazil.config.sections.prometheus import PrometheusConfig
 from frazil.errors import Interrupted
 from frazil.ops.health import HEALTHY, HealthReport
 from frazil.ops.logging import setup_logging
+from frazil.version import __version__
 
 _NEXT_STEPS = (
     ("load", "echo '{\"id\": 1}' | frazil load hello -", "append a record to a topic; files work too"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from frazil.formats.kafka import PREFIX
-from frazil.lake.schema.columns import OFFSET, PARTITION, RESERVED
+from frazil.log.schema.columns import OFFSET, PARTITION, RESERVED
 
 VALUE = "value"
 """The column of values that are no records."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from frazil.formats import kafka
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 
 _UNKNOWN = -(2**63)
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}

@@ -13,7 +13,7 @@ from frazil.hot import finding
 from frazil.hot.finding import Piece
 from frazil.hot.held import Held
 from frazil.hot.rows import MadeRows, RowsOf, Undecodable, raw_rows
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.schema.row_sizes import ANSWER_BYTES
 from frazil.scan.tenants import Tenant
 

@@ -25,8 +25,8 @@ from frazil.hot.held import Held
 from frazil.hot.rows import RowsOf, raw_rows
 from frazil.hot.shapes import Shapes
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.schema.columns import OFFSET
 from frazil.log.log import Log
+from frazil.log.schema.columns import OFFSET
 from frazil.log.schema.row_sizes import ANSWER_BYTES
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.scan.lookup.interface import Cold

@@ -10,7 +10,7 @@ import pyarrow as pa
 from frazil.formats import kafka
 from frazil.hot.finding import Piece
 from frazil.hot.shapes import RowShape, Shapes
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.tenants import Tenant, own_rows
 
 _TRIES = 10

@@ -21,9 +21,9 @@ from frazil.formats.decoding import Decoder
 from frazil.formats.memo import BySchema
 from frazil.formats.opening import open_decoder
 from frazil.lake.catalog.lake import Lake
+from frazil.lake.evolution import grown
 from frazil.lake.schema.arrow import arrow_schema
 from frazil.lake.schema.columns_aside import asides_of
-from frazil.lake.schema.evolution import grown
 from frazil.lake.schema.table_schema import target_schema
 from frazil.lake.schema.widening import widest
 from frazil.lake.tables.identity import Standing, check_table

@@ -18,8 +18,8 @@ from frazil.log import layout
 from frazil.log.log import Log
 from frazil.log.positions import Feeders, Origin, Producers, Sequence
 from frazil.log.segments.index import SegmentIndex
-from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import wal_files
+from frazil.log.wal_follower import WalTail
 
 
 def origin(digest: str, position: int) -> Origin:

@@ -26,8 +26,8 @@ from frazil.log.tail import SealedTail, Tail
 from frazil.log.topics.generations import hidden
 from frazil.log.topics.own_table import check_own_table
 from frazil.log.topics.schemas import TopicSchemas, list_partitions, list_topics
-from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import is_wal, recover, wal_files
+from frazil.log.wal_follower import WalTail
 from frazil.log.writer.opening import check_nothing_lost, open_writer
 from frazil.log.writer.options import WriterOptions
 from frazil.log.writer.sealer import OnFailure, Sealer

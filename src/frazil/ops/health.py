@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from frazil import __version__
+from frazil.version import __version__
 
 Status = Literal["healthy", "degraded", "unhealthy"]
 

@@ -20,8 +20,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-from frazil import __version__
 from frazil.errors import FrazilError
+from frazil.version import __version__
 
 _KINDS = ("kafka", "registry", "buffer", "txlog", "storage", "iceberg", "spark", "other")
 """Shown from the start, so that the first failure of a kind is an increase."""

@@ -17,12 +17,12 @@ from pyiceberg.table.metadata import TableMetadata
 
 from frazil.formats.decoding import Decoder, Piece
 from frazil.formats.memo import BySchema
+from frazil.lake.evolution import on_mismatch_of
 from frazil.lake.mapping.mapper import Mapper, OnMismatch
 from frazil.lake.mapping.misfits import Misfits
 from frazil.lake.schema.arrow import arrow_schema, plain_schema
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.schema.columns_aside import asides_of, route
-from frazil.lake.schema.evolution import on_mismatch_of
+from frazil.log.schema.columns import OFFSET, PARTITION
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from frazil.log.segments.segment import Segment
 from frazil.log.tail import TailView
 from frazil.log.topics.schemas import TopicSchemas, list_partitions
 from frazil.log.wal.entries import Entry
-from frazil.log.wal.follower import WalTail
 from frazil.log.wal.recovery import is_wal
+from frazil.log.wal_follower import WalTail
 from frazil.store import ObjectStore
 
 

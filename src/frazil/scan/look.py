@@ -23,7 +23,7 @@ from frazil.formats.decoding import Decoder
 from frazil.formats.opening import open_decoder
 from frazil.lake.catalog.lake import Lake, dotted
 from frazil.lake.commit.offsets import TableState, check_history
-from frazil.lake.schema.evolution import grown, plan_following
+from frazil.lake.evolution import grown, plan_following
 from frazil.lake.schema.table_schema import target_schema
 from frazil.lake.schema.widening import widest
 from frazil.lake.tables.identity import Standing, check_table

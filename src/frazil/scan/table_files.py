@@ -19,8 +19,8 @@ from frazil.lake.catalog.calls import calling
 from frazil.lake.checksums import projection  # noqa: F401 - for what it puts right in PyIceberg
 from frazil.lake.checksums.damage import VerifyingFileIO
 from frazil.lake.commit.offsets import current_snapshot, named
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.tables.portable import without_history
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.cut import Span
 from frazil.scan.predicate import for_files
 

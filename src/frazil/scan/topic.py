@@ -15,8 +15,8 @@ from frazil.config.sections.section import MIB
 from frazil.errors import CallError, OffsetOutOfRange, SegmentsGone
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.completeness import complete_from
-from frazil.lake.schema.columns import OFFSET
 from frazil.log import layout
+from frazil.log.schema.columns import OFFSET
 from frazil.scan.cut import EARLIEST, LATEST, Bound, Division, Span, divide
 from frazil.scan.extents import Extent, Tails
 from frazil.scan.log_place import LogPlace

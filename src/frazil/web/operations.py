@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from frazil import __version__
 from frazil.ops.health import HealthRegistry
 from frazil.ops.metrics import render
+from frazil.version import __version__
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from frazil.config.load import load_config
 from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
-from frazil.doors.telemetry.limits import Limits, RateExceeded, most_row_bytes, row_bytes
+from frazil.doors.telemetry.limits import Limits, most_row_bytes, row_bytes
 from frazil.doors.telemetry.metrics import MOST_TENANTS, OTHERS, TelemetryMetrics
-from frazil.errors import ConfigError
+from frazil.errors import ConfigError, RateExceeded
 from frazil.ops.metrics import create_registry
 from tests.doors.loki.support import push, push_body
 from tests.doors.prometheus.support import samples, write

@@ -43,9 +43,9 @@ from frazil.formats.otlp.outlines import GROWTH, LARGEST, Bounds, Outline
 from frazil.formats.otlp.raw import RequestForm
 from frazil.formats.telemetry.messages import check, decode
 from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rows
+from frazil.log.forms import form_of
 from frazil.log.log import Log
 from frazil.log.raw import segments as raw_segments
-from frazil.log.raw.forms import form_of
 from frazil.log.schema.repeated_texts import REPEATS
 from frazil.log.tail import RAW_RUN_BYTES
 from frazil.log.writer.group import Part

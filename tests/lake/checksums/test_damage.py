@@ -22,8 +22,8 @@ from frazil.lake.checksums.damage import VerifyingFileIO, check_files
 from frazil.lake.checksums.page_headers import PageHeaders
 from frazil.lake.checksums.pages import check_footer
 from frazil.lake.checksums.verification import verify
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.files import place
 from frazil.scan.cut import Span
 from frazil.scan.table_files import FileReader

@@ -26,8 +26,8 @@ from frazil.config.sections.lake import LakeConfig, TableLayoutConfig
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.commit.ranges import Range
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.tables.tables import create_table
+from frazil.log.schema.columns import OFFSET, PARTITION
 
 NOW_MS = 1_800_000_000_000
 NAME = ("frazil", "events")

@@ -16,8 +16,8 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType, Stru
 from frazil.errors import TableSchemaMismatch
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.mapping.misfits import exclude, from_stream
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.schema.table_schema import target_schema
+from frazil.log.schema.columns import OFFSET, PARTITION
 from tests.lake.random_topics import batches, comparable
 
 

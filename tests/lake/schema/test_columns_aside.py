@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import SchemaEvolution
+from frazil.lake.acceptance import accept_schema
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.schema.acceptance import accept_schema
+from frazil.lake.evolution import follow_topic, lacks, set_on_mismatch
 from frazil.lake.schema.columns_aside import asides_of, route
-from frazil.lake.schema.evolution import follow_topic, lacks, set_on_mismatch
 from frazil.lake.schema.widening import layered, widest
 from tests.lake.support import local_config, make_base_table
 

@@ -41,11 +41,11 @@ from frazil.errors import ConfigError, FileUpload, ParquetWrite, TableSchemaMism
 from frazil.lake.catalog.durable_io import DurableFileIO
 from frazil.lake.mapping.mapper import Mapped, Mapper
 from frazil.lake.mapping.misfits import Misfits, dead_letter_batch
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.lake.write.transport import from_bytes as arrived
 from frazil.lake.write.transport import to_bytes as sent
+from frazil.log.schema.columns import OFFSET, PARTITION
 from tests.lake.random_topics import batches, comparable, with_dictionaries
 
 _IO = DurableFileIO()

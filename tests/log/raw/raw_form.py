@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from frazil.log.raw import forms
-from frazil.log.raw.forms import Bytes, Raw
+from frazil.log import forms
+from frazil.log.forms import Bytes, Raw
 from tests.log.support import SCHEMA
 
 NAME = "ids.1"

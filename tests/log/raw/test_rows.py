@@ -20,10 +20,10 @@ from frazil.errors import (
     RecordTooLarge,
     WriteFailed,
 )
+from frazil.log.forms import Raw
 from frazil.log.positions import Origin
-from frazil.log.raw.forms import Raw
 from frazil.log.tail import RAW_RUN_BYTES
-from frazil.log.wal.follower import WalTail
+from frazil.log.wal_follower import WalTail
 from frazil.log.writer.group import Ack, Part
 from frazil.log.writer.writer import PartitionWriter
 from frazil.store.local import LocalStore

@@ -20,11 +20,11 @@ from frazil.lake.commit.offsets import TableState, check_history
 from frazil.lake.commit.outcomes import Committed
 from frazil.lake.commit.ranges import Range
 from frazil.lake.mapping.misfits import Misfits, dead_letter_batch
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.schema.table_schema import dead_letter_schema, derived_schema, target_schema
 from frazil.lake.tables.markers import mark
 from frazil.lake.tables.tables import Role, create_table
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.operations import perform
 from frazil.maintain.report import Report
 from frazil.maintain.retention.retention import Retention

@@ -14,7 +14,7 @@ import pytest
 from frazil.config.model import Config
 from frazil.errors import TableNotFound, TableRolledBack
 from frazil.lake.commit.offsets import TableState
-from frazil.lake.schema.columns import OFFSET
+from frazil.log.schema.columns import OFFSET
 from frazil.pipeline.deadletters import letters
 from frazil.pipeline.deadletters import replay as replaying
 from frazil.pipeline.deadletters.letters import Place

@@ -26,10 +26,10 @@ from frazil.errors import (
 )
 from frazil.lake.catalog.lake import Identifier
 from frazil.lake.commit.offsets import TableState
-from frazil.lake.schema.columns import OFFSET
 from frazil.lake.schema.table_schema import target_schema
 from frazil.lake.tables.opening import open_derived_table
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier, find_table
+from frazil.log.schema.columns import OFFSET
 from frazil.log.segments.trim import trim
 from frazil.pipeline.decisions.topic import Topic
 from frazil.pipeline.move.tools import Tools

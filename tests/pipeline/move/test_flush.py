@@ -12,8 +12,8 @@ from pyiceberg.types import LongType
 from frazil.errors import EpochChanged, OffsetsAhead, SchemaEvolution, TableDropped, TableRolledBack
 from frazil.lake.commit.offsets import RANGES, TableState, summary_of
 from frazil.lake.mapping.misfits import from_stream
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.decisions.topic import Decision, Topic
 from frazil.pipeline.move.tools import Tools
 from tests.lake.support import local_config

@@ -24,7 +24,7 @@ def count(spark: SparkSession) -> int:
 
 
 def daemons(jvm: int) -> set[int]:
-    return {each for each in children(jvm) if "-m frazil.pipeline.spark.worker_daemon" in command(each)}
+    return {each for each in children(jvm) if "-m frazil.pipeline.worker_daemon" in command(each)}
 
 
 def wait_until(come: Callable[[], bool]) -> None:
@@ -46,7 +46,7 @@ def test_a_daemon_without_workers_is_ended_and_started_again_when_it_is_needed(s
         idle.end()
 
     pass_time(LOOK_SECONDS)
-    pass_time(PATIENCE_SECONDS[b"frazil.pipeline.spark.worker_daemon"] - LOOK_SECONDS)
+    pass_time(PATIENCE_SECONDS[b"frazil.pipeline.worker_daemon"] - LOOK_SECONDS)
     assert daemons(jvm) == {daemon}, "more may come"
     pass_time(LOOK_SECONDS)
     wait_until(lambda: not command(daemon))

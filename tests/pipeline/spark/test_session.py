@@ -161,7 +161,7 @@ def test_a_local_cluster_has_a_secret_and_dies_with_its_killed_driver(tmp_path: 
         assert len(family) >= 5, "driver, two executors, and a daemon of each"
         found = listeners(driver.jvm)
         assert {each.address for each in found} <= set(LOOPBACK), found
-        daemons = [each.port for each in found if "frazil.pipeline.spark.worker_daemon" in each.commands]
+        daemons = [each.port for each in found if "frazil.pipeline.worker_daemon" in each.commands]
         java = [each.port for each in found if each.port not in daemons]
         assert all(map(is_of_workers, daemons)), daemons
         open_to_all = [port for port in java if not (is_of_spark(port) or is_gateway(port))]

@@ -25,7 +25,6 @@ from frazil.doors.otlp.http import OtlpDialect
 from frazil.doors.otlp.rpc import OtlpGrpc
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
 from frazil.doors.prometheus import remote_write
-from frazil.doors.telemetry.admission import Admission
 from frazil.doors.telemetry.backlog import Backlog
 from frazil.doors.telemetry.http import Doorway, Endpoint
 from frazil.doors.telemetry.intake import Intake
@@ -37,6 +36,7 @@ from frazil.doors.telemetry.preparing import Preparer
 from frazil.doors.telemetry.writers import Writers
 from frazil.log.log import Log
 from frazil.ops.health import Health
+from frazil.web.admission import Admission
 from frazil.web.connections import connection_metrics
 from frazil.web.hosts import AllowedHosts, BrowserGuard
 from frazil.web.listening import check_settings

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.json_rows import row_texts
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.topics.messages import MESSAGE
 
 ROWS = pa.schema([*MESSAGE, pa.field(PARTITION, pa.int32()), pa.field(OFFSET, pa.int64())])

@@ -16,13 +16,13 @@ from grpc_reflection.v1alpha import reflection
 from frazil.config.sections.otlp import OtlpConfig
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
-from frazil.doors.telemetry.admission import Admission
 from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import FrazilError, RequestError
 from frazil.scan.tenants import HEADER, tenant_name
+from frazil.web.admission import Admission
 from frazil.web.connections import ConnectionMetrics, Connections
 from frazil.web.grpc.arrivals import OPTIONS, Arrivals
 from frazil.web.grpc.details import details

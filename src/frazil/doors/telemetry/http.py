@@ -15,13 +15,13 @@ from typing import NamedTuple, Protocol
 from prometheus_client import Counter
 
 from frazil.doors.telemetry import preparing
-from frazil.doors.telemetry.admission import Admission, Ticket
 from frazil.doors.telemetry.bodies import BodyTooLarge
 from frazil.doors.telemetry.intake import Accepted, Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.refusals import Refusal, refusal
 from frazil.errors import FrazilError
 from frazil.scan.tenants import HEADER, tenant_name
+from frazil.web.admission import Admission, Ticket
 from frazil.web.bodies import BodyIncomplete, BodyStalled, Incoming, pass_over, read_body
 
 logger = logging.getLogger(__name__)

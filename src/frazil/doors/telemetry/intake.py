@@ -25,7 +25,7 @@ from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Plain, Preparer
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, WriteFailed
 from frazil.formats.telemetry.rows import Rejected
-from frazil.log.raw.forms import Raw
+from frazil.log.forms import Raw
 from frazil.log.writer.batch_sizes import pieces
 from frazil.log.writer.group import Ack, Part
 from frazil.log.writer.writer import PartitionWriter

@@ -12,7 +12,7 @@ import pyarrow.types as types
 
 from frazil.config.sections.section import MIB
 from frazil.config.sections.telemetry import TelemetryConfig
-from frazil.errors import FrazilError
+from frazil.errors import RateExceeded
 from frazil.formats.telemetry.lists import borders, offsets
 from frazil.formats.telemetry.rows import Rejected, Rows
 from frazil.formats.telemetry.runs import Ints
@@ -21,27 +21,11 @@ _ATTRIBUTES = ("attributes", "resource_attributes", "scope_attributes")
 """Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of events, links and
 exemplars are not counted; the size of the record bounds them."""
 
-_SHORT = 4096
-"""Bytes of a whole column, of which the longest value is not looked for."""
-
-
-class TooMuch(FrazilError):
-    """Raised when more comes than can be taken now; `seconds` later it may be tried again."""
-
-    public = True
-    retryable = True
-
-    def __init__(self, message: str, seconds: float = 1.0) -> None:
-        super().__init__(message)
-        self.seconds = seconds
-
-
-class RateExceeded(TooMuch):
-    """Raised when it is a tenant that sends more than it may."""
-
-
 MOST_TENANTS = 10_000
 """Whose rates are remembered."""
+
+_SHORT = 4096
+"""Bytes of a whole column, of which the longest value is not looked for."""
 
 
 class Limits:

@@ -23,14 +23,14 @@ from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.telemetry.bodies import expand
 from frazil.doors.telemetry.density import check_density, check_json_density
 from frazil.doors.telemetry.kinds import RequestKind
-from frazil.doors.telemetry.limits import Limits, TooMuch
+from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.errors import FrazilError, RequestError
+from frazil.errors import FrazilError, RequestError, TooMuch
 from frazil.formats.otlp.outlines import Bounds, Outline
 from frazil.formats.telemetry.messages import check, decode
 from frazil.formats.telemetry.rows import Arrival, Rejected
+from frazil.log.forms import Raw, Together, make_rows
 from frazil.log.positions import Origin
-from frazil.log.raw.forms import Raw, Together, make_rows
 from frazil.log.writer.batch_sizes import size_of
 from frazil.log.writer.group import Part
 from frazil.native import NativeFault, faults_as_errors

@@ -13,8 +13,7 @@ from math import ceil
 import grpc
 
 from frazil.doors.telemetry.bodies import BodyTooLarge, UnknownEncoding
-from frazil.doors.telemetry.limits import RateExceeded, TooMuch
-from frazil.errors import BufferFull, RequestError
+from frazil.errors import BufferFull, RateExceeded, RequestError, TooMuch
 from frazil.web.disclosure import told
 
 RETRY_SECONDS = 1.0

@@ -21,7 +21,7 @@ from frazil.formats.telemetry.fields import TIME
 from frazil.formats.telemetry.messages import decode
 from frazil.formats.telemetry.rows import Arrival, ToRows
 from frazil.formats.telemetry.runs import Ints
-from frazil.log.raw.forms import Bytes, Raw
+from frazil.log.forms import Bytes, Raw
 from frazil.native import faults_as_errors
 
 logger = logging.getLogger(__name__)

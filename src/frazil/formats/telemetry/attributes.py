@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
+from frazil.formats.map_keys import repeats_a_key
 from frazil.formats.telemetry import references
 from frazil.formats.telemetry.lists import borders, lengths
 from frazil.formats.telemetry.references import References, Told
 from frazil.formats.telemetry.runs import Ints
 from frazil.formats.telemetry.values import ABSENT, TEXT, Codes, from_text, to_text
-from frazil.lake.mapping.map_keys import repeats_a_key
 from frazil.log.schema.nulls import nulls
 from frazil.log.schema.repeated_texts import if_repeated
 

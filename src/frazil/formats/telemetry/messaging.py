@@ -14,7 +14,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from frazil.formats.telemetry.attributes import TYPES, to_pairs
 from frazil.formats.telemetry.references import BLANK, complete
 from frazil.formats.telemetry.values import TEXT, from_text
-from frazil.lake.schema.columns import NANOSECONDS
+from frazil.log.schema.columns import NANOSECONDS
 
 Row = dict[str, Any]
 

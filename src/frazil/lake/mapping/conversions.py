@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
+from frazil.formats.map_keys import repeats_a_key
 from frazil.formats.valid_text import valid_text
 from frazil.lake.mapping.dictionaries import keeping
-from frazil.lake.mapping.map_keys import repeats_a_key
 from frazil.lake.schema.types import convert, is_nanoseconds
 from frazil.log.schema.nulls import are_null, nulls
 from frazil.log.schema.repeated_texts import extent

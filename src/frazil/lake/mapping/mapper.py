@@ -25,8 +25,8 @@ from frazil.lake.mapping.conversions import (
 from frazil.lake.mapping.dictionaries import keeping
 from frazil.lake.mapping.misfits import FAILURES, Misfits, find_faults
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.columns import NANOSECONDS, OFFSET, PARTITION
 from frazil.lake.schema.types import is_nanoseconds
+from frazil.log.schema.columns import NANOSECONDS, OFFSET, PARTITION
 from frazil.log.schema.schema import without_dictionaries
 
 OnMismatch = Literal["stop", "dead-letter"]

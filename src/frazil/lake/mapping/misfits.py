@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from frazil.formats import kafka
 from frazil.lake.mapping.conversions import Conversion
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.schema.schema import without_dictionaries
 
 _SHOWN_CHARACTERS = 80

@@ -22,10 +22,9 @@ from pyiceberg.types import (
 
 from frazil.errors import ConfigError, SchemaEvolution
 from frazil.formats import kafka
-from frazil.lake.schema.columns import NANOSECONDS, OFFSET, PARTITION
 from frazil.lake.schema.merging import Problem, Remedy
 from frazil.lake.schema.types import Unmappable, convert_field, is_nanoseconds
-from frazil.log.schema.columns import flaws
+from frazil.log.schema.columns import NANOSECONDS, OFFSET, PARTITION, flaws
 
 FORMAT_VERSION = 2
 """Of the table format: the newest that all readers know."""

@@ -12,7 +12,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from frazil.errors import CasConflict, TableForeign
 from frazil.lake.catalog.lake import Lake, calling
 from frazil.lake.commit.offsets import OFFSETS, TOPIC, describe_offsets, named
-from frazil.lake.schema.evolution import plan_evolution, schema_updates
+from frazil.lake.evolution import plan_evolution, schema_updates
 from frazil.lake.schema.table_schema import FORMAT_VERSION
 from frazil.lake.tables.creation import empty_snapshot
 from frazil.lake.tables.tables import own_properties

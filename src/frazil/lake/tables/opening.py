@@ -14,7 +14,7 @@ from frazil.config.model import Config
 from frazil.config.sections.lake import TableLayoutConfig
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
-from frazil.lake.schema.evolution import follow_topic
+from frazil.lake.evolution import follow_topic
 from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
 from frazil.lake.tables.adoption import adopt_table
 from frazil.lake.tables.identity import Check, Standing, check_table

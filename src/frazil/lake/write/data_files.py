@@ -22,11 +22,11 @@ from pyiceberg.typedef import Record
 from frazil.errors import ParquetWrite, TableSchemaMismatch
 from frazil.lake.mapping.dictionaries import keeping, plain_bytes, whole
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.write.parquet import Finished, Options, ParquetFile, remove
 from frazil.lake.write.sorting import Ranks, Sorter
 from frazil.lake.write.splitting import Splitter
 from frazil.lake.write.statistics import leaves
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.schema.nulls import are_null
 from frazil.log.schema.repeated_texts import joined
 from frazil.log.schema.schema import without_dictionaries

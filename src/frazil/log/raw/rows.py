@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from frazil.log.raw.forms import make_rows
+from frazil.log.forms import make_rows
 from frazil.log.wal.entries import Entry, Made
 
 RUN_BYTES = 8 * 1024 * 1024

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.log.raw.forms import Together, make_rows, unpacked
+from frazil.log.forms import Together, make_rows, unpacked
 from frazil.log.schema.repeated_texts import with_repeated_texts
 from frazil.log.wal.entries import Entry
 

@@ -18,8 +18,8 @@ from isal.isal_zlib import crc32
 from frazil.config.sections.log import Sync
 from frazil.framefile import frames
 from frazil.log.epochs import Epochs
+from frazil.log.forms import Together, make_rows, unpacked
 from frazil.log.positions import Kept, Stored, decode_origins, encode_origins
-from frazil.log.raw.forms import Together, make_rows, unpacked
 from frazil.log.schema.schema import from_text, to_text
 
 _RECORDS = struct.Struct("<QIIqQII")

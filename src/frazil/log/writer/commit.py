@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from frazil.clock import World
 from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, SequenceTooOld, WriteFailed
+from frazil.log.forms import packed
 from frazil.log.known_requests import Place
 from frazil.log.positions import Feeders, Origin, Sequence, Stored
-from frazil.log.raw.forms import packed
 from frazil.log.tail import Tail
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.directory import Wal

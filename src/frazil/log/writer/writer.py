@@ -33,8 +33,8 @@ from frazil.errors import (
     ShutdownError,
     WriteFailed,
 )
+from frazil.log.forms import Raw
 from frazil.log.positions import Feeders, Origin
-from frazil.log.raw.forms import Raw
 from frazil.log.schema.schema import Fit, SchemaVersion
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import Segment

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from frazil.lake.catalog.calls import calling
 from frazil.lake.commit.offsets import TOPIC, TableState, named
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.retention.cuts import Cuts, Past, Piece, Reaches, highest, lowest, past, pieces_of
 from frazil.maintain.retention.holds import Hold, hold_on
 from frazil.maintain.retention.limits import Limits

@@ -18,7 +18,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import NestedField
 
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.retention.holds import highest_offsets, lowest_offset
 from frazil.maintain.retention.limits import Bounds, Limit
 from frazil.maintain.retention.plan import time_range

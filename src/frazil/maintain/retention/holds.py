@@ -17,7 +17,6 @@ from pyiceberg.types import PrimitiveType
 
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.commit.offsets import ROLE, TOPIC, TableState, history_offsets, named
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.tables.markers import markers
 from frazil.lake.tables.tables import (
     base_identifier,
@@ -25,6 +24,7 @@ from frazil.lake.tables.tables import (
     derived_identifier,
     find_table,
 )
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.report import NotOurs
 from frazil.maintain.workshop import Workshop
 from frazil.scan.table_files import FileReader

@@ -22,7 +22,7 @@ from frazil.lake.catalog.lake import Identifier, dotted
 from frazil.lake.checksums.damage import check_files
 from frazil.lake.commit.completeness import marks
 from frazil.lake.commit.offsets import ROLE, TOPIC, named
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.generations import creation
 from frazil.maintain.changes import change
 from frazil.maintain.contents import Contents, amounts

@@ -32,8 +32,8 @@ from frazil.lake.commit.offsets import (
     offset_properties,
 )
 from frazil.lake.commit.proposals import propose
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.table_files import FileReader, read_rows
 
 REPLAYED_AT = "replayed_at"

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyiceberg.table.metadata import TableMetadata
 
 from frazil.formats.decoding import Decoder
-from frazil.lake.schema.columns import OFFSET
-from frazil.lake.schema.evolution import lacks
+from frazil.lake.evolution import lacks
+from frazil.log.schema.columns import OFFSET
 from frazil.pipeline.deadletters.letters import Place
 from frazil.scan.decode import RowMaker, Rules
 

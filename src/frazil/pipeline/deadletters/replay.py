@@ -40,12 +40,12 @@ from frazil.lake.commit.offsets import (
     offset_properties,
 )
 from frazil.lake.commit.proposals import propose
+from frazil.lake.evolution import follow_dead_letters, follow_first
 from frazil.lake.mapping.misfits import from_stream
-from frazil.lake.schema.columns import OFFSET, PARTITION
-from frazil.lake.schema.evolution import follow_dead_letters, follow_first
 from frazil.lake.tables.identity import Standing, check_table
 from frazil.lake.tables.tables import Role, base_identifier, dead_letter_identifier
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.pipeline.deadletters.letters import REPLAYED_AT, Place, mark_replayed, read_letters
 from frazil.pipeline.deadletters.remake import Letter, Remade, remake

@@ -26,7 +26,7 @@ from frazil.formats.opening import open_decoder
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.checks import check_base_layout, check_derived_layout
 from frazil.lake.commit.offsets import TableState, check_history
-from frazil.lake.schema.evolution import plan_following
+from frazil.lake.evolution import plan_following
 from frazil.lake.tables.adoption import check_adoption
 from frazil.lake.tables.identity import Check, Standing, check_table
 from frazil.lake.tables.tables import Role, base_identifier, dead_letter_identifier, derived_identifier

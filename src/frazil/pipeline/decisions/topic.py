@@ -12,10 +12,10 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.errors import ConfigError, IcebergError, TableRolledBack
+from frazil.lake.acceptance import accept_schema
 from frazil.lake.catalog.lake import Lake, dotted
 from frazil.lake.commit.offsets import TableState
-from frazil.lake.schema.acceptance import accept_schema
-from frazil.lake.schema.evolution import set_on_mismatch
+from frazil.lake.evolution import set_on_mismatch
 from frazil.lake.schema.widening import layered
 from frazil.lake.tables.identity import Standing
 from frazil.lake.tables.opening import accept_table

@@ -14,16 +14,16 @@ from frazil.formats.kafka import is_kafka
 from frazil.formats.opening import open_decoder
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.commit.offsets import TableState, check_history
-from frazil.lake.schema.evolution import follow_topic
+from frazil.lake.evolution import follow_topic
 from frazil.lake.tables.opening import find_base_table, open_base_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.reader import Position
 from frazil.log.schema.schema import SchemaVersion
 from frazil.log.topics.generations import hidden
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.pipeline.deadletters.table import DeadLetters
 from frazil.pipeline.move import results, source
 from frazil.pipeline.move.batches import Limits
+from frazil.pipeline.move.dead_letters import DeadLetters
 from frazil.pipeline.move.flush import BaseFlush, Batch, Run, Source, flush
 from frazil.pipeline.move.preview import first_batch_columns
 from frazil.pipeline.move.source import StreamSettings

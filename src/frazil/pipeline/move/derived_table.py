@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.commit.offsets import TableState, check_history
 from frazil.lake.commit.ranges import Range
-from frazil.lake.schema.evolution import follow_query
+from frazil.lake.evolution import follow_query
 from frazil.lake.tables.opening import open_derived_table
 from frazil.lake.tables.tables import derived_identifier
 from frazil.pipeline.datasource.private import FORMAT, StreamSettings

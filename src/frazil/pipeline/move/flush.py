@@ -27,9 +27,9 @@ from frazil.lake.catalog.lake import dotted
 from frazil.lake.commit.attempts import new_attempt
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.ranges import Range
-from frazil.lake.schema.evolution import follow_first, on_mismatch_of, plan_following
-from frazil.pipeline.deadletters.table import DeadLetters, Decisions
+from frazil.lake.evolution import follow_first, on_mismatch_of, plan_following
 from frazil.pipeline.move.account import Account
+from frazil.pipeline.move.dead_letters import DeadLetters, Decisions
 from frazil.pipeline.move.results import Written
 from frazil.pipeline.move.tasks import MoveJob, Target
 from frazil.pipeline.move.tools import Tools

@@ -17,11 +17,11 @@ from frazil.failpoints import failpoint
 from frazil.formats.decoding import Decoder
 from frazil.lake.commit.attempts import attempt_folder
 from frazil.lake.commit.ranges import Range
+from frazil.lake.evolution import lacks
 from frazil.lake.mapping.misfits import Misfits, dead_letter_batch, exclude
-from frazil.lake.schema.columns import OFFSET
-from frazil.lake.schema.evolution import lacks
 from frazil.lake.tables.portable import without_history
 from frazil.lake.write.data_files import DataFileWriter
+from frazil.log.schema.columns import OFFSET
 from frazil.pipeline.move.results import TaskReport
 from frazil.scan.decode import RowMaker, Rules
 from frazil.scan.log_place import LogPlace

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from frazil.errors import ConfigError, FrazilError, TableSchemaMismatch
 from frazil.lake.mapping.mapper import Mapper
-from frazil.lake.schema.columns import OFFSET, PARTITION
 from frazil.lake.schema.table_schema import derived_schema
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.move.results import TaskReport
 from frazil.pipeline.move.tasks import Target
 

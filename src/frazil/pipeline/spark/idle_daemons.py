@@ -17,7 +17,7 @@ from pathlib import Path
 from frazil.clock import Clock
 
 LOOK_SECONDS = 2.0
-PATIENCE_SECONDS = {b"pyspark.daemon": 2.0, b"frazil.pipeline.spark.worker_daemon": 60.0}
+PATIENCE_SECONDS = {b"pyspark.daemon": 2.0, b"frazil.pipeline.worker_daemon": 60.0}
 """By what daemons run: that of the tasks has much to load, and batches may be half a minute apart."""
 _PROC = Path("/proc")
 

@@ -141,7 +141,7 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.extraJavaOptions": temporary,
             # Elsewhere, the installed PySpark may be another one than Spark's.
-            "spark.python.daemon.module": "frazil.pipeline.spark.worker_daemon",
+            "spark.python.daemon.module": "frazil.pipeline.worker_daemon",
         }
         # Spark's own ports ask for a secret, which it makes by itself unless there are several processes.
         settings["spark.authenticate"] = "true"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from frazil.config.model import Config
 from frazil.formats import kafka
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.schema import columns
+from frazil.log.schema import columns
 from frazil.scan.cut import EARLIEST, LATEST, Bound
 from frazil.scan.look import Look
 from frazil.scan.lookup.choosing import First, LastOfEach

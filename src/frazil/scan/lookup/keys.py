@@ -13,7 +13,7 @@ from frazil.config.model import Config
 from frazil.errors import CallError, ConfigError
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoder
-from frazil.lake.schema.columns import NANOSECONDS
+from frazil.log.schema.columns import NANOSECONDS
 from frazil.scan.look import Look
 
 

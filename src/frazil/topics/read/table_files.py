@@ -22,7 +22,7 @@ from pyiceberg.types import LongType
 
 from frazil.lake.checksums.damage import VerifyingFileIO
 from frazil.lake.schema.arrow import FIELD_ID
-from frazil.lake.schema.columns import OFFSET, PARTITION
+from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.segment import READ_BYTES, piece_rows
 from frazil.topics.messages import MESSAGE
 from frazil.topics.read.cache import PIECE_BYTES

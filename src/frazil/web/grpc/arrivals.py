@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from frazil.doors.telemetry.admission import Admission, Ticket
-from frazil.doors.telemetry.limits import TooMuch
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, TooMuch
 from frazil.web import bodies
+from frazil.web.admission import Admission, Ticket
 from frazil.web.deadlines import Deadline
 from frazil.web.grpc.received import Address, Received, address
 

@@ -16,8 +16,7 @@ from pyiceberg.types import NestedField
 from frazil.errors import SchemaEvolution
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import named, topic_of
-from frazil.lake.schema.columns_aside import PUT_ASIDE
-from frazil.lake.schema.evolution import (
+from frazil.lake.evolution import (
     Evolution,
     apply,
     name_problems,
@@ -25,6 +24,7 @@ from frazil.lake.schema.evolution import (
     plan_columns,
     wanted_columns,
 )
+from frazil.lake.schema.columns_aside import PUT_ASIDE
 from frazil.lake.schema.merging import Merge, Remedy
 from frazil.log.schema.paths import folded
 

@@ -12,10 +12,10 @@ from frazil.errors import TableNotFound
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.commit.offsets import TableState, check_history
 from frazil.lake.commit.ranges import Range
-from frazil.lake.schema.columns import OFFSET
-from frazil.lake.schema.evolution import follow_dead_letters
+from frazil.lake.evolution import follow_dead_letters
 from frazil.lake.tables.opening import open_dead_letter_table
 from frazil.lake.tables.tables import dead_letter_identifier
+from frazil.log.schema.columns import OFFSET
 from frazil.pipeline.move.account import Account
 from frazil.pipeline.move.results import Written
 from frazil.pipeline.move.tools import Tools

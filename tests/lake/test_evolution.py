@@ -15,10 +15,9 @@ from pyiceberg.table import Table
 from frazil.config.model import Config
 from frazil.config.sections.lake import TableLayoutConfig
 from frazil.errors import SchemaEvolution
+from frazil.lake.acceptance import accept_schema
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.schema.acceptance import accept_schema
-from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.evolution import (
+from frazil.lake.evolution import (
     follow_first,
     follow_topic,
     grown,
@@ -26,6 +25,7 @@ from frazil.lake.schema.evolution import (
     plan_evolution,
     set_on_mismatch,
 )
+from frazil.lake.schema.arrow import arrow_schema
 from frazil.lake.schema.merging import Merge
 from frazil.lake.schema.table_schema import target_schema, topic_fields
 from tests.lake.support import local_config, make_base_table, nessie_config

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.lake.mapping.map_keys import repeats_a_key
+from frazil.formats.map_keys import repeats_a_key
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import Gauge
 
-from frazil.doors.telemetry.limits import TooMuch
+from frazil.errors import TooMuch
 
 
 class Admission:
