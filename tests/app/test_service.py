@@ -169,10 +169,10 @@ def test_a_part_that_fails_to_stop_does_not_keep_others_from_it() -> None:
 STUCK = """
 import asyncio, signal, time
 from frazil.ops.health import HEALTHY, HealthRegistry
-from frazil.ops.http import create_app
+from frazil.web.operations import create_app
 from frazil.ops.metrics import create_registry
-from frazil.ops.server import HttpServer
-from frazil.ops.service import Service
+from frazil.web.server import HttpServer
+from frazil.app.service import Service
 
 class Stuck:
     name = "stuck"

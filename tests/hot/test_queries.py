@@ -229,7 +229,7 @@ def test_answers_have_no_more_bytes_than_they_may_have(
 
 
 def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("hot.gathering", "hot.queries", "query.choosing"):
+    for place in ("hot.gathering", "hot.queries", "scan.lookup.choosing"):
         monkeypatch.setattr(f"frazil.{place}.ANSWER_BYTES", 4_600)
     with world_of(tmp_path) as (world, hot):
         for start in (0, 3):

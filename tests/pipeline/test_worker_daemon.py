@@ -12,7 +12,7 @@ import pyspark
 
 LOOK = """
 import json, sys, zipimport
-from frazil.pipeline.daemon import forget_archives
+from frazil.pipeline.worker_daemon import forget_archives
 
 def archives():
     return [path for path, found in sys.path_importer_cache.items() if isinstance(found, zipimport.zipimporter)]

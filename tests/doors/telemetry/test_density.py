@@ -284,12 +284,12 @@ def test_usual_bodies_pass(name: str) -> None:
 PREPARE = """
 import sys
 from pathlib import Path
-from frazil.config.telemetry import TelemetryConfig
+from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS
 from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer, Request
-from frazil.log.world import SystemClock
+from frazil.clock import SystemClock
 from frazil.ops.metrics import create_registry
 
 def most_memory():
