@@ -151,14 +151,14 @@ class SchemaUnsupported(KafkaError):
 # --- buffer: what is in memory ---------------------------------------------------------------------------
 
 
-class BufferError(FrazilError):
+class BufferingError(FrazilError):
     """Raised when records cannot be kept in memory."""
 
     public = True
     kind = "buffer"
 
 
-class BufferFull(BufferError):
+class BufferFull(BufferingError):
     """Raised when a buffer has no room for more records."""
 
     retryable = True
@@ -168,7 +168,7 @@ class LogFull(BufferFull):
     """Raised when the tail of a log stayed full for the whole time an append may wait."""
 
 
-class NotBuffered(BufferError):
+class NotBuffered(BufferingError):
     """Raised when records are asked for that are not in memory any more; `first` is the first offset that is."""
 
     def __init__(self, message: str, first: int | None = None) -> None:
@@ -176,23 +176,23 @@ class NotBuffered(BufferError):
         self.first = first
 
 
-class ArrowConversion(BufferError):
+class ArrowConversion(BufferingError):
     """Raised when values cannot be turned into Arrow arrays."""
 
 
-class SchemaMismatch(BufferError):
+class SchemaMismatch(BufferingError):
     """Raised when records do not fit the schema of their topic, nor a schema it may evolve to."""
 
 
-class MemoryAlignment(BufferError):
+class MemoryAlignment(BufferingError):
     """Raised when a buffer handed in is not aligned as Arrow needs it."""
 
 
-class EmptyBuffer(BufferError):
+class EmptyBuffer(BufferingError):
     """Raised when something is asked of a buffer that has no records."""
 
 
-class RecordTooLarge(BufferError):
+class RecordTooLarge(BufferingError):
     """Raised when one append is larger than the log's limit."""
 
 
@@ -301,14 +301,14 @@ class TableSchemaMismatch(IcebergError):
 # --- log and transaction log -----------------------------------------------------------------------------
 
 
-class TransactionLogError(FrazilError):
+class LogError(FrazilError):
     """Raised when the log (its WAL, its segments) or the transaction log fails."""
 
     exit_code = 5
     kind = "txlog"
 
 
-class LogCorrupted(TransactionLogError):
+class LogCorrupted(LogError):
     """Raised when bytes that were stored cannot be read back."""
 
 
@@ -344,70 +344,70 @@ class PartitionDamaged(LogCorrupted):
         )
 
 
-class LogVersionUnsupported(TransactionLogError):
+class LogVersionUnsupported(LogError):
     """Raised when a file was written by a newer version of Frazil."""
 
 
-class RecoveryFailed(TransactionLogError):
+class RecoveryFailed(LogError):
     """Raised when the state after a stop cannot be rebuilt."""
 
 
-class CheckpointFailed(TransactionLogError):
+class CheckpointFailed(LogError):
     """Raised when a checkpoint could not be written."""
 
     retryable = True
 
 
-class WriteFailed(TransactionLogError):
+class WriteFailed(LogError):
     """Raised when a frame could not be written; it is not stored."""
 
     retryable = True
 
 
-class LogBroken(TransactionLogError):
+class LogBroken(LogError):
     """Raised when the disk failed in a way that leaves the newest frames unknown; reopening reads them again."""
 
 
-class PartitionLocked(TransactionLogError):
+class PartitionLocked(LogError):
     """Raised when another process on this machine holds the partition's directory."""
 
     retryable = True
 
 
-class PartitionFenced(TransactionLogError):
+class PartitionFenced(LogError):
     """Raised when another writer came first; what was waiting is not stored and may be sent again."""
 
     public = True
     retryable = True
 
 
-class PartitionTaken(TransactionLogError):
+class PartitionTaken(LogError):
     """Raised when another writer owns a partition for good; its local records wait for `frazil log repair`."""
 
 
-class SequenceTooOld(TransactionLogError):
+class SequenceTooOld(LogError):
     """Raised when a producer repeats a sequence so old that its offset is no longer known."""
 
     public = True
 
 
-class SegmentsGone(TransactionLogError):
+class SegmentsGone(LogError):
     """Raised when a read starts before the first offset that is left."""
 
     public = True
 
 
-class SegmentMissing(TransactionLogError):
+class SegmentMissing(LogError):
     """Raised when a segment that must exist does not, or is shorter than it must be."""
 
 
-class OffsetOutOfRange(TransactionLogError):
+class OffsetOutOfRange(LogError):
     """Raised when a read goes past the end of the log."""
 
     public = True
 
 
-class OffsetGone(TransactionLogError):
+class OffsetGone(LogError):
     """Raised when the messages a reader is at are neither in the log nor in the table; `first_left` is the next."""
 
     public = True
@@ -420,20 +420,20 @@ class OffsetGone(TransactionLogError):
         return type(self)(self.first_left, self.args[0])
 
 
-class EpochChanged(TransactionLogError):
+class EpochChanged(LogError):
     """Raised when a reader's position is in a part of the log that a new epoch replaced."""
 
     public = True
 
 
-class TopicNotFound(TransactionLogError):
+class TopicNotFound(LogError):
     """Raised when a topic does not exist: its name is wrong, the log is not."""
 
     public = True
     exit_code = 1
 
 
-class SubscriptionFenced(TransactionLogError):
+class SubscriptionFenced(LogError):
     """Raised when another process has taken a subscription over, or somebody deleted it; this one has stopped."""
 
     public = True

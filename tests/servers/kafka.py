@@ -246,7 +246,7 @@ class _Receipt:
 
 def _queue(producer: Producer, topic: str, record: Record, receipt: _Receipt) -> None:
     while True:
-        with suppress(BufferError):
+        with suppress(BufferingError):
             producer.produce(
                 topic,
                 record.value,
