@@ -246,7 +246,7 @@ class _Receipt:
 
 def _queue(producer: Producer, topic: str, record: Record, receipt: _Receipt) -> None:
     while True:
-        with suppress(BufferingError):
+        with suppress(BufferError):
             producer.produce(
                 topic,
                 record.value,
