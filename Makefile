@@ -52,9 +52,10 @@ kafka: $(READY)  ## A Kafka broker and a schema registry to try things with
 bench: $(READY)  ## Benchmarks, as ratios to what this machine can do
 	@$(BIN)/python -m bench
 
-soak: $(READY) $(DANUBE)  ## The fault runs in full (long); SEED=n repeats one
+soak: $(READY) $(DANUBE)  ## The fault runs in full and random tests with many examples (long); SEED=n repeats one
 	@$(BIN)/python -m tests.servers.jars
 	@FRAZIL_TEST_SEED=$(SEED) $(BIN)/python -m pytest -m soak -n 2 --dist loadgroup --timeout 3600
+	@FRAZIL_TEST_SEED=$(SEED) FRAZIL_TEST_EXAMPLES=20 $(BIN)/python -m pytest -m "random and not soak" -n 2 --dist loadgroup --timeout 3600
 
 docs: $(READY)  ## Write the generated parts of docs/
 	@$(BIN)/python -m frazil.config.reference docs/configuration.md

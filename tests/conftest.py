@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from frazil.config.model import Config
 from frazil.store import ObjectStore, open_store
 from frazil.store.local import LocalStore
 from tests.cli.support import NO_TELEMETRY
+from tests.examples import examples
 from tests.servers.broker import Broker
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import Proxy
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use Spark share one worker, and so one JVM. Those that start their own share another."""
+    """Tests that use Spark share one worker, and so one JVM. Random tests are marked: `make soak` repeats them."""
     for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.random)
         if "spark_keeper" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
             # PySpark leaves closing the sockets that results come through to the garbage collector.
@@ -53,7 +56,7 @@ os.environ.update(NO_TELEMETRY)
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("frazil", deadline=None)
+settings.register_profile("frazil", deadline=None, max_examples=examples(100))
 settings.load_profile("frazil")
 
 

@@ -25,6 +25,7 @@ from tests.config.samples import (
     valid_text,
     value_at,
 )
+from tests.examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_nothing_given_means_the_defaults(text: str) -> None:
     assert load(text).config == Config()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(texts=all_texts())
 def test_every_documented_key_can_be_set_by_file_and_by_environment(texts: dict[KeyPath, str], scratch: Path) -> None:
     """All at once, for each alone would take minutes; that a key needs no other is tested below."""

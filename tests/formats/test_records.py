@@ -20,6 +20,7 @@ from frazil.errors import RegistryUnavailable
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoded, Decoder
 from frazil.formats.opening import open_decoder
+from tests.examples import examples
 from tests.formats.avro.cases import encode
 from tests.servers.proxy import Proxy
 from tests.servers.registry import RegistryServer
@@ -119,7 +120,7 @@ class Mixed:
         ]
 
 
-@settings(max_examples=50, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_whatever_is_mixed(mixed: Mixed, data: st.DataObject) -> None:
     picked = data.draw(st.lists(st.tuples(st.sampled_from(mixed.keys), st.sampled_from(mixed.values)), max_size=12))

@@ -19,6 +19,7 @@ from frazil.formats import kafka
 from frazil.hot import blocks, finding
 from frazil.hot.buffer import Buffer, Kept
 from frazil.hot.held import Held
+from tests.examples import examples
 from tests.hot.support import TOPIC, records
 
 
@@ -161,7 +162,7 @@ class HeldLikeTheModel(RuleBasedStateMachine):
         assert self.buffer.nbytes <= self.buffer.max_bytes or not evictable
 
 
-HeldLikeTheModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+HeldLikeTheModel.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 TestHeldLikeTheModel = HeldLikeTheModel.TestCase
 
 

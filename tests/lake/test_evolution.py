@@ -28,6 +28,7 @@ from frazil.lake.evolution import (
 from frazil.lake.schema.arrow import arrow_schema
 from frazil.lake.schema.merging import Merge
 from frazil.lake.schema.table_schema import target_schema, topic_fields
+from tests.examples import examples
 from tests.lake.support import local_config, make_base_table, nessie_config
 
 
@@ -323,7 +324,7 @@ def topics_and_what_they_become(draw: st.DrawFn) -> tuple[pa.Schema, pa.Schema]:
 
 
 @given(topics_and_what_they_become())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_what_the_log_lets_a_topic_become_its_table_can_follow(change: tuple[pa.Schema, pa.Schema]) -> None:
     before, after = change
     schema = target_schema(before)

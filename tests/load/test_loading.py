@@ -27,6 +27,7 @@ from frazil.log.log import Log
 from frazil.log.schema.schema import plain
 from frazil.store import ObjectStore
 from frazil.store.local import LocalStore
+from tests.examples import examples
 from tests.faults.faulty_store import FaultyStore
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -108,7 +109,7 @@ def write_lines(path: Path, rows: Sequence[object]) -> Path:
     return path
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables(TYPES | COLUMNAR_ONLY), kind=st.sampled_from(["parquet", "arrow", "ipc"]), data=st.data())
 def test_parquet_and_arrow_come_back_equal(
     tmp_path_factory: pytest.TempPathFactory, table: pa.Table, kind: str, data: st.DataObject
@@ -129,7 +130,7 @@ def test_parquet_and_arrow_come_back_equal(
         assert content(log, "t").equals(table.cast(plain(table.schema)))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(table=tables(TYPES))
 def test_json_lines_with_a_schema_come_back_equal(tmp_path_factory: pytest.TempPathFactory, table: pa.Table) -> None:
     folder = tmp_path_factory.mktemp("load")
@@ -140,7 +141,7 @@ def test_json_lines_with_a_schema_come_back_equal(tmp_path_factory: pytest.TempP
         assert content(log, "t").equals(table)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
         st.fixed_dictionaries(

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import Table
 
@@ -21,10 +21,11 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import check_history, history_offsets
 from frazil.maintain.contents import Contents
 from frazil.maintain.expiry import Expiry, expired
-from frazil.maintain.files import place
+from frazil.maintain.files import TableFiles, place
 from frazil.maintain.operations import perform
-from frazil.maintain.pending import FOLDER
-from frazil.maintain.report import Report
+from frazil.maintain.pending import FOLDER, Candidates, note, sweep
+from frazil.maintain.report import Amounts, Report
+from tests.examples import examples
 from tests.lake.commit.commits import (
     NAME,
     compact,
@@ -170,6 +171,21 @@ def test_a_dry_run_tells_what_would_go(tmp_path: Path) -> None:
     assert on_disk(table) == before
 
 
+def test_notes_of_one_moment_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path)
+    make_table(lake, {0: 0})
+    table = move(lake, 2)
+    files = [f"{table.location()}/data/{name}.parquet" for name in "ab"]
+    for each in files:
+        TableFiles(table).write(each, b"nobody needs it")
+        note(table, Candidates({each: 15}, since=-1), ripe_ms=5, name="same")
+    assert [len(on_disk(table) & {place(each)}) for each in files] == [1, 1]
+    assert sweep(table, 4, Contents()) == (Amounts(files=0, bytes=0), 2)
+    assert sweep(table, 5, Contents()) == (Amounts(files=2, bytes=30), 0)
+    assert not on_disk(table) & {place(each) for each in files}
+    assert read_rows(lake) == span(0, 0, 20)
+
+
 @pytest.mark.parametrize("point", ["expire.noted", "expire.forgotten"])
 def test_killed_half_way_nothing_is_lost_and_the_next_run_finishes(tmp_path: Path, point: str) -> None:
     lake = make_lake(tmp_path)
@@ -198,8 +214,12 @@ def test_killed_half_way_nothing_is_lost_and_the_next_run_finishes(tmp_path: Pat
     assert read_rows(lake) == span(0, 0, 80)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from(["move", "compact", "expire", "wait", "tag"]), max_size=14), st.integers(0, 99))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.sampled_from(["move", "compact", "expire", "wait", "tag"]), max_size=14),
+    seed=st.integers(0, 99),
+)
+@example(steps=["move", "move", "wait", "expire", "move"], seed=0)
 def test_whatever_happens_rows_stay_readable(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
 ) -> None:

@@ -29,6 +29,7 @@ from frazil.scan.parts import MemoryPart
 from frazil.scan.progress import BatchLimits, Progress
 from frazil.scan.topic import TopicRows
 from frazil.store import ObjectStore
+from tests.examples import examples
 from tests.lake.records import TOPIC, door, put, records, texts
 from tests.lake.support import local_config
 from tests.pipeline.support import move_all, tools_of
@@ -99,7 +100,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[Any]], list[Any], int, int]:
     return segments, tail, draw(st.integers(3, 20)), draw(st.integers(0, len(segments)))
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories())
 def test_rows_are_the_same_wherever_they_are(history: tuple[list[list[Any]], list[Any], int, int]) -> None:
     segments, tail, batch_rows, moved = history

@@ -25,6 +25,7 @@ from frazil.scan import parts, topic
 from frazil.scan.cut import EARLIEST, LATEST, Bound
 from frazil.scan.parts import SegmentsPart, TablePart, TailPart
 from frazil.scan.topic import TopicRows
+from tests.examples import examples
 from tests.lake.commit.commits import compact, expire, roll_back
 from tests.lake.support import TOPIC
 from tests.log.support import SCHEMA
@@ -254,7 +255,7 @@ def histories(draw: st.DrawFn) -> tuple[list[int], int, int, int, int, int]:
     return sizes, committed, trimmed, tail, start, end
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(histories(), st.booleans())
 def test_every_offset_is_read_once_and_in_order(
     history: tuple[list[int], int, int, int, int, int], gone: bool

@@ -27,6 +27,7 @@ from frazil.topics.read import table_runs as tableruns
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.read.topic_place import TopicPlace
+from tests.examples import examples
 from tests.topics.support import LOTS, TIME, TOPIC, Shop, numbered, numbers
 
 T = TypeVar("T")
@@ -227,4 +228,4 @@ class TopicLife(RuleBasedStateMachine):
 
 
 TestTopicLife = TopicLife.TestCase
-TestTopicLife.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestTopicLife.settings = settings(max_examples=examples(30), stateful_step_count=40, deadline=None)

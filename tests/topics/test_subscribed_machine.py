@@ -19,6 +19,7 @@ from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
+from tests.examples import examples
 from tests.topics.subscriptions.test_journal import crash
 from tests.topics.support import TIME, TOPIC, Shop
 from tests.topics.test_machine import PARTITIONS, TopicLife
@@ -217,4 +218,4 @@ class SubscribedLife(TopicLife):
 
 
 TestSubscribedLife = SubscribedLife.TestCase
-TestSubscribedLife.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
+TestSubscribedLife.settings = settings(max_examples=examples(20), stateful_step_count=40, deadline=None)

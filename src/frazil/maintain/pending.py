@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
@@ -21,6 +22,8 @@ from frazil.maintain.files import Found, TableFiles, place
 from frazil.maintain.report import Amounts
 
 FOLDER = "metadata/frazil-pending"
+_MOST_OF_ONE_NAME = 1000
+"""Names are random, so one that is taken this often is a fault of the file system."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,19 @@ def needed_only_by(table: Table, snapshot_ids: Iterable[int], contents: Contents
 
 
 def note(table: Table, candidates: Candidates, ripe_ms: int, name: str) -> str:
-    """Remember to delete them from then on; the note's path."""
+    """Writes down that these files are to be deleted from `ripe_ms` on, and returns the path of the note.
+
+    Two notes can have the same time and name where the clock stands still, so a name that is taken gets a number.
+    """
     files = TableFiles(table)
-    path = f"{files.location}/{FOLDER}/{ripe_ms:013d}-{name}.json"
-    content = {"ripe_ms": ripe_ms, "since": candidates.since, "sizes": candidates.sizes}
+    content = json.dumps({"ripe_ms": ripe_ms, "since": candidates.since, "sizes": candidates.sizes}).encode()
+    stem = f"{files.location}/{FOLDER}/{ripe_ms:013d}-{name}"
     with calling(f"Noting which files of table {named(table)} are to be deleted"):
-        files.write(path, json.dumps(content).encode())
-    return path
+        for suffix in ("", *(f"-{number}" for number in range(2, _MOST_OF_ONE_NAME))):
+            with suppress(FileExistsError):
+                files.write(f"{stem}{suffix}.json", content)
+                return f"{stem}{suffix}.json"
+        raise FileExistsError(f"{stem}.json")
 
 
 def sweep(table: Table, now_ms: int, contents: Contents, dry_run: bool = False) -> tuple[Amounts, int]:

@@ -18,6 +18,7 @@ from frazil.errors import InvalidMessage
 from frazil.topics.message_limits import MOST_BYTES
 from frazil.topics.messages import MESSAGE, from_batch
 from tests.doors.http.support import Served, encoded, serving
+from tests.examples import examples
 
 
 def test_a_message_has_all_that_was_said_of_it(tmp_path: Path) -> None:
@@ -234,7 +235,7 @@ LINE = st.fixed_dictionaries(
 
 
 @given(st.lists(LINE, max_size=20), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_lines_become_the_messages_they_are(lines: list[dict[str, object]], escaped: bool) -> None:
     body = "\n".join(json.dumps(line, ensure_ascii=escaped) for line in lines).encode()
     found = from_batch(jsonlines.parse(body, 5))

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.formats.avro import decoding, items
+from tests.examples import examples
 from tests.formats.avro.cases import Case, as_python, cases, decode, encode
 from tests.formats.avro.reference import read
 
-_SLOW = settings(max_examples=100, suppress_health_check=list(HealthCheck))
+_SLOW = settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -16,6 +16,7 @@ from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, sco
 from frazil.formats.telemetry.rows import Rows
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import target_schema
+from tests.examples import examples
 from tests.formats.telemetry import strategies
 from tests.formats.telemetry.strategies import LATEST, resources, scopes, texts
 from tests.formats.telemetry.support import NOW, rows_of
@@ -65,7 +66,7 @@ def test_all_of_it_comes_back(given: list[spans.REQUEST]) -> None:
         assert row["scope_schema_url"] == of_scope.schema_url
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(given=st.lists(strategies.spans, min_size=1, max_size=3))
 def test_a_table_keeps_all_of_it(given: list[Span]) -> None:
     mapped = Mapper(spans.SCHEMA, target_schema(spans.SCHEMA)).map(of_spans(*given).batch, 0, 0)

@@ -38,6 +38,7 @@ from frazil.lake.commit.outcomes import Clipped, Committed, Rewrite, Superseded
 from frazil.lake.commit.proposals import Request
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.decisions.rollback import accept_table_state, replay_table
+from tests.examples import examples
 from tests.lake.commit.commits import (
     NAME,
     NOW_MS,
@@ -390,7 +391,7 @@ class Commits(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=10,
+    max_examples=examples(10),
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=list(HealthCheck),

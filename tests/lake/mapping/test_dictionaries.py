@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from frazil.lake.mapping.dictionaries import keeping, plain_bytes, whole
 from frazil.log.schema.repeated_texts import joined
+from tests.examples import examples
 from tests.lake.random_topics import with_dictionaries
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
@@ -52,7 +53,7 @@ def test_sizes_are_those_of_the_texts() -> None:
         assert plain_bytes(plain.slice(start, size)) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(texts=st.lists(_TEXTS, min_size=1, max_size=3), chosen=st.sets(st.integers(0, 11)))
 def test_bounds_are_those_of_the_rows(texts: list[list[str | None]], chosen: set[int]) -> None:
     """Also where the rows of a file are only some of those that a dictionary was made for."""

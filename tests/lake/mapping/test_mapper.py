@@ -18,6 +18,7 @@ from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.mapping.misfits import exclude, from_stream
 from frazil.lake.schema.table_schema import target_schema
 from frazil.log.schema.columns import OFFSET, PARTITION
+from tests.examples import examples
 from tests.lake.random_topics import batches, comparable
 
 
@@ -197,7 +198,7 @@ def test_with_dead_letters_each_value_is_tried() -> None:
     assert [from_stream(row["raw"]).to_pylist()[0] for row in rows] == batch.slice(1, 3).to_pylist()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(batches(), st.data())
 def test_good_and_bad_rows_are_all_rows_in_order(batch: pa.RecordBatch, data: st.DataObject) -> None:
     """A column of strings, of which some are broken, among columns of every kind."""

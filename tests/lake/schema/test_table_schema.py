@@ -21,6 +21,7 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.schema.arrow import arrow_schema
 from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
 from frazil.log.schema.schema import plain
+from tests.examples import examples
 from tests.lake.support import local_config, make_base_table
 
 NOON = dt.datetime(2026, 1, 2, 12, 30, 15, 123456, dt.UTC).replace(tzinfo=None)
@@ -212,7 +213,7 @@ TYPES = st.recursive(
 
 
 @given(st.lists(st.tuples(TYPES, st.booleans()), min_size=1, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_ids_are_unique_and_given_in_the_order_that_catalogs_give_them(
     columns: list[tuple[pa.DataType, bool]],
 ) -> None:

@@ -46,6 +46,7 @@ from frazil.lake.write.data_files import DataFileWriter
 from frazil.lake.write.transport import from_bytes as arrived
 from frazil.lake.write.transport import to_bytes as sent
 from frazil.log.schema.columns import OFFSET, PARTITION
+from tests.examples import examples
 from tests.lake.random_topics import batches, comparable, with_dictionaries
 
 _IO = DurableFileIO()
@@ -131,7 +132,7 @@ def _order(schema: Schema, *names: str, direction: SortDirection = SortDirection
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rows=batches(), data=st.data())
 def test_every_reader_reads_the_rows_that_were_written(
     warehouse: Warehouse, rows: pa.RecordBatch, data: st.DataObject

@@ -36,6 +36,7 @@ from pyiceberg.types import (
 
 from frazil.lake.schema.arrow import arrow_type, plain_values
 from frazil.lake.write.transforms import kernel
+from tests.examples import examples
 
 _INTS = st.integers(-(2**31), 2**31 - 1)
 _LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -68,7 +69,7 @@ _CASES: list[tuple[Transform[Any, Any], IcebergType]] = [
 
 
 @pytest.mark.parametrize(("transform", "kind"), _CASES, ids=str)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_each_value_is_transformed_as_pyiceberg_does(
     transform: Transform[Any, Any], kind: IcebergType, data: st.DataObject

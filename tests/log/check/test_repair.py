@@ -24,6 +24,7 @@ from frazil.framefile import frames
 from frazil.log.positions import Origin
 from frazil.log.wal.entries import Kind
 from frazil.log.wal.recovery import wal_files
+from tests.examples import examples
 from tests.log.check.wal_cases import (
     APPENDS,
     ROWS,
@@ -226,7 +227,7 @@ def test_a_store_without_the_segments(folder: Path) -> None:
     assert stored(folder, done.partition) == ALL[SEALED * ROWS :]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), which=st.integers(0, 2), bit=st.integers(0, 7))
 def test_any_flipped_bit(sound: Path, tmp_path: Path, place: float, which: int, bit: int) -> None:
     folder = tmp_path / "any"

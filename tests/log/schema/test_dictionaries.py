@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from frazil.log.schema.schema import plain, without_dictionaries
 from frazil.store.local import LocalStore
+from tests.examples import examples
 from tests.lake.random_topics import batches
 from tests.log.support import reader, writer
 
@@ -30,7 +31,7 @@ def _shown(rows: pa.RecordBatch) -> list[list[str]]:
     return [list(map(str, column)) for column in rows.columns]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=batches())
 def test_any_rows_are_the_same(tmp_path_factory: pytest.TempPathFactory, rows: pa.RecordBatch) -> None:
     folder = tmp_path_factory.mktemp("log")

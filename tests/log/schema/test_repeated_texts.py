@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from frazil.lake.mapping.dictionaries import whole
 from frazil.log.schema.repeated_texts import SAMPLE, joined, with_repeated_texts
+from tests.examples import examples
 
 TAGS = pa.map_(pa.string(), pa.string())
 SCHEMA = pa.schema([("text", pa.string()), ("tags", TAGS), ("names", pa.list_(pa.string())), ("number", pa.int64())])
@@ -27,7 +28,7 @@ _row = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(_row, max_size=40), max_size=4), st.integers(1, 20), st.integers(0, 5))
 def test_the_texts_are_the_same(chunks: list[list[dict[str, object]]], repeated: int, skip: int) -> None:
     """Also of slices, and after pieces with other dictionaries were joined, as those do who write them."""

@@ -25,6 +25,7 @@ from frazil.topics.messages import Message
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.options import Kind
+from tests.examples import examples
 from tests.log.support import ManualClock
 from tests.maintain.support import SparkFor, make_shop
 from tests.topics.support import LOTS, TOPIC, Shop, read_all
@@ -314,7 +315,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 @example([("put", 1, 5), ("put", 1, 11), ("subscribe", 0, 2), ("drop", 3, 7)])
 def test_only_what_is_past_its_limits_goes_and_from_the_front(

@@ -17,6 +17,7 @@ from frazil.pipeline.txlog.file import files, scan, slot_folder
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.slot import Slot
 from frazil.pipeline.txlog.state import State
+from tests.examples import examples
 from tests.log.support import Machine
 from tests.pipeline.txlog.support import attempts, crash, newest, opened, send, start, succeed
 
@@ -55,7 +56,7 @@ def summed(entries: list[Entry]) -> State:
     return state
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(done=steps(), lives=st.integers(1, 3), data=st.data())
 def test_a_log_cut_anywhere_knows_what_stands_before_the_cut(
     tmp_path_factory: pytest.TempPathFactory, done: list[Step], lives: int, data: st.DataObject

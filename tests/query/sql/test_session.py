@@ -22,6 +22,7 @@ from frazil.errors import ConfigError, QueryError, QueryTimeout, QueryTooLarge
 from frazil.formats import kafka
 from frazil.query.sql import engine
 from frazil.query.sql.session import Session
+from tests.examples import examples
 from tests.lake.random_topics import batches, comparable
 from tests.query.support import World, kafka_batch, kafka_record, rows
 
@@ -252,7 +253,9 @@ _SIMPLE = re.compile(
 )
 
 
-@settings(max_examples=12, phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(12), phases=(Phase.explicit, Phase.generate), suppress_health_check=[HealthCheck.too_slow]
+)
 @given(batch=batches(), data=st.data())
 def test_every_type_is_read_and_filtered_as_duckdb_does_it_itself(
     tmp_path_factory: pytest.TempPathFactory, batch: pa.RecordBatch, data: st.DataObject

@@ -23,6 +23,7 @@ from frazil.topics.messages import from_batch
 from frazil.topics.subscriptions.delivery import Delivered, Delivery, Letter
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
+from tests.examples import examples
 from tests.topics.subscriptions.support import key_of, payload_of, records
 
 PARTITIONS = 2
@@ -405,7 +406,7 @@ class SubscriptionLife(RuleBasedStateMachine):
 
 
 TestSubscriptionLife = SubscriptionLife.TestCase
-TestSubscriptionLife.settings = settings(max_examples=150, stateful_step_count=60)
+TestSubscriptionLife.settings = settings(max_examples=examples(150), stateful_step_count=60)
 
 
 WEIGHTS = {
