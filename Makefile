@@ -9,7 +9,7 @@ SEED ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run kafka test lint format bench soak lock docs clean
+.PHONY: help setup run kafka test quick lint format bench soak lock docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -36,6 +36,10 @@ test: $(READY) $(DANUBE)  ## Lint, strict types and all tests
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m tests.servers.jars
 	@$(BIN)/python -m pytest -n 4 --dist loadgroup -m "not soak"
+
+quick: $(READY)  ## Lint, strict types and all tests that need neither Spark nor a server, with few examples
+	@$(MAKE) --no-print-directory lint
+	@FRAZIL_TEST_EXAMPLES=0.05 $(BIN)/python -m pytest -n 2 -m "not soak and not server"
 
 lint: $(READY)  ## ruff, mypy --strict, the rule of imports and the freshness of generated docs
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

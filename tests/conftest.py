@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from frazil.store.local import LocalStore
 from tests.cli.support import NO_TELEMETRY
 from tests.examples import examples
 from tests.servers.broker import Broker
+from tests.servers.class_data import use_archive
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import Proxy
 from tests.servers.registry import RegistryServer
@@ -44,10 +46,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.random)
+        if _needs_server(item):
+            item.add_marker(pytest.mark.server)
         if "spark_keeper" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
             # PySpark leaves closing the sockets that results come through to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings(r"ignore:unclosed <socket.*127\.0\.0\.1:ResourceWarning"))
+
+
+_SERVERS = {"s3_server", "nessie", "kafka", "own_kafka", "registry", "spark_keeper"}
+_ALL_WITH_SERVERS = {"app", "cli", "doors", "faults", "fuzz", "pyspark_frazil", "servers", "web"}
+
+
+def _needs_server(item: pytest.Item) -> bool:
+    """Tells whether a test needs Spark, a server or another process. `make quick` does without these tests."""
+    if _SERVERS.intersection(getattr(item, "fixturenames", ())):
+        return True
+    if item.path.relative_to(Path(__file__).parent).parts[0] in _ALL_WITH_SERVERS:
+        return True
+    names = vars(getattr(item, "module", None) or object)
+    return any(
+        value is subprocess or str(getattr(value, "__module__", "")).startswith("tests.servers")
+        for value in names.values()
+    )
 
 
 # Their ports are the same for all: only the tests that are about them open the doors, on free ones.
@@ -55,8 +76,10 @@ os.environ.update(NO_TELEMETRY)
 # As the door itself has it; tests may use gRPC before they import that.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
+use_archive()
+
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("frazil", deadline=None, max_examples=examples(100))
+settings.register_profile("frazil", deadline=None, max_examples=examples(40))
 settings.load_profile("frazil")
 
 

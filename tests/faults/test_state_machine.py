@@ -24,6 +24,7 @@ from frazil.log.segments.trim import trim
 from frazil.log.wal.recovery import scan_file
 from frazil.log.writer.writer import PartitionWriter, Pending
 from frazil.store.local import LocalStore
+from tests.examples import examples
 from tests.faults.faulty_store import NO_FAULTS, Faults, FaultyStore
 from tests.log.support import TOPIC, Machine, crash, ids, newest_wal, reader, rows, writer
 
@@ -238,14 +239,14 @@ class PartitionLifeWithoutWal(PartitionLife):
     ack = "object"
 
 
-def _case(machine: type[RuleBasedStateMachine], examples: int, steps: int) -> Any:
+def _case(machine: type[RuleBasedStateMachine], lives: int, steps: int) -> Any:
     class Case(machine.TestCase):  # type: ignore[name-defined,misc]
-        settings = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+        settings = settings(max_examples=lives, stateful_step_count=steps, deadline=None)
 
     return Case
 
 
-TestWithWal = _case(PartitionLife, 40, 12)
-TestWithoutWal = _case(PartitionLifeWithoutWal, 40, 12)
+TestWithWal = _case(PartitionLife, examples(15), 12)
+TestWithoutWal = _case(PartitionLifeWithoutWal, examples(15), 12)
 TestWithWalLong = pytest.mark.soak(_case(PartitionLife, 300, 25))
 TestWithoutWalLong = pytest.mark.soak(_case(PartitionLifeWithoutWal, 300, 25))

@@ -1,4 +1,4 @@
-"""All jars that tests need. `python -m tests.servers.jars` fetches them, so that no test waits for the network."""
+"""All jars that tests need. `python -m tests.servers.jars` fetches them, and archives the classes of Spark."""
 
 from __future__ import annotations
 
@@ -40,3 +40,6 @@ if __name__ == "__main__":
     fetch_jars([ICEBERG, AWS, SQLITE, NESSIE], say, pins=TEST_PINS)
     for bundle in (KAFKA, APICURIO):
         fetch_bundle(bundle, say)
+    from tests.servers.class_data import make_archive
+
+    make_archive()

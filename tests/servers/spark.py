@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING
 
 from frazil.config.model import Config
 from frazil.lake.catalog.spark import spark_settings
-from frazil.pipeline.spark.jars import fetch_jars
-from tests.servers.jars import AWS, say
+from tests.servers.class_data import QUICK_COMPILER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NOTHING: Mapping[str, str] = {}
 
-# The compiler that makes code fast in the long run takes half of the time of a short one.
-SHORT_LIVED = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-}
+SHORT_LIVED = {"spark.executor.extraJavaOptions": QUICK_COMPILER}
 
 
 class SparkKeeper:
@@ -31,9 +26,7 @@ class SparkKeeper:
 
     def shared(self) -> SparkSession:
         if self._shared is None:
-            # Any catalog that a test uses later must find its classes.
-            (aws,) = fetch_jars([AWS], say)
-            self._shared = self.own(self._config, {"spark.driver.extraClassPath": str(aws)})
+            self._shared = self.own(self._config)
         return self._shared
 
     def for_lake(self, config: Config) -> SparkSession:

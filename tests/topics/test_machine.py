@@ -228,4 +228,4 @@ class TopicLife(RuleBasedStateMachine):
 
 
 TestTopicLife = TopicLife.TestCase
-TestTopicLife.settings = settings(max_examples=examples(30), stateful_step_count=40, deadline=None)
+TestTopicLife.settings = settings(max_examples=examples(10), stateful_step_count=40, deadline=None)

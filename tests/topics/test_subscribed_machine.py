@@ -218,4 +218,4 @@ class SubscribedLife(TopicLife):
 
 
 TestSubscribedLife = SubscribedLife.TestCase
-TestSubscribedLife.settings = settings(max_examples=examples(20), stateful_step_count=40, deadline=None)
+TestSubscribedLife.settings = settings(max_examples=examples(8), stateful_step_count=40, deadline=None)

@@ -406,7 +406,7 @@ class SubscriptionLife(RuleBasedStateMachine):
 
 
 TestSubscriptionLife = SubscriptionLife.TestCase
-TestSubscriptionLife.settings = settings(max_examples=examples(150), stateful_step_count=60)
+TestSubscriptionLife.settings = settings(max_examples=examples(80), stateful_step_count=60)
 
 
 WEIGHTS = {
