@@ -217,7 +217,14 @@ TYPES = st.recursive(
 def test_ids_are_unique_and_given_in_the_order_that_catalogs_give_them(
     columns: list[tuple[pa.DataType, bool]],
 ) -> None:
-    topic = plain(pa.schema([pa.field(f"c{i}", kind, nullable) for i, (kind, nullable) in enumerate(columns)]))
+    topic = plain(
+        pa.schema(
+            [
+                pa.field(f"c{i}", kind, nullable or pa.types.is_null(kind))
+                for i, (kind, nullable) in enumerate(columns)
+            ]
+        )
+    )
     schema = target_schema(topic)
     ids = sorted(schema.field_ids)
     assert ids == list(range(1, len(ids) + 1))
