@@ -14,7 +14,7 @@ from frazil.clock import World, boot_id
 from frazil.log import layout
 from frazil.log.reader import PartitionReader, Records, TailSource
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.log.wal.recovery import scan_file, wal_files
+from frazil.log.wal.recovery import ScannedWal, wal_files
 from frazil.log.writer.opening import open_writer
 from frazil.log.writer.options import WriterOptions
 from frazil.log.writer.writer import PartitionWriter
@@ -81,7 +81,7 @@ def newest_wal(folder: Path) -> Path:
 def cut_zeros(path: Path) -> Path:
     """WAL files have their full size from the start; take away what is not written yet."""
     with path.open("r+b") as file:
-        file.truncate(scan_file(path).clean_bytes)
+        file.truncate(ScannedWal(path).clean_bytes)
     return path
 
 
@@ -117,7 +117,7 @@ def crash(abandoned: PartitionWriter) -> None:
     abandoned._lock.release()
     wal = abandoned._committer._wal
     if wal:
-        wal._release(0)
+        wal.file.close_file()
 
 
 def reader(

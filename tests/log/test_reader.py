@@ -30,7 +30,7 @@ from frazil.log.log import Log
 from frazil.log.reader import Records
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.trim import trim
-from frazil.log.wal.recovery import scan_file
+from frazil.log.wal.recovery import ScannedWal
 from frazil.log.wal_follower import WalTail
 from frazil.log.writer.group import Part
 from frazil.store import ObjectStore
@@ -419,7 +419,7 @@ def test_a_torn_frame_is_the_end_for_a_follower(local_store: LocalStore, tmp_pat
     crash(w)
     path = newest_wal(tmp_path)
     with path.open("r+b") as file:
-        file.seek(scan_file(path).clean_bytes)
+        file.seek(ScannedWal(path).clean_bytes)
         file.write(struct.pack("<I2sBB", length, b"FZ", 1, 2) + b"x" * 100)
     view = WalTail(wal_of(tmp_path)).view()
     assert view is not None

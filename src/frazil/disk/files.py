@@ -7,8 +7,8 @@ import fcntl
 import mmap
 import os
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from frazil.disk.durable import make_folder
@@ -35,6 +35,15 @@ def io_error(error: OSError, what: str, path: Path) -> FrazilError:
         room = f"no room on the disk ({error.strerror}). Free some and try again; nothing of this was stored."
         return DiskFull(f"{what} {path}: {room}")
     return FrazilIoError(f"{what} {path}: {error.strerror}.")
+
+
+@contextmanager
+def explained(what: str, path: Path) -> Iterator[None]:
+    """Raise an `OSError` of the body as the error of ours that says what was being done to which file."""
+    try:
+        yield
+    except OSError as error:
+        raise io_error(error, what, path) from error
 
 
 def move_away(folder: Path) -> str:

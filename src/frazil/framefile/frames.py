@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from isal.isal_zlib import crc32
 
-from frazil.errors import ChecksumMismatch, LogVersionUnsupported
+from frazil.errors import LogVersionUnsupported
 
 VERSION = 1
 ALIGN = 8
@@ -129,10 +129,3 @@ def check_version(frame: Frame, where: str) -> None:
             f"{where}, byte {frame.start}: written by a newer version of Frazil (format {frame.version}; this one "
             f"reads up to {VERSION}). Run the newer version, or let it seal the log first."
         )
-
-
-def damaged(where: str, start: int, why: str) -> ChecksumMismatch:
-    return ChecksumMismatch(
-        f"{where} is damaged at byte {start}: {why}. `frazil log verify` shows the extent, `frazil log repair` "
-        f"salvages what is clean."
-    )

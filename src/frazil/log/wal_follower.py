@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.clock import boot_id
-from frazil.disk.files import Watermark, io_error
+from frazil.disk.files import Watermark, explained
 from frazil.errors import LogCorrupted, WalDamaged
 from frazil.framefile import frames
 from frazil.log.raw.rows import with_rows
@@ -82,11 +82,9 @@ class WalTail:
     def view(self, start: int = 0) -> TailView | None:
         """The tail up to the watermark as it is now; None when there are no WAL files. Raises when it is damaged."""
         end = self.end()
-        try:
+        with explained("Reading the WAL in", self._directory):
             while not self._catch_up(end):
                 pass
-        except OSError as error:
-            raise io_error(error, "Reading the WAL in", self._directory) from error
         files = [file for _, file in sorted(self._files.items())]
         headers = [file.header for file in files if file.header]
         last = max((file.end for file in files), default=0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from frazil.errors import LogCorrupted, LogVersionUnsupported
 from frazil.framefile import frames
 from frazil.pipeline.txlog.entries import Entry, decode
-from frazil.pipeline.txlog.file import files, scan, slot_folder
+from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.slot import Slot
 from frazil.pipeline.txlog.state import State
@@ -71,15 +71,15 @@ def test_a_log_cut_anywhere_knows_what_stands_before_the_cut(
         assert log._slot.state == before
         crash(log)
     path = newest(folder)
-    whole = scan(path)
+    whole = ScannedTxlog(path)
     cut = data.draw(st.integers(_first_frame(path), path.stat().st_size))
     with path.open("r+b") as file:
         file.truncate(cut)
-    kept = scan(path).entries
+    kept = ScannedTxlog(path).entries
     assert kept == whole.entries[: len(kept)]
     with opened(folder) as again:
         assert again._slot.state == summed(kept)
-        assert all(scan(each).flaw is None for each in files(slot_folder(folder, 0)))
+        assert all(ScannedTxlog(each).flaw is None for each in files(slot_folder(folder, 0)))
 
 
 def _first_frame(path: Path) -> int:

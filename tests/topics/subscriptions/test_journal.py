@@ -14,7 +14,7 @@ import pytest
 
 from frazil.errors import DiskFull, LogCorrupted, LogVersionUnsupported, PartitionLocked, ShutdownError
 from frazil.framefile import frames
-from frazil.topics.subscriptions.ackfile import ACKS, SUFFIX, AckFolder, LaneKey, Scanned
+from frazil.topics.subscriptions.ackfile import ACKS, SUFFIX, AckFolder, LaneKey, ScannedAcks
 from frazil.topics.subscriptions.journal import Journal, journal_folder
 from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
@@ -210,7 +210,7 @@ def test_a_file_without_a_header_is_damaged(tmp_path: Path, content: bytes) -> N
 def test_a_newer_kind_of_frame_is_named(tmp_path: Path) -> None:
     broken(tmp_path, 0)
     path = newest(tmp_path)
-    clean = path.read_bytes()[: Scanned(path).clean_bytes]
+    clean = path.read_bytes()[: ScannedAcks(path).clean_bytes]
     path.write_bytes(clean + b"".join(map(bytes, frames.encode(57, [b"new"]).parts)))
     with pytest.raises(LogVersionUnsupported, match="unknown kind of frame 57"):
         found(tmp_path)

@@ -68,7 +68,11 @@ class Committer:
         wal = self._wal
         return not self.lock.locked() and (
             wal is None
-            or (self._options.sync != "always" and wal.is_open and wal.filled + nbytes < self._options.max_file_bytes)
+            or (
+                self._options.sync != "always"
+                and wal.file.is_open
+                and wal.file.filled + nbytes < self._options.max_file_bytes
+            )
         )
 
     def commit(self, group: Group, stored_then: Callable[[Group], None]) -> None:
@@ -173,18 +177,18 @@ class Committer:
             raise
 
     def _write(self, wal: Wal, entry: Entry) -> Entry:
-        if not wal.is_open or wal.filled >= self._options.max_file_bytes:
+        if not wal.file.is_open or wal.file.filled >= self._options.max_file_bytes:
             self._begin_file(wal)
         if entry.schema_version not in self._file_schemas:
-            wal.append(encode_schema(entry.schema_version, entry.schema))
+            wal.file.append(encode_schema(entry.schema_version, entry.schema).parts)
             self._file_schemas.add(entry.schema_version)
-        encoded = encode_records(entry, wal.synced)
-        start = wal.append(encoded)
+        encoded = encode_records(entry, wal.file.synced)
+        start = wal.file.append(encoded.parts)
         if self._options.sync == "always":
             wal.sync()
         chain = extend_chain(self._chain, encoded.crc)
         # The page cache has these bytes now: a second copy would cost memory, and the time to get it.
-        mapped = wal.mapped(start + payload_start(encoded, entry), entry.payload.size)
+        mapped = wal.file.mapped(start + payload_start(encoded, entry), entry.payload.size)
         return entry._replace(chain=chain, payload=mapped or entry.payload)
 
     def _begin_file(self, wal: Wal) -> None:
@@ -224,7 +228,7 @@ class Committer:
                 # What was written last may be known here and not counted, or the other way round: only the file that
                 # has it can tell.
                 return
-            if self._wal and self._wal.is_open and self._next > self._file_start:
+            if self._wal and self._wal.file.is_open and self._next > self._file_start:
                 # Sealing is what frees a full disk: it must not need room for a new file.
                 with suppress(DiskFull):
                     self._begin_file(self._wal)
@@ -232,7 +236,7 @@ class Committer:
     @property
     def unsynced(self) -> int:
         """Bytes written since the last sync."""
-        return self._wal.size - self._wal.synced if self._wal else 0
+        return self._wal.file.unsynced if self._wal else 0
 
     def drop_below(self, offset: int) -> None:
         if self._wal:

@@ -7,9 +7,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from frazil.clock import World
-from frazil.disk.durable import make_folder
-from frazil.disk.files import DirectoryLock, NoLock, io_error
+from frazil.disk.files import NoLock, io_error
 from frazil.errors import LogCorrupted, WalDamaged
+from frazil.framefile.folder import lock_folder
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.directory import Wal
@@ -33,7 +33,7 @@ def open_writer(
     confirm: Callable[[], None] = lambda: None,
 ) -> PartitionWriter:
     """Take the partition over from whoever wrote it before, here or elsewhere."""
-    lock = _lock(directory) if options.exclusive or options.ack == "local" else NoLock()
+    lock = lock_folder(directory) if options.exclusive or options.ack == "local" else NoLock()
     wal: Wal | None = None
     try:
         index = SegmentIndex(store, topic, partition)
@@ -70,14 +70,6 @@ def open_writer(
         if isinstance(error, OSError):
             raise io_error(error, "Opening", directory) from error
         raise
-
-
-def _lock(directory: Path) -> DirectoryLock:
-    try:
-        make_folder(directory)
-        return DirectoryLock(directory)
-    except OSError as error:
-        raise io_error(error, "Opening", directory) from error
 
 
 def check_nothing_lost(index: SegmentIndex, acknowledged: int, directory: Path) -> None:

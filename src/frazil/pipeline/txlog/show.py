@@ -22,7 +22,7 @@ from frazil.pipeline.txlog.entries import (
     OffsetMarker,
     as_data,
 )
-from frazil.pipeline.txlog.file import damaged, files, scan, slot_folder, slots
+from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder, slots
 
 
 class Told(NamedTuple):
@@ -62,14 +62,14 @@ def _entries(folder: Path) -> Iterator[Entry]:
     there = files(folder)
     for path in there:
         try:
-            scanned = scan(path)
+            scanned = ScannedTxlog(path)
         except FileNotFoundError:
             # A checkpoint has just replaced it.
             continue
         yield from scanned.entries
         # The end of the newest one may be on its way just now.
         if scanned.flaw and (path != there[-1] or scanned.clean_after_flaw):
-            raise damaged(path, scanned.clean_bytes, scanned.flaw)
+            raise scanned.damaged(scanned.clean_bytes, scanned.flaw)
 
 
 class Row(NamedTuple):
