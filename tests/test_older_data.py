@@ -114,9 +114,9 @@ def test_what_was_sent_before_is_recognised(config: Config) -> None:
 
 def test_requests_are_still_as_they_came(config: Config) -> None:
     with closing(Log(config)) as log:
-        making = SegmentIndex(log.store, "logs", 0).footer(4).making
-        assert making is not None
-        assert making.form == LOGS.name
+        raw_encoding = SegmentIndex(log.store, "logs", 0).footer(4).raw_encoding
+        assert raw_encoding is not None
+        assert raw_encoding.form == LOGS.name
         writer = log.writer("logs")
         assert [entry.form for entry in unsealed(writer)] == [LOGS.name]
 

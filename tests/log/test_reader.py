@@ -32,7 +32,7 @@ from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.trim import trim
 from frazil.log.wal.recovery import ScannedWal
 from frazil.log.wal_follower import WalTail
-from frazil.log.writer.group import Part
+from frazil.log.writer.group import BatchAppend
 from frazil.store import ObjectStore
 from frazil.store.local import LocalStore
 from tests.log.support import SCHEMA, TOPIC, Machine, crash, ids, newest_wal, reader, rows, wal_of, writer
@@ -144,10 +144,10 @@ def test_columns_that_came_earlier_than_their_batch_are_followed_too(local_store
     older = w._learn(SCHEMA).version
     grown = SCHEMA.append(pa.field("extra", pa.string()))
     w.append(pa.record_batch([pa.array([1], pa.int64()), pa.array(["x"]), pa.array(["kept"])], schema=grown))
-    w._queue.add(older, rows(0, 1), [Part(1)], 100)
+    w._queue.add(older, rows(0, 1), [BatchAppend(1)], 100)
     w.drain()
     r = reader(local_store, w)
-    followed = [row for run in r.news(0) for row in run.batch.to_pylist()]
+    followed = [row for run in r.read_new(0) for row in run.batch.to_pylist()]
     assert followed == [row for run in r.read(0) for row in run.batch.to_pylist()]
     assert followed[0]["extra"] == "kept"
     w.close()

@@ -23,7 +23,7 @@ def follow(
     woken = False
     while not stop():
         before = start
-        for records in reader.news(start, epoch):
+        for records in reader.read_new(start, epoch):
             yield records
             start, epoch = records.end, records.epoch
         if woken and start == before:
@@ -39,7 +39,7 @@ async def follow_async(reader: PartitionReader, start: int, *, epoch: str | None
     woken = False
     while True:
         before = start
-        news = await asyncio.to_thread(reader.news, start, epoch)
+        news = await asyncio.to_thread(reader.read_new, start, epoch)
         while (records := await asyncio.to_thread(next, news, None)) is not None:
             yield records
             start, epoch = records.end, records.epoch

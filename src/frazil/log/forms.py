@@ -37,7 +37,7 @@ class Form(Protocol):
         may be places in dictionaries (`repeated`)."""
 
 
-class Raw(NamedTuple):
+class RawAppends(NamedTuple):
     """Appends as they came."""
 
     form: str
@@ -50,7 +50,7 @@ class Raw(NamedTuple):
     """About what the rows take."""
 
 
-class Together(NamedTuple):
+class RawEntry(NamedTuple):
     """Appends that were stored at the same time."""
 
     appends: Sequence[Bytes]
@@ -58,7 +58,7 @@ class Together(NamedTuple):
     time_ms: int
 
 
-def packed(appends: Sequence[bytes]) -> bytes:
+def pack_appends(appends: Sequence[bytes]) -> bytes:
     """As one payload of the WAL."""
     parts = [_NUMBER.pack(len(appends))]
     for append in appends:
@@ -66,7 +66,7 @@ def packed(appends: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def unpacked(payload: pa.Buffer) -> list[memoryview]:
+def unpack_appends(payload: pa.Buffer) -> list[memoryview]:
     """Without a copy."""
     view = memoryview(payload)
     (count,) = _NUMBER.unpack_from(view)
@@ -90,7 +90,7 @@ def form_of(name: str) -> Form:
 
 
 def make_rows(
-    name: str, stored: Sequence[Together], schema: pa.Schema, *, dictionaries: bool = False
+    name: str, stored: Sequence[RawEntry], schema: pa.Schema, *, dictionaries: bool = False
 ) -> pa.RecordBatch:
     """The rows of appends of one form, all with this schema but for `dictionaries`, if these are wanted."""
     appends = [append for each in stored for append in each.appends]

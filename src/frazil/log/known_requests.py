@@ -1,6 +1,6 @@
-"""Requests without numbers that were stored: known again by their hashes, for a while.
+"""KnownRequests without numbers that were stored: known again by their hashes, for a while.
 
-Thousands may come in a second, and all that are known are written again and again: each is kept as it is written.
+Thousands may come in a second, and all that are known are written again and again: each is encoded as it is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from frazil.config.sections.log import SourcesConfig
 
-KEPT_REQUESTS = 65_536
+STORED_REQUESTS = 65_536
 """The newest, which segments and WAL files have with them; more are remembered only while the process runs."""
 
 MAX_REQUEST = 64
@@ -22,14 +22,14 @@ _PLACE = struct.Struct("<QIq")
 """Offset, rows, and when it was stored; before it the hash, and before that the hash's length."""
 
 
-class Place(NamedTuple):
+class AppendLocation(NamedTuple):
     """Where an append that was seen before is stored."""
 
     offset: int
     rows: int
 
 
-class Requests:
+class KnownRequests:
     def __init__(self, limits: SourcesConfig) -> None:
         self._limits = limits
         self._by_hash: dict[bytes, bytes] = {}
@@ -39,13 +39,13 @@ class Requests:
     def __len__(self) -> int:
         return len(self._in_order)
 
-    def find(self, digest: bytes, now_ms: int) -> Place | None:
+    def find(self, digest: bytes, now_ms: int) -> AppendLocation | None:
         """The time of a request ends also where nothing is stored after it."""
         record = self._by_hash.get(digest)
         if record is None:
             return None
         offset, rows, seen_ms = _PLACE.unpack_from(record, 1 + len(digest))
-        return Place(offset, rows) if seen_ms >= self._oldest(now_ms) else None
+        return AppendLocation(offset, rows) if seen_ms >= self._oldest(now_ms) else None
 
     def add(self, digest: bytes, offset: int, rows: int, now_ms: int) -> None:
         self._remember(digest, bytes([len(digest)]) + digest + _PLACE.pack(offset, rows, now_ms))
@@ -59,28 +59,28 @@ class Requests:
             if self._by_hash[digest] is record:
                 del self._by_hash[digest]
 
-    def kept(self, below: int | None = None) -> bytes:
+    def encode(self, below: int | None = None) -> bytes:
         """The newest as they are written, of all or of those that are stored below an offset."""
         known = self._in_order
         above = 0 if below is None else len(known) - bisect_left(known, below, key=_offset)
-        newest = list(islice(reversed(known), above, above + KEPT_REQUESTS))
+        newest = list(islice(reversed(known), above, above + STORED_REQUESTS))
         newest.reverse()
         return b"".join(newest)
 
-    def copy(self) -> Requests:
-        other = Requests(self._limits)
+    def copy(self) -> KnownRequests:
+        other = KnownRequests(self._limits)
         other._by_hash = self._by_hash.copy()
         other._in_order = self._in_order.copy()
         return other
 
     @classmethod
-    def from_kept(cls, kept: bytes, limits: SourcesConfig) -> Requests:
+    def decode(cls, encoded: bytes, limits: SourcesConfig) -> KnownRequests:
         requests = cls(limits)
         at = 0
-        while at < len(kept):
-            start = at + 1 + kept[at]
+        while at < len(encoded):
+            start = at + 1 + encoded[at]
             end = start + _PLACE.size
-            requests._remember(kept[at + 1 : start], kept[at:end])
+            requests._remember(encoded[at + 1 : start], encoded[at:end])
             at = end
         return requests
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from frazil.config.sections.log import SourcesConfig
 from frazil.errors import SequenceTooOld
-from frazil.log.known_requests import MAX_REQUEST, Place, Requests
+from frazil.log.known_requests import MAX_REQUEST, AppendLocation, KnownRequests
 
 REMEMBERED_SEQUENCES = 5
 """Appends of one producer that can be repeated: as many as Kafka's idempotent producer may have in flight."""
@@ -74,7 +74,7 @@ class Origin:
         )
 
 
-class Stored(NamedTuple):
+class StoredAppend(NamedTuple):
     """One append as it stands in the log."""
 
     offset: int
@@ -93,19 +93,19 @@ Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
 """When each was last heard of, and its newest (number, offset, rows)."""
 
 
-class Kept(NamedTuple):
+class StoredPositions(NamedTuple):
     """Positions as WAL files and segments have them."""
 
     feeders: dict[str, Any]
     """As `Feeders.to_json` has them."""
     requests: bytes
-    """As `Requests.kept` has them."""
+    """As `KnownRequests.stored` has them."""
 
     def to_json(self) -> dict[str, Any]:
         return {**self.feeders, "requests": base64.b64encode(self.requests).decode()}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Kept:
+    def from_json(cls, data: dict[str, Any]) -> StoredPositions:
         feeders = {name: value for name, value in data.items() if name != "requests"}
         return cls(feeders, base64.b64decode(data["requests"]))
 
@@ -131,14 +131,14 @@ class Feeders:
     def producers(self) -> Producers:
         return {name: (producer.seen_ms, producer.appends) for name, producer in self._producers.items()}
 
-    def find(self, sequence: Sequence) -> Place | None:
+    def find(self, sequence: Sequence) -> AppendLocation | None:
         """Where this very append of a producer is stored already, if it is."""
         producer = self._producers.get(sequence.producer)
         if producer is None:
             return None
         for number, offset, rows in reversed(producer.appends):
             if number == sequence.number:
-                return Place(offset, rows)
+                return AppendLocation(offset, rows)
         if sequence.number < producer.appends[-1][0]:
             raise SequenceTooOld(
                 f"Producer {sequence.producer!r} repeats sequence {sequence.number}, but only its newest "
@@ -146,7 +146,7 @@ class Feeders:
             )
         return None
 
-    def apply(self, appends: Iterable[Stored], now_ms: int) -> None:
+    def apply(self, appends: Iterable[StoredAppend], now_ms: int) -> None:
         for offset, rows, origin in appends:
             if origin.source:
                 self._sources[origin.source.name] = (origin.source.identity, origin.source.next_position)
@@ -194,16 +194,16 @@ class Positions:
     def __init__(self, limits: SourcesConfig | None = None) -> None:
         self._limits = limits or SourcesConfig()
         self.feeders = Feeders(self._limits)
-        self.requests = Requests(self._limits)
+        self.requests = KnownRequests(self._limits)
 
-    def find(self, origin: Origin, now_ms: int) -> Place | None:
+    def find(self, origin: Origin, now_ms: int) -> AppendLocation | None:
         """Where this very append is stored already, if it is."""
         place = self.feeders.find(origin.sequence) if origin.sequence else None
         if place is None and origin.request:
             place = self.requests.find(origin.request, now_ms)
         return place
 
-    def apply(self, appends: list[Stored], now_ms: int) -> None:
+    def apply(self, appends: list[StoredAppend], now_ms: int) -> None:
         self.feeders.apply(appends, now_ms)
         for offset, rows, origin in appends:
             if origin.request:
@@ -216,18 +216,18 @@ class Positions:
         other.requests = self.requests.copy()
         return other
 
-    def kept(self) -> Kept:
-        return Kept(self.feeders.to_json(), self.requests.kept())
+    def to_stored(self) -> StoredPositions:
+        return StoredPositions(self.feeders.to_json(), self.requests.encode())
 
     @classmethod
-    def from_kept(cls, kept: Kept, limits: SourcesConfig | None = None) -> Positions:
+    def from_stored(cls, stored: StoredPositions, limits: SourcesConfig | None = None) -> Positions:
         positions = cls(limits)
-        positions.feeders = Feeders.from_json(kept.feeders, positions._limits)
-        positions.requests = Requests.from_kept(kept.requests, positions._limits)
+        positions.feeders = Feeders.from_json(stored.feeders, positions._limits)
+        positions.requests = KnownRequests.decode(stored.requests, positions._limits)
         return positions
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Positions) and self.kept() == other.kept()
+        return isinstance(other, Positions) and self.to_stored() == other.to_stored()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -236,14 +236,14 @@ class Positions:
         return f"Positions(sources={self.feeders.sources}, producers={few}…, requests={len(self.requests)})"
 
 
-def encode_origins(appends: list[Stored]) -> bytes:
+def encode_origins(appends: list[StoredAppend]) -> bytes:
     """The changes one WAL frame carries."""
     if not appends:
         return b""
     return json.dumps([[a.offset, a.rows, a.origin.to_json()] for a in appends], separators=(",", ":")).encode()
 
 
-def decode_origins(data: bytes) -> list[Stored]:
+def decode_origins(data: bytes) -> list[StoredAppend]:
     if not data:
         return []
-    return [Stored(offset, rows, Origin.from_json(origin)) for offset, rows, origin in json.loads(data)]
+    return [StoredAppend(offset, rows, Origin.from_json(origin)) for offset, rows, origin in json.loads(data)]

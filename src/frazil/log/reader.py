@@ -68,14 +68,14 @@ class Records(NamedTuple):
         return Position(self.epoch, self.end)
 
 
-class Bounds(NamedTuple):
+class PartitionBounds(NamedTuple):
     start: int
     sealed_end: int
     end: int
     epochs: Epochs | None
 
 
-class _Plan(NamedTuple):
+class _ReadPlan(NamedTuple):
     segments: list[Segment]
     border: int
     """Up to where segments are read. The last of them may go on: WAL files do not begin where segments do."""
@@ -84,7 +84,7 @@ class _Plan(NamedTuple):
     epochs: Epochs
 
 
-class _How(NamedTuple):
+class _ReadOptions(NamedTuple):
     """How records are read (`PartitionReader.read`)."""
 
     columns: Sequence[str] | None = None
@@ -114,13 +114,13 @@ class PartitionReader:
     def tail(self) -> TailSource | None:
         return self._tail()
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> PartitionBounds:
         """What can be read now."""
         view, sealed_end = self._join(0)
         start = self._index.start if self._index.firsts or view is None else view.start
         newest = self._index.newest()
         epochs = view.epochs if view else newest.epochs if newest else None
-        return Bounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
+        return PartitionBounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
 
     def reach(self, offset: int, segments: int) -> int:
         """Where the last of so many segments ends, of which the first holds a sealed offset, as of the last look."""
@@ -159,9 +159,9 @@ class PartitionReader:
         plan = self._plan(start, end, view, sealed_end)
         if epoch is not None:
             plan.epochs.check(epoch, start, self._where)
-        return self._run(plan, start, end, _How(columns, piece_bytes, dictionaries))
+        return self._run(plan, start, end, _ReadOptions(columns, piece_bytes, dictionaries))
 
-    def news(self, start: int, epoch: str | None = None) -> Iterator[Records]:
+    def read_new(self, start: int, epoch: str | None = None) -> Iterator[Records]:
         """As `read` up to the end, but without asking the store when memory has it all."""
         source = self._tail()
         try:
@@ -175,8 +175,8 @@ class PartitionReader:
         if start == view.end:
             return iter(())
         newest = max(view.entries, key=lambda entry: entry.schema_version)
-        plan = _Plan([], view.start, view.entries, newest.schema, view.epochs)
-        return self._run(plan, start, view.end, _How())
+        plan = _ReadPlan([], view.start, view.entries, newest.schema, view.epochs)
+        return self._run(plan, start, view.end, _ReadOptions())
 
     @property
     def _where(self) -> str:
@@ -217,7 +217,7 @@ class PartitionReader:
         newest = self._index.newest()
         return view.epochs if view else newest.epochs if newest else None
 
-    def _plan(self, start: int, end: int, view: TailView | None, sealed_end: int) -> _Plan:
+    def _plan(self, start: int, end: int, view: TailView | None, sealed_end: int) -> _ReadPlan:
         border = min(end, view.start if view else sealed_end)
         if start < border and start < self._index.start:
             raise self._index.gone(start)
@@ -226,17 +226,17 @@ class PartitionReader:
         version = max([s.schema_version for s in segments] + [e.schema_version for e in entries])
         epochs = self._epochs(view)
         assert epochs
-        return _Plan(segments, border, entries, self._schemas.get(version), epochs)
+        return _ReadPlan(segments, border, entries, self._schemas.get(version), epochs)
 
-    def _run(self, plan: _Plan, start: int, end: int, how: _How) -> Iterator[Records]:
-        schema, columns = plan.schema, how.columns
+    def _run(self, plan: _ReadPlan, start: int, end: int, options: _ReadOptions) -> Iterator[Records]:
+        schema, columns = plan.schema, options.columns
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
         for segment in plan.segments:
             offset = max(start, segment.first)
             count = min(plan.border, segment.end) - offset
-            for batch in self._batches(segment, offset - segment.first, count, how):
-                wanted = with_dictionaries(schema, batch.schema) if how.dictionaries else schema
+            for batch in self._batches(segment, offset - segment.first, count, options):
+                wanted = with_dictionaries(schema, batch.schema) if options.dictionaries else schema
                 yield Records(offset, conform(batch, wanted), plan.epochs.at(offset))
                 offset += batch.num_rows
         for entry in plan.entries:
@@ -247,18 +247,18 @@ class PartitionReader:
                 batch = batch.select([name for name in columns if name in there])
             yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
 
-    def _batches(self, segment: Segment, skip: int, count: int, how: _How) -> Iterator[pa.RecordBatch]:
+    def _batches(self, segment: Segment, skip: int, count: int, options: _ReadOptions) -> Iterator[pa.RecordBatch]:
         """`count` records of a segment after the first `skip`."""
         try:
-            if how.piece_bytes is None:
+            if options.piece_bytes is None:
                 at, end = 0, skip + count
-                for part in read_parts(self._store, segment, how.columns, dictionaries=how.dictionaries):
+                for part in read_parts(self._store, segment, options.columns, dictionaries=options.dictionaries):
                     first, last = max(0, skip - at), min(part.num_rows, end - at)
                     at += part.num_rows
                     if first < last:
                         yield from part.slice(first, last - first).to_batches(max_chunksize=BATCH_ROWS)
             else:
-                yield from stream_records(self._store, segment, skip, count, how.columns, how.piece_bytes)
+                yield from stream_records(self._store, segment, skip, count, options.columns, options.piece_bytes)
         except (SegmentMissing, LogCorrupted):
             self._index.refresh()
             if self._index.low > segment.first:

@@ -12,7 +12,7 @@ from frazil.config.model import Config
 from frazil.config.sections.log import LogConfig, SealConfig
 from frazil.log import layout
 from frazil.log.check.inspection import find_schema
-from frazil.log.check.repair import Plan, Repair, Repaired
+from frazil.log.check.repair import Repair, RepairPlan, RepairResult
 from frazil.log.check.survey import WalSurvey, survey
 from frazil.log.check.verify import Finding, PartitionCheck, TopicCheck
 from frazil.log.log import Log
@@ -102,7 +102,7 @@ def repairing(folder: Path) -> Iterator[Repair]:
         yield repair
 
 
-def repaired(folder: Path) -> tuple[Plan, Repaired | None]:
+def repaired(folder: Path) -> tuple[RepairPlan, RepairResult | None]:
     with repairing(folder) as repair:
         plan = repair.plan()
         return plan, None if plan.action == "nothing" else repair.apply(plan)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.log import forms
-from frazil.log.forms import Bytes, Raw
+from frazil.log.forms import Bytes, RawAppends
 from tests.log.support import SCHEMA
 
 NAME = "ids.1"
@@ -38,10 +38,10 @@ class Ids:
         return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=SCHEMA)
 
 
-def raw(*appends: tuple[int, int]) -> Raw:
+def raw(*appends: tuple[int, int]) -> RawAppends:
     """The first id of each append, and how many it has."""
     rows = sum(count for _, count in appends)
-    return Raw(NAME, [APPEND.pack(*each) for each in appends], SCHEMA, rows, rows * BYTES)
+    return RawAppends(NAME, [APPEND.pack(*each) for each in appends], SCHEMA, rows, rows * BYTES)
 
 
 @contextmanager

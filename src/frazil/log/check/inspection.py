@@ -17,7 +17,7 @@ from frazil.log.segments.index import SegmentIndex
 
 
 @dataclass(frozen=True)
-class SegmentShown:
+class SegmentInfo:
     key: str
     first_offset: int
     end_offset: int | None
@@ -27,7 +27,7 @@ class SegmentShown:
 
 
 @dataclass(frozen=True)
-class WalFileShown:
+class WalFileInfo:
     file: str
     first_offset: int | None
     end_offset: int | None
@@ -38,7 +38,7 @@ class WalFileShown:
 
 
 @dataclass(frozen=True)
-class PartitionShown:
+class PartitionInfo:
     topic: str
     partition: int
     owner: str | None
@@ -49,8 +49,8 @@ class PartitionShown:
     first_offset: int
     sealed_end: int | None
     next_offset: int | None
-    segments: list[SegmentShown]
-    wal_files: list[WalFileShown]
+    segments: list[SegmentInfo]
+    wal_files: list[WalFileInfo]
     positions: dict[str, int]
     schema_versions: list[int] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class PartitionShown:
         return sum(file.bytes for file in self.wal_files)
 
 
-def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool = False) -> PartitionShown:
+def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool = False) -> PartitionInfo:
     """The WAL first, then the segments: what leaves one meanwhile is in the other.
 
     Unless `every_footer` is read, each segment but the newest is taken to end where the next one starts.
@@ -82,7 +82,7 @@ def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool =
     epochs = _epochs(wal, index)
     ends = [end for end in (sealed_end, _wal_end(wal)) if end is not None]
     start = index.start if index.firsts else wal.headers[0].first_offset if wal.headers else index.low
-    return PartitionShown(
+    return PartitionInfo(
         topic=topic,
         partition=partition,
         owner=owner(log.store, topic, partition),
@@ -112,7 +112,7 @@ def find_schema(log: Log, topic: str) -> FindSchema:
     return find
 
 
-def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: bool) -> list[SegmentShown]:
+def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: bool) -> list[SegmentInfo]:
     shown = []
     firsts = index.firsts
     for first, following in zip_longest(firsts, firsts[1:]):
@@ -123,7 +123,7 @@ def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: boo
                 end = index.footer(first).end
             except UNREADABLE as caught:
                 end, error = None, str(caught)
-        shown.append(SegmentShown(key, first, end, index.size(first), error))
+        shown.append(SegmentInfo(key, first, end, index.size(first), error))
     return shown
 
 
@@ -158,7 +158,7 @@ def _positions(wal: WalSurvey, index: SegmentIndex) -> dict[str, int]:
     return {"sources": len(known["sources"]), "producers": len(known["producers"])}
 
 
-def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileShown:
+def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileInfo:
     state = "clean"
     if file.newer:
         state = file.newer
@@ -168,7 +168,7 @@ def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileShown:
         state = "being written"
     elif file.torn:
         state = f"{'torn' if newest else 'damaged'} at byte {file.torn.start}"
-    return WalFileShown(
+    return WalFileInfo(
         file=str(file.path),
         first_offset=file.header.first_offset if file.header else None,
         end_offset=file.end,

@@ -47,7 +47,7 @@ _SALVAGED = "salvaged.wal"
 
 
 @dataclass(frozen=True)
-class Plan:
+class RepairPlan:
     """What a repair is going to do."""
 
     action: Literal["nothing", "salvage", "move", "finish", "forget"]
@@ -59,7 +59,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Repaired:
+class RepairResult:
     """What a repair did."""
 
     set_aside: Path
@@ -102,17 +102,17 @@ class Repair:
 
     # --- what is to be done --------------------------------------------------------------------------------
 
-    def plan(self) -> Plan:
+    def plan(self) -> RepairPlan:
         """Find out what is wrong; changes nothing."""
         if self._planned():
-            return Plan("finish", "an earlier repair was cut off; it is carried on where it stopped")
+            return RepairPlan("finish", "an earlier repair was cut off; it is carried on where it stopped")
         wal = survey(self._directory, self._find_schema)
         if not wal.files:
             self._index.refresh()
             sealed = self._index.sealed_end()
             if wal.acknowledged <= sealed:
-                return Plan("nothing", "there are no WAL files")
-            return Plan(
+                return RepairPlan("nothing", "there are no WAL files")
+            return RepairPlan(
                 "forget",
                 f"the WAL files are gone: {wal.acknowledged - sealed:,} acknowledged records, offsets {sealed} to "
                 f"{wal.acknowledged}, are lost; a new epoch begins at {sealed}, so readers are told",
@@ -126,17 +126,17 @@ class Repair:
         damages = [*wal.damages, *([wal.files[-1].torn] if flaw and wal.files[-1].torn else [])]
         if foreign:
             salvage = salvage_elsewhere(wal, self._sealed_by_us(wal), self._world, limits)
-            return Plan("move", foreign, damages, salvage, files)
+            return RepairPlan("move", foreign, damages, salvage, files)
         if flaw:
             salvage = salvage_in_place(wal, self._index.newest(), self._index.low, self._world, limits)
-            return Plan("salvage", flaw, damages, salvage, files)
+            return RepairPlan("salvage", flaw, damages, salvage, files)
         if torn := wal.files[-1].torn:
-            return Plan(
+            return RepairPlan(
                 "nothing",
                 f"the end of {torn.path.name} was torn by a crash at byte {torn.start}, in a write that nobody was "
                 f"told of; the next start cuts it off",
             )
-        return Plan("nothing", "the WAL is clean and joins its segments")
+        return RepairPlan("nothing", "the WAL is clean and joins its segments")
 
     def _diagnose(self, wal: WalSurvey) -> tuple[str | None, str | None]:
         """What is damaged, and why the WAL cannot go on in this partition."""
@@ -190,13 +190,13 @@ class Repair:
 
     # --- doing it ------------------------------------------------------------------------------------------
 
-    def apply(self, plan: Plan) -> Repaired:
+    def apply(self, plan: RepairPlan) -> RepairResult:
         if plan.action == "forget":
             _set_watermark(self._directory, self._index.sealed_end())
-            return Repaired(self._directory, self._partition)
+            return RepairResult(self._directory, self._partition)
         if plan.action != "finish":
             self._prepare(plan)
-        done: Repaired | None = None
+        done: RepairResult | None = None
         for folder in self._planned():
             done = self._carry_out(folder)
         assert done
@@ -205,7 +205,7 @@ class Repair:
     def _planned(self) -> list[Path]:
         return sorted(path.parent for path in self._directory.glob(f"{DAMAGED}*/{_PLAN}"))
 
-    def _prepare(self, plan: Plan) -> None:
+    def _prepare(self, plan: RepairPlan) -> None:
         """Everything that is needed, in a folder that becomes the plan by getting its name."""
         assert plan.salvage
         for leftover in self._directory.glob(f"{_PREPARING}*"):
@@ -224,7 +224,7 @@ class Repair:
         folder.rename(self._directory / f"{DAMAGED}{stamp}")
         sync_folder(self._directory)
 
-    def _described(self, plan: Plan) -> dict[str, Any]:
+    def _described(self, plan: RepairPlan) -> dict[str, Any]:
         assert plan.salvage
         return {
             "action": plan.action,
@@ -239,7 +239,7 @@ class Repair:
             "lost_offsets": plan.salvage.lost,
         }
 
-    def _carry_out(self, folder: Path) -> Repaired:
+    def _carry_out(self, folder: Path) -> RepairResult:
         """Each step leaves alone what an earlier attempt has done."""
         plan = json.loads((folder / _PLAN).read_bytes())
         guard = self._directory / UNFINISHED
@@ -262,7 +262,7 @@ class Repair:
         sync_folder(self._directory)
         (folder / _PLAN).rename(folder / _REPORT)
         sync_folder(folder)
-        return Repaired(folder, plan["moved_to"])
+        return RepairResult(folder, plan["moved_to"])
 
     def _install_elsewhere(self, folder: Path, plan: dict[str, Any]) -> None:
         """Into a partition that is claimed for this, and that nobody has touched; the same one when done again."""

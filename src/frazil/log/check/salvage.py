@@ -15,14 +15,14 @@ from frazil.clock import World
 from frazil.config.sections.log import SourcesConfig, Sync
 from frazil.disk.durable import sync_file
 from frazil.disk.files import io_error, write_all
-from frazil.log.check.survey import Found, WalSurvey
+from frazil.log.check.survey import RecordsFrame, WalSurvey
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Kept, Positions, Stored
+from frazil.log.positions import Positions, StoredAppend, StoredPositions
 from frazil.log.segments.segment import Segment
 from frazil.log.wal.entries import Entry, FileHeader, encode_closed, encode_records, extend_chain
 
 
-class Lost(NamedTuple):
+class LostRange(NamedTuple):
     """Offsets whose records cannot be read any more."""
 
     start: int
@@ -39,15 +39,15 @@ class Salvage:
 
     base: int
     chain: int
-    kept: list[Found]
-    moved: list[Found]
+    kept: list[RecordsFrame]
+    moved: list[RecordsFrame]
     """Those that get new offsets, behind the kept ones."""
-    lost: list[Lost]
+    lost: list[LostRange]
     writer: str
     former_writers: tuple[str, ...]
     epochs: Epochs
     new_epoch: bool
-    positions: Kept
+    positions: StoredPositions
 
     @property
     def rows(self) -> int:
@@ -66,7 +66,7 @@ def salvage_in_place(
     kept, moved, lost = _sort_out([found for found in wal.records if found.entry.end > base], base)
     end = moved[-1].entry.end if moved else kept[-1].entry.end if kept else base
     if wal.acknowledged > end:
-        lost.append(Lost(end, wal.acknowledged))
+        lost.append(LostRange(end, wal.acknowledged))
     header = wal.headers[-1] if wal.headers else None
     epochs = header.epochs if header else newest.epochs if newest else Epochs(((world.new_id(), base),))
     writer = header.writer if header else newest.writer if newest else world.new_id()
@@ -78,7 +78,13 @@ def salvage_in_place(
         epochs = epochs.begin(world.new_id(), base if unsure else lost[0].start)
         writer, former = world.new_id(), (*former, writer)
     first = wal.files[0].header
-    positions = Kept.from_json(newest.positions) if newest else first.positions if first else Positions(limits).kept()
+    positions = (
+        StoredPositions.from_json(newest.positions)
+        if newest
+        else first.positions
+        if first
+        else Positions(limits).to_stored()
+    )
     chain = newest.chain if newest else 0
     return Salvage(base, chain, kept, moved, lost, writer, former, epochs, bool(lost or unsure), positions)
 
@@ -89,20 +95,22 @@ def salvage_elsewhere(wal: WalSurvey, sealed_end: int, world: World, limits: Sou
     start = records[0].entry.offset if records else 0
     kept, moved, lost = _sort_out(records, start)
     epochs = Epochs(((world.new_id(), 0),))
-    return Salvage(0, 0, [], kept + moved, lost, world.new_id(), (), epochs, True, Positions(limits).kept())
+    return Salvage(0, 0, [], kept + moved, lost, world.new_id(), (), epochs, True, Positions(limits).to_stored())
 
 
-def _sort_out(records: list[Found], start: int) -> tuple[list[Found], list[Found], list[Lost]]:
+def _sort_out(
+    records: list[RecordsFrame], start: int
+) -> tuple[list[RecordsFrame], list[RecordsFrame], list[LostRange]]:
     """Records before the first gap, those behind it, and the gaps. Offsets that come twice count once."""
-    kept: list[Found] = []
-    moved: list[Found] = []
-    lost: list[Lost] = []
+    kept: list[RecordsFrame] = []
+    moved: list[RecordsFrame] = []
+    lost: list[LostRange] = []
     for found in records:
         entry = found.entry
         if entry.offset < start:
             continue
         if entry.offset > start:
-            lost.append(Lost(start, entry.offset))
+            lost.append(LostRange(start, entry.offset))
         (moved if lost else kept).append(found)
         start = entry.end
     return kept, moved, lost
@@ -147,7 +155,7 @@ def write(salvage: Salvage, path: Path, sync: Sync, world: World) -> None:
 def _at(entry: Entry, offset: int) -> Entry:
     """The same records at another offset, with what they say of their origin."""
     shift = offset - entry.offset
-    appends = [Stored(append.offset + shift, append.rows, append.origin) for append in entry.appends]
+    appends = [StoredAppend(append.offset + shift, append.rows, append.origin) for append in entry.appends]
     return entry._replace(offset=offset, appends=appends)
 
 

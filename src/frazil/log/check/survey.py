@@ -37,7 +37,7 @@ class Damage(NamedTuple):
     why: str
 
 
-class Found(NamedTuple):
+class RecordsFrame(NamedTuple):
     """A clean frame of records and where it stands."""
 
     path: Path
@@ -65,7 +65,7 @@ class FileSurvey:
     path: Path
     size: int
     header: FileHeader | None = None
-    records: list[Found] = field(default_factory=list)
+    records: list[RecordsFrame] = field(default_factory=list)
     frames: list[FrameLine] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
     torn: Damage | None = None
@@ -95,7 +95,7 @@ class WalSurvey:
     files: list[FileSurvey]
 
     @property
-    def records(self) -> list[Found]:
+    def records(self) -> list[RecordsFrame]:
         return [found for file in self.files for found in file.records]
 
     @property
@@ -221,7 +221,7 @@ class _FileReader:
         if entry.batch().num_rows != entry.rows:
             raise ValueError(f"it holds {entry.batch().num_rows} rows, not {entry.rows}")
         self._chain = entry.chain
-        self._found.records.append(Found(self._found.path, frame, entry, self._data))
+        self._found.records.append(RecordsFrame(self._found.path, frame, entry, self._data))
         return FrameLine(frame.start, frame.end, "records", entry.offset, entry.rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from frazil.log.forms import make_rows
-from frazil.log.wal.entries import Entry, Made
+from frazil.log.wal.entries import DecodedRows, Entry
 
 RUN_BYTES = 8 * 1024 * 1024
 """Made at a time, as rows: enough that what it costs whatever their number does not matter."""
@@ -20,9 +20,9 @@ def with_rows(entries: Sequence[Entry]) -> list[Entry]:
         if not run[0].is_raw:
             found += run
             continue
-        batch = make_rows(run[0].form, [entry.stored() for entry in run], run[0].schema)
+        batch = make_rows(run[0].form, [entry.raw_entry() for entry in run], run[0].schema)
         first = run[0].offset
-        found += [entry._replace(made=Made(batch, entry.offset - first)) for entry in run]
+        found += [entry._replace(decoded=DecodedRows(batch, entry.offset - first)) for entry in run]
     return found
 
 
@@ -63,14 +63,14 @@ def _alike(one: Entry, other: Entry) -> bool:
 
 def _made_together(one: Entry, other: Entry) -> bool:
     return (
-        one.made is not None
-        and other.made is not None
-        and one.made.batch is other.made.batch
-        and one.made.first + one.rows == other.made.first
+        one.decoded is not None
+        and other.decoded is not None
+        and one.decoded.batch is other.decoded.batch
+        and one.decoded.first + one.rows == other.decoded.first
     )
 
 
 def _joined(run: list[Entry]) -> pa.RecordBatch:
-    if run[0].made is None or len(run) == 1:
+    if run[0].decoded is None or len(run) == 1:
         return run[0].batch()
-    return run[0].made.batch.slice(run[0].made.first, sum(entry.rows for entry in run))
+    return run[0].decoded.batch.slice(run[0].decoded.first, sum(entry.rows for entry in run))

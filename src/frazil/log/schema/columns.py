@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from frazil.errors import SchemaMismatch
-from frazil.log.schema.paths import Named, folded, named_parts
+from frazil.log.schema.paths import NamedPath, folded, named_paths
 
 PARTITION = "_log_partition"
 """Partition of the log that a row came from. Not `_partition`: Spark refuses to read tables with such a column."""
@@ -44,7 +44,7 @@ _SHOWN = 60
 _LISTED = 5
 
 
-class Flaw(NamedTuple):
+class ColumnProblem(NamedTuple):
     column: str
     """The top-level column."""
     text: str
@@ -60,12 +60,12 @@ def check_columns(wanted: pa.Schema, most: int, present: pa.Schema | None = None
     raise SchemaMismatch(f"A topic cannot have these columns: {'; '.join(found[:_LISTED])}{more}.")
 
 
-def flaws(schema: pa.Schema) -> list[Flaw]:
+def column_problems(schema: pa.Schema) -> list[ColumnProblem]:
     """Names that Iceberg or Spark would refuse a whole table for."""
     return [*_taken_names(schema), *_ambiguous_names(schema), *_companions(schema)]
 
 
-def name_flaw(path: str, name: str) -> str | None:
+def name_problem(path: str, name: str) -> str | None:
     """What is wrong with a name by itself, for a sentence about its column."""
     if not name:
         return f"column {shown(path)} has no name"
@@ -102,9 +102,9 @@ def _refusals(schema: pa.Schema, most: int) -> Iterator[str]:
         )
         return
     for column in schema:
-        yield from (text for path, name in _paths(column) if (text := name_flaw(path, name)))
+        yield from (text for path, name in _paths(column) if (text := name_problem(path, name)))
         yield from _unknown_types(column.type, column.name)
-    yield from (flaw.text for flaw in flaws(schema))
+    yield from (problem.text for problem in column_problems(schema))
     yield from _alike_in_files(schema)
 
 
@@ -116,9 +116,9 @@ def _is_deeper(kind: pa.DataType, levels: int) -> bool:
     return levels < 0 or any(_is_deeper(kind.field(at).type, levels - 1) for at in range(kind.num_fields))
 
 
-def _paths(column: pa.Field) -> Iterator[Named]:
-    yield Named(column.name, column.name)
-    yield from named_parts(column.type, column.name)
+def _paths(column: pa.Field) -> Iterator[NamedPath]:
+    yield NamedPath(column.name, column.name)
+    yield from named_paths(column.type, column.name)
 
 
 def _unknown_types(kind: pa.DataType, column: str) -> Iterator[str]:
@@ -128,31 +128,31 @@ def _unknown_types(kind: pa.DataType, column: str) -> Iterator[str]:
         yield from _unknown_types(kind.field(at).type, column)
 
 
-def _taken_names(schema: pa.Schema) -> Iterator[Flaw]:
+def _taken_names(schema: pa.Schema) -> Iterator[ColumnProblem]:
     added = {folded(name) for name in (PARTITION, OFFSET)}
     for name in schema.names:
         if folded(name) in added:
-            yield Flaw(name, f"column {name!r} has the name of a column that Frazil adds to every row")
+            yield ColumnProblem(name, f"column {name!r} has the name of a column that Frazil adds to every row")
         elif folded(name) in RESERVED:
-            yield Flaw(name, f"column {name!r} has a name that Iceberg keeps for itself")
+            yield ColumnProblem(name, f"column {name!r} has a name that Iceberg keeps for itself")
 
 
-def _ambiguous_names(schema: pa.Schema) -> Iterator[Flaw]:
+def _ambiguous_names(schema: pa.Schema) -> Iterator[ColumnProblem]:
     alike: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for column in schema:
         for path, name in _paths(column):
             among = alike[folded(path)]
             if not name or "\0" in name:
-                yield Flaw(column.name, str(name_flaw(path, name)))
+                yield ColumnProblem(column.name, str(name_problem(path, name)))
             elif path in among:
                 text = f"there are two columns {shown(path)}: tables name what is inside of others with dots, too"
-                yield Flaw(column.name, text)
+                yield ColumnProblem(column.name, text)
             among[path] = column.name
     for paths in alike.values():
         if len(paths) > 1:
             listed = " and ".join(map(shown, paths))
             *_, last = paths.values()
-            yield Flaw(last, f"columns {listed} differ in case only, which Spark cannot tell apart")
+            yield ColumnProblem(last, f"columns {listed} differ in case only, which Spark cannot tell apart")
 
 
 def _alike_in_files(schema: pa.Schema) -> Iterator[str]:
@@ -170,10 +170,10 @@ def _in_files(name: str) -> str:
     return f"_{written}" if written[:1].isdigit() else written
 
 
-def _companions(schema: pa.Schema) -> Iterator[Flaw]:
+def _companions(schema: pa.Schema) -> Iterator[ColumnProblem]:
     present = {folded(name) for name in schema.names}
     for column in schema:
         rest = column.name + NANOSECONDS
         if types.is_timestamp(column.type) and column.type.unit == "ns" and folded(rest) in present:
             text = f"column {shown(rest)} has the name of the column for the nanoseconds of {shown(column.name)}"
-            yield Flaw(column.name, text)
+            yield ColumnProblem(column.name, text)

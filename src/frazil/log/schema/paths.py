@@ -12,18 +12,18 @@ import pyarrow as pa
 import pyarrow.types as types
 
 
-class Named(NamedTuple):
+class NamedPath(NamedTuple):
     path: str
     name: str
     """The last part of the path."""
 
 
-def named_parts(kind: pa.DataType, above: str = "") -> Iterator[Named]:
+def named_paths(kind: pa.DataType, above: str = "") -> Iterator[NamedPath]:
     """All that has a name inside of a type: fields, and what lists and maps consist of."""
     for name, part in _parts(kind):
         path = below(above, name)
-        yield Named(path, name)
-        yield from named_parts(part, path)
+        yield NamedPath(path, name)
+        yield from named_paths(part, path)
 
 
 def below(above: str, name: str) -> str:

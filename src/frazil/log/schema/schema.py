@@ -179,7 +179,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class Fit:
+class SchemaAdapter:
     """How batches of one schema become batches of a topic's, with everything found out that can be beforehand."""
 
     def __init__(self, given: pa.Schema, version: SchemaVersion) -> None:

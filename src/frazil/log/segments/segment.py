@@ -22,7 +22,7 @@ from frazil.errors import LogCorrupted, LogVersionUnsupported, ObjectNotFound, S
 from frazil.log import layout
 from frazil.log.epochs import Epochs
 from frazil.log.raw import segments as raw_segments
-from frazil.log.raw.segments import Making
+from frazil.log.raw.segments import RawEncoding
 from frazil.log.schema.schema import from_text, to_text
 from frazil.log.wal.entries import Entry
 from frazil.store import ObjectStore
@@ -74,8 +74,8 @@ class Segment:
     oldest_ms: int
     """When its first record was appended."""
     positions: dict[str, Any] = field(repr=False)
-    """As of `end`, as `Kept.to_json` has them; of requests, those that the writer still knew."""
-    making: Making | None = field(default=None, repr=False)
+    """As of `end`, as `StoredPositions.to_json` has them; of requests, those that the writer still knew."""
+    raw_encoding: RawEncoding | None = field(default=None, repr=False)
     """How rows are made of it, if it does not hold rows."""
 
     @property
@@ -84,7 +84,7 @@ class Segment:
 
     def _describe(self) -> bytes:
         described = {
-            "version": RAW_VERSION if self.making else VERSION,
+            "version": RAW_VERSION if self.raw_encoding else VERSION,
             "topic": self.topic,
             "partition": self.partition,
             "first_offset": self.first,
@@ -96,7 +96,11 @@ class Segment:
             "created_ms": self.created_ms,
             "oldest_ms": self.oldest_ms,
             "positions": self.positions,
-            **({"form": self.making.form, "rows": to_text(self.making.schema)} if self.making else {}),
+            **(
+                {"form": self.raw_encoding.form, "rows": to_text(self.raw_encoding.schema)}
+                if self.raw_encoding
+                else {}
+            ),
             "footer_crc": "0" * 8,
         }
         return json.dumps(described, separators=(",", ":")).encode()
@@ -202,14 +206,14 @@ def read_parts(
         file = pq.ParquetFile(
             pa.BufferReader(data),
             metadata=metadata,
-            read_dictionary=_repeated_texts(metadata) if dictionaries and not segment.making else None,
+            read_dictionary=_repeated_texts(metadata) if dictionaries and not segment.raw_encoding else None,
             page_checksum_verification=True,
         )
-        table = file.read(columns=None if segment.making else _present(file, columns))
+        table = file.read(columns=None if segment.raw_encoding else _present(file, columns))
     del data, file
     parts = iter([table])
-    if segment.making:
-        parts = raw_segments.rows_of(table, segment.making, columns, dictionaries=dictionaries)
+    if segment.raw_encoding:
+        parts = raw_segments.rows_of(table, segment.raw_encoding, columns, dictionaries=dictionaries)
     rows = 0
     for part in parts:
         rows += part.num_rows
@@ -259,8 +263,8 @@ def stream_records(
     end = skip + count
     at = 0
     with open_records(store, segment) as file:
-        if segment.making:
-            yield from raw_segments.stream_rows(file, segment.making, skip, count, columns, piece_bytes)
+        if segment.raw_encoding:
+            yield from raw_segments.stream_rows(file, segment.raw_encoding, skip, count, columns, piece_bytes)
             return
         rows = piece_rows(file.metadata, piece_bytes)
         for batch in file.iter_batches(rows, columns=_present(file, columns)):
@@ -284,7 +288,7 @@ def open_records(store: ObjectStore, segment: Segment) -> Iterator[pq.ParquetFil
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        if segment.making is None and file.metadata.num_rows != segment.end - segment.first:
+        if segment.raw_encoding is None and file.metadata.num_rows != segment.end - segment.first:
             raise ValueError(f"{file.metadata.num_rows} rows, not {segment.end - segment.first}")
         yield file
 
@@ -353,8 +357,8 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
     data = json.loads(described)
     if data["version"] > RAW_VERSION:
         raise LogVersionUnsupported(f"Segment {key} in {store.url} was written by a newer version of Frazil.")
-    making = Making(data["form"], from_text(data["rows"])) if "form" in data else None
-    if making is None and metadata.num_rows != data["end_offset"] - data["first_offset"]:
+    raw_encoding = RawEncoding(data["form"], from_text(data["rows"])) if "form" in data else None
+    if raw_encoding is None and metadata.num_rows != data["end_offset"] - data["first_offset"]:
         raise _unreadable(store, key, f"{metadata.num_rows} rows, but it claims {data['end_offset']} as its end")
     return Segment(
         topic=data["topic"],
@@ -368,7 +372,7 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
         created_ms=data["created_ms"],
         oldest_ms=data.get("oldest_ms", data["created_ms"]),
         positions=data["positions"],
-        making=making,
+        raw_encoding=raw_encoding,
     )
 
 

@@ -18,8 +18,8 @@ from isal.isal_zlib import crc32
 from frazil.config.sections.log import Sync
 from frazil.framefile import frames
 from frazil.log.epochs import Epochs
-from frazil.log.forms import Together, make_rows, unpacked
-from frazil.log.positions import Kept, Stored, decode_origins, encode_origins
+from frazil.log.forms import RawEntry, make_rows, unpack_appends
+from frazil.log.positions import StoredAppend, StoredPositions, decode_origins, encode_origins
 from frazil.log.schema.schema import from_text, to_text
 
 _RECORDS = struct.Struct("<QIIqQII")
@@ -52,7 +52,7 @@ class FileHeader:
     boot: str
     created_ms: int
     schemas: dict[int, pa.Schema]
-    positions: Kept = field(repr=False)
+    positions: StoredPositions = field(repr=False)
     """As of `first_offset`."""
 
     def encode(self) -> frames.Encoded:
@@ -92,14 +92,14 @@ class FileHeader:
         )
 
 
-def _positions(header: dict[str, Any], behind: bytes) -> Kept:
+def _positions(header: dict[str, Any], behind: bytes) -> StoredPositions:
     """Older files have the requests within the JSON."""
     if "requests_bytes" not in header:
-        return Kept.from_json(header["positions"])
-    return Kept(header["positions"], behind[: header["requests_bytes"]])
+        return StoredPositions.from_json(header["positions"])
+    return StoredPositions(header["positions"], behind[: header["requests_bytes"]])
 
 
-class Made(NamedTuple):
+class DecodedRows(NamedTuple):
     """Rows that were made of an entry, perhaps together with others."""
 
     batch: pa.RecordBatch
@@ -115,7 +115,7 @@ class Entry(NamedTuple):
     schema_version: int
     schema: pa.Schema
     time_ms: int
-    appends: list[Stored]
+    appends: list[StoredAppend]
     """Those appends that have an origin."""
     payload: pa.Buffer
     """An Arrow IPC record batch message, or appends of a form."""
@@ -125,7 +125,7 @@ class Entry(NamedTuple):
     """In which the records are stored, if they are not rows."""
     weight: int = 0
     """About what its rows take, if it has a form."""
-    made: Made | None = None
+    decoded: DecodedRows | None = None
     """The rows of an entry that has a form, once they are made."""
 
     @property
@@ -140,21 +140,21 @@ class Entry(NamedTuple):
     @property
     def is_raw(self) -> bool:
         """Whether its rows are still to be made."""
-        return bool(self.form) and self.made is None
+        return bool(self.form) and self.decoded is None
 
-    def stored(self) -> Together:
+    def raw_entry(self) -> RawEntry:
         """The appends of an entry that has a form."""
-        return Together(unpacked(self.payload), self.rows, self.time_ms)
+        return RawEntry(unpack_appends(self.payload), self.rows, self.time_ms)
 
-    def bare(self) -> Entry:
+    def without_origins(self) -> Entry:
         """Its records, and nothing beside them."""
-        return self._replace(appends=[], made=None)
+        return self._replace(appends=[], decoded=None)
 
     def batch(self) -> pa.RecordBatch:
-        if self.made is not None:
-            return self.made.batch.slice(self.made.first, self.rows)
+        if self.decoded is not None:
+            return self.decoded.batch.slice(self.decoded.first, self.rows)
         if self.form:
-            return make_rows(self.form, [self.stored()], self.schema)
+            return make_rows(self.form, [self.raw_entry()], self.schema)
         return pa.ipc.read_record_batch(self.payload, self.schema)
 
 

@@ -16,11 +16,11 @@ def size_of(batch: pa.RecordBatch) -> int:
     return roughly if roughly <= _ROUGHLY else int(batch.nbytes)
 
 
-def pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+def split_batch(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
     """The batch in pieces of at most so many bytes; a single larger record is a piece of its own."""
     if batch.num_rows == 1 or batch.nbytes <= most_bytes:
         yield batch
         return
     half = batch.num_rows // 2
-    yield from pieces(batch.slice(0, half), most_bytes)
-    yield from pieces(batch.slice(half), most_bytes)
+    yield from split_batch(batch.slice(0, half), most_bytes)
+    yield from split_batch(batch.slice(half), most_bytes)

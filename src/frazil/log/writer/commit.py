@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from frazil.clock import World
 from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, SequenceTooOld, WriteFailed
-from frazil.log.forms import packed
-from frazil.log.known_requests import Place
-from frazil.log.positions import Feeders, Origin, Sequence, Stored
+from frazil.log.forms import pack_appends
+from frazil.log.known_requests import AppendLocation
+from frazil.log.positions import Feeders, Origin, Sequence, StoredAppend
 from frazil.log.tail import Tail
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.directory import Wal
@@ -121,12 +121,12 @@ class Committer:
         offsets = accumulate(rows, initial=self._next - sum(rows))
         return list(map(Ack, offsets, rows, repeat(self._tail.epochs.current), repeat(self._options.ack)))
 
-    def _without_duplicates(self, group: Group) -> tuple[list[int], list[Stored], list[Ack | FrazilError]]:
+    def _without_duplicates(self, group: Group) -> tuple[list[int], list[StoredAppend], list[Ack | FrazilError]]:
         """The appends that are not stored yet, their origins, and what each one is going to be answered."""
         fresh: list[int] = []
-        stored: list[Stored] = []
+        stored: list[StoredAppend] = []
         outcomes: list[Ack | FrazilError] = []
-        seen: dict[Sequence | bytes, Place] = {}
+        seen: dict[Sequence | bytes, AppendLocation] = {}
         offset, epoch, durability = self._next, self._tail.epochs.current, self._options.ack
         now = self._world.clock.now_ms()
         for index, rows in enumerate(group.rows):
@@ -142,14 +142,14 @@ class Committer:
                     continue
                 for name in (origin.sequence, origin.request):
                     if name:
-                        seen[name] = Place(offset, rows)
-                stored.append(Stored(offset, rows, origin))
+                        seen[name] = AppendLocation(offset, rows)
+                stored.append(StoredAppend(offset, rows, origin))
             outcomes.append(Ack(offset, rows, epoch, durability))
             fresh.append(index)
             offset += rows
         return fresh, stored, outcomes
 
-    def _entry(self, group: Group, payload: pa.Buffer, appends: list[int], stored: list[Stored]) -> Entry:
+    def _entry(self, group: Group, payload: pa.Buffer, appends: list[int], stored: list[StoredAppend]) -> Entry:
         """Of some appends of a group, which have so many rows."""
         now = self._world.clock.now_ms()
         rows = sum(appends)
@@ -203,7 +203,7 @@ class Committer:
             boot=self._world.boot_id(),
             created_ms=self._world.clock.now_ms(),
             schemas={latest.version: latest.schema},
-            positions=self._positions.kept(),
+            positions=self._positions.to_stored(),
         )
         try:
             wal.begin(header)
@@ -252,7 +252,7 @@ class Committer:
 
     def requests_below(self, end: int) -> bytes:
         """Those to keep that are stored below an offset; for who has the lock."""
-        return self._positions.requests.kept(end)
+        return self._positions.requests.encode(end)
 
     def feeders(self) -> Feeders:
         with self.lock:
@@ -278,7 +278,7 @@ def _payload(group: Group, fresh: list[int] | None = None) -> pa.Buffer:
     """Of a group, or of these appends of it."""
     some = fresh is not None and len(fresh) < len(group.rows)
     if group.form:
-        return pa.py_buffer(packed([group.appends[index] for index in fresh or ()] if some else group.appends))
+        return pa.py_buffer(pack_appends([group.appends[index] for index in fresh or ()] if some else group.appends))
     batches = group.batches if not some else _chosen(group, fresh or [])
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     return batch.serialize()
@@ -291,7 +291,7 @@ def _chosen(group: Group, appends: list[int]) -> list[pa.RecordBatch]:
     return [whole.slice(starts[index], group.rows[index]) for index in appends]
 
 
-def _seen(seen: dict[Sequence | bytes, Place], origin: Origin) -> Place | None:
+def _seen(seen: dict[Sequence | bytes, AppendLocation], origin: Origin) -> AppendLocation | None:
     return next((seen[name] for name in (origin.sequence, origin.request) if name and name in seen), None)
 
 

@@ -30,7 +30,7 @@ class Ack(NamedTuple):
     """It had been stored before, at this offset, and was not stored again."""
 
 
-class Part(NamedTuple):
+class BatchAppend(NamedTuple):
     """Rows of a batch that are an append of their own."""
 
     rows: int
@@ -109,7 +109,7 @@ class GroupQueue:
         self,
         schema: SchemaVersion,
         content: pa.RecordBatch | list[bytes],
-        parts: Iterable[Part],
+        parts: Iterable[BatchAppend],
         nbytes: int,
         form: str = "",
     ) -> tuple[Group, int]:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from frazil.clock import World
 from frazil.errors import ObjectExists
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Feeders, Kept
+from frazil.log.positions import Feeders, StoredPositions
 from frazil.log.raw.rows import batches_of
-from frazil.log.raw.segments import Making
+from frazil.log.raw.segments import RawEncoding
 from frazil.log.schema.schema import conform
 from frazil.log.segments import segment as segments
 from frazil.log.segments.index import SegmentIndex
@@ -81,14 +81,14 @@ class Sealing:
             schema_version=version,
             created_ms=self._world.clock.now_ms(),
             oldest_ms=entries[0].time_ms,
-            positions=Kept(feeders.to_json(), requests).to_json(),
-            making=_making(entries, schema),
+            positions=StoredPositions(feeders.to_json(), requests).to_json(),
+            raw_encoding=_raw_encoding(entries, schema),
         )
         return Draft(segment, self._encode(segment, entries, schema), entries, feeders)
 
     def _encode(self, segment: Segment, entries: list[Entry], schema: pa.Schema) -> pa.Buffer:
         level = self._options.compression_level
-        if segment.making:
+        if segment.raw_encoding:
             return segments.encode_raw(segment, entries, level)
         batches = [conform(batch, schema) for batch in batches_of(entries)]
         return segments.encode(segment, batches, schema, level, self._options.encoding)
@@ -137,9 +137,9 @@ class Sealing:
         self._feeders = start.sealed_positions.feeders
 
 
-def _making(entries: list[Entry], schema: pa.Schema) -> Making | None:
+def _raw_encoding(entries: list[Entry], schema: pa.Schema) -> RawEncoding | None:
     """How rows are made of a segment of these entries later, if none of them is rows already."""
     forms = {entry.form for entry in entries}
     if "" in forms or len(forms) > 1 or any(entry.schema_version != entries[0].schema_version for entry in entries):
         return None
-    return Making(forms.pop(), schema)
+    return RawEncoding(forms.pop(), schema)

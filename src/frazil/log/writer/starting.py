@@ -9,7 +9,7 @@ from frazil.clock import World
 from frazil.config.sections.log import SourcesConfig
 from frazil.errors import PartitionTaken, SegmentMissing
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Kept, Positions
+from frazil.log.positions import Positions, StoredPositions
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import Segment
 from frazil.log.wal.entries import Entry
@@ -66,7 +66,9 @@ def _fresh(index: SegmentIndex, newest: Segment | None, epochs: Epochs, world: W
         epochs=epochs,
         sealed_end=newest.end if newest else index.low,
         sealed_positions=(
-            Positions.from_kept(Kept.from_json(newest.positions), limits) if newest else Positions(limits)
+            Positions.from_stored(StoredPositions.from_json(newest.positions), limits)
+            if newest
+            else Positions(limits)
         ),
         entries=[],
         chain=newest.chain if newest else 0,
@@ -89,7 +91,7 @@ def start_from_wal(
             "the machine was restarted before the WAL was synced: a new epoch begins",
             extra={"partition": where, "offset": sealed_end, "end": recovered.end, "epoch": epochs.current},
         )
-    positions = Positions.from_kept(recovered.files[0].header.positions, limits)
+    positions = Positions.from_stored(recovered.files[0].header.positions, limits)
     for entry in recovered.entries:
         if entry.end <= sealed_end:
             positions.apply(entry.appends, entry.time_ms)

@@ -33,9 +33,9 @@ from frazil.errors import (
     ShutdownError,
     WriteFailed,
 )
-from frazil.log.forms import Raw
+from frazil.log.forms import RawAppends
 from frazil.log.positions import Feeders, Origin
-from frazil.log.schema.schema import Fit, SchemaVersion
+from frazil.log.schema.schema import SchemaAdapter, SchemaVersion
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import Segment
 from frazil.log.tail import Tail, TailView
@@ -43,7 +43,7 @@ from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.directory import Wal
 from frazil.log.writer.batch_sizes import size_of
 from frazil.log.writer.commit import Committer
-from frazil.log.writer.group import Ack, Group, GroupQueue, Part
+from frazil.log.writer.group import Ack, BatchAppend, Group, GroupQueue
 from frazil.log.writer.options import WriterOptions
 from frazil.log.writer.sealing import Draft, Fenced, Sealing
 from frazil.log.writer.starting import Start, start_from_store
@@ -131,8 +131,8 @@ class PartitionWriter:
         self._hurried_to = 0
         """What lies below this offset is to be sealed whatever its size and age."""
         self._refusing: ShutdownError | None = None
-        self._fit: Fit | None = None
-        """How batches of the schema that came last are made to fit."""
+        self._adapter: SchemaAdapter | None = None
+        """How batches of the schema that came last are made to adapter."""
 
     # --- appending -----------------------------------------------------------------------------------------
 
@@ -155,45 +155,45 @@ class PartitionWriter:
     def _enqueue(self, batch: pa.RecordBatch, origin: Origin | None) -> tuple[Pending, bool]:
         """Put a batch on its way; whether the caller is the one who writes it."""
         nbytes = self._measure(batch)
-        fit = self._fit
-        if fit is None or not batch.schema.equals(fit.given):
-            fit = self._learn(batch.schema)
-        batch = fit.apply(batch)
+        adapter = self._adapter
+        if adapter is None or not batch.schema.equals(adapter.given):
+            adapter = self._learn(batch.schema)
+        batch = adapter.apply(batch)
         if not self._has_room(nbytes):
             self._await_room(nbytes)
         with self._queue.lock:
             self._check_open()
-            group, index = self._queue.add(fit.version, batch, [Part(batch.num_rows, origin)], nbytes)
+            group, index = self._queue.add(adapter.version, batch, [BatchAppend(batch.num_rows, origin)], nbytes)
             group.event()
             return Pending(group, index), self._queue.lead()
 
     async def append_async(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
         """As `append`, without blocking the event loop."""
-        (outcome,) = await self.append_parts(batch, [Part(batch.num_rows, origin)])
+        (outcome,) = await self.append_many(batch, [BatchAppend(batch.num_rows, origin)])
         if isinstance(outcome, FrazilError):
             raise outcome.again()
         return outcome
 
-    async def append_parts(self, batch: pa.RecordBatch, parts: Sequence[Part]) -> list[Ack | FrazilError]:
+    async def append_many(self, batch: pa.RecordBatch, parts: Sequence[BatchAppend]) -> list[Ack | FrazilError]:
         """Store a batch whose rows are several appends: what became of each. They share one fate but for those that
         were stored before."""
         nbytes = self._measure(batch)
-        fit = await self._fit_of(batch.schema)
-        if not fit.trivial:
-            batch = fit.apply(batch)
-        return await self._append(fit.version, batch, parts, nbytes)
+        adapter = await self._adapter_for(batch.schema)
+        if not adapter.trivial:
+            batch = adapter.apply(batch)
+        return await self._append(adapter.version, batch, parts, nbytes)
 
-    async def append_raw(self, raw: Raw, parts: Sequence[Part]) -> list[Ack | FrazilError]:
-        """As `append_parts`, for appends of which rows are made later."""
+    async def append_raw(self, raw: RawAppends, parts: Sequence[BatchAppend]) -> list[Ack | FrazilError]:
+        """As `append_many`, for appends of which rows are made later."""
         self._check_size(raw.nbytes)
-        fit = await self._fit_of(raw.schema)
-        return await self._append(fit.version, raw.appends, parts, raw.nbytes, raw.form)
+        adapter = await self._adapter_for(raw.schema)
+        return await self._append(adapter.version, raw.appends, parts, raw.nbytes, raw.form)
 
     async def _append(
         self,
         schema: SchemaVersion,
         content: pa.RecordBatch | list[bytes],
-        parts: Sequence[Part],
+        parts: Sequence[BatchAppend],
         nbytes: int,
         form: str = "",
     ) -> list[Ack | FrazilError]:
@@ -229,16 +229,16 @@ class PartitionWriter:
                 f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
             )
 
-    async def _fit_of(self, schema: pa.Schema) -> Fit:
-        fit = self._fit
-        if fit is None or not schema.equals(fit.given):
-            fit = await asyncio.to_thread(self._learn, schema)
-        return fit
+    async def _adapter_for(self, schema: pa.Schema) -> SchemaAdapter:
+        adapter = self._adapter
+        if adapter is None or not schema.equals(adapter.given):
+            adapter = await asyncio.to_thread(self._learn, schema)
+        return adapter
 
-    def _learn(self, schema: pa.Schema) -> Fit:
+    def _learn(self, schema: pa.Schema) -> SchemaAdapter:
         """How batches of this schema fit the topic, which is widened if it must be."""
-        self._fit = Fit(schema, self._schemas.admit(schema))
-        return self._fit
+        self._adapter = SchemaAdapter(schema, self._schemas.admit(schema))
+        return self._adapter
 
     def _check_open(self) -> None:
         if stopped := self._committer.stopped or self._refusing:
