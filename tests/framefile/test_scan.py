@@ -1,4 +1,4 @@
-"""A file of numbers as the simplest log there is: what is clean, what is torn, what is damaged."""
+"""Scans files of numbers, the simplest log there is, and tells torn ends from damage."""
 
 from __future__ import annotations
 

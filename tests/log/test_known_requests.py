@@ -1,4 +1,4 @@
-"""KnownRequests are known for their time; a segment keeps those below its end."""
+"""Requests are known for their time; a segment lists those below its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ steps = st.lists(st.tuples(digests, st.integers(1, 1000), st.integers(0, TTL_MS)
 
 
 def added(steps: list[tuple[bytes, int, int]]) -> tuple[KnownRequests, list[tuple[bytes, AppendLocation, int]], int]:
-    """KnownRequests, each some time after the last and stored only if it is not known; and what was stored when."""
+    """Add requests, each some time after the last and only if it is not known. Return what was stored when."""
     requests = KnownRequests(LIMITS)
     stored: list[tuple[bytes, AppendLocation, int]] = []
     end = now = 0

@@ -48,7 +48,7 @@ def file_path(folder: Path, number: int, suffix: str) -> Path:
 
 
 def numbered_files(folder: Path, suffix: str) -> list[Path]:
-    """The files of a folder, oldest first."""
+    """Return the files of a folder, oldest first."""
     return sorted(path for path in folder.iterdir() if path.suffix == suffix and _NUMBER.fullmatch(path.stem))
 
 

@@ -1,4 +1,4 @@
-"""Writing a log in which every frame counts.
+"""Writes a log in which every frame counts.
 
 A failed append leaves nothing behind, and the log goes on. After a failed sync nobody knows which bytes are on disk:
 the log is broken, and only reading it again tells what it holds.
@@ -25,7 +25,7 @@ class LogWriter(FrameWriter):
         """`contents` and `beginning` are words for error messages: what the frames hold, and what `begin` does."""
         super().__init__(folder)
         self.broken: str | None = None
-        """Why nothing can be written any more, if so."""
+        """The reason why nothing can be written any more, if there is one."""
         self._contents = contents
         self._beginning = beginning
         self._error_of = error_of

@@ -1,4 +1,4 @@
-"""Reading one frame file back: what is clean, what was torn by a crash, what is damaged.
+"""Reads one frame file back, and tells a torn end from damage.
 
 - A torn end of the newest file is the rest of a write that nobody was told of: it may be cut off.
 - Clean frames behind a bad one are damage. The exception is a restart of the machine: pages that were never synced
@@ -26,7 +26,7 @@ class ScannedFile(ABC):
         self.synced_to = 0
         """The file was known to be on disk up to this byte: damage before it is never a torn write."""
         self.flaw: str | None = None
-        """Why reading stopped before the end of the file."""
+        """The reason why reading stopped before the end of the file, if it did."""
         self.clean_after_flaw = False
 
     def _scan(self, view: memoryview, start: int = 0) -> None:

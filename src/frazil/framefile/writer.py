@@ -1,4 +1,4 @@
-"""Writing the newest file of a folder of frames."""
+"""Writes the newest file of a folder of frames."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class FrameWriter:
         self.path = folder
         """The file being written; the folder until there is one."""
         self.position = 0
-        """Bytes written to it."""
+        """The number of bytes written to it."""
         self.synced = 0
-        """How many of them are known to be on disk."""
+        """The number of those bytes that are known to be on disk."""
         self._fd = -1
         # It is open all the time, so that making a name durable never fails for want of a descriptor.
         self._folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

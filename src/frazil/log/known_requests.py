@@ -1,6 +1,7 @@
-"""KnownRequests without numbers that were stored: known again by their hashes, for a while.
+"""Request hashes by which a request that is sent again is recognised, for a limited time.
 
-Thousands may come in a second, and all that are known are written again and again: each is encoded as it is written.
+Thousands of requests may come in a second, and every WAL file and segment lists the known ones. So each is held in
+memory in the bytes in which it is written.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from typing import NamedTuple
 from frazil.config.sections.log import SourcesConfig
 
 STORED_REQUESTS = 65_536
-"""The newest, which segments and WAL files have with them; more are remembered only while the process runs."""
+"""Segments and WAL files list this many of the newest requests. More are remembered only while the process runs."""
 
 MAX_REQUEST = 64
 
 _PLACE = struct.Struct("<QIq")
-"""Offset, rows, and when it was stored; before it the hash, and before that the hash's length."""
+"""Offset, number of rows, and time of storing. The length of the hash and the hash stand before it."""
 
 
 class AppendLocation(NamedTuple):
-    """Where an append that was seen before is stored."""
+    """The location of an append in the log."""
 
     offset: int
     rows: int
@@ -34,13 +35,13 @@ class KnownRequests:
         self._limits = limits
         self._by_hash: dict[bytes, bytes] = {}
         self._in_order: deque[bytes] = deque()
-        """Of their offsets, which only rise: each has rows. A hash that came again after its time is in it twice."""
+        """The requests by rising offset. A hash that was sent again after its time is listed twice."""
 
     def __len__(self) -> int:
         return len(self._in_order)
 
     def find(self, digest: bytes, now_ms: int) -> AppendLocation | None:
-        """The time of a request ends also where nothing is stored after it."""
+        """Return where a request is stored, unless its time is over, which it may be before `forget` was called."""
         record = self._by_hash.get(digest)
         if record is None:
             return None
@@ -51,7 +52,7 @@ class KnownRequests:
         self._remember(digest, bytes([len(digest)]) + digest + _PLACE.pack(offset, rows, now_ms))
 
     def forget(self, now_ms: int) -> None:
-        """What is too old, or too much."""
+        """Forget requests that are too old, or too many."""
         oldest, most = self._oldest(now_ms), self._limits.max_requests
         while self._in_order and (len(self._in_order) > most or _seen_ms(self._in_order[0]) < oldest):
             record = self._in_order.popleft()
@@ -60,7 +61,7 @@ class KnownRequests:
                 del self._by_hash[digest]
 
     def encode(self, below: int | None = None) -> bytes:
-        """The newest as they are written, of all or of those that are stored below an offset."""
+        """Encode the newest requests: of all, or of those that are stored below an offset."""
         known = self._in_order
         above = 0 if below is None else len(known) - bisect_left(known, below, key=_offset)
         newest = list(islice(reversed(known), above, above + STORED_REQUESTS))
@@ -89,7 +90,7 @@ class KnownRequests:
         self._in_order.append(record)
 
     def _oldest(self, now_ms: int) -> int:
-        """When a request was stored, if it is still known."""
+        """Return the time from which on stored requests are still known."""
         return now_ms - int(self._limits.request_ttl_seconds * 1000)
 
 

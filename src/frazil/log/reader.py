@@ -1,7 +1,7 @@
-"""Reading a partition: an unbroken run of records, or an error that says what is missing. Never less.
+"""Reads a partition: all records of a range of offsets, or an error that says what is missing.
 
-What is sealed comes from segments, the rest from the tail: of the writer in this process, of one in another
-process on this machine, or of nobody (then the sealed end is the end).
+Sealed records come from segments, the others from the tail of the writer, which is in this process or in another one
+on this machine. Without a writer here, the partition ends where its segments end.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ BATCH_ROWS = 65_536
 
 class TailSource(Protocol):
     def view(self, start: int = 0) -> TailView | None:
-        """The tail from `start` on; None when there is nothing to join with the segments."""
+        """Return the tail from `start` on; None when there is nothing to join with the segments."""
 
     def promised(self) -> int:
-        """The offset up to which records were acknowledged, as far as the tail itself can tell."""
+        """Return the offset up to which records were acknowledged, as far as the tail itself can tell."""
 
     def wait(self, offset: int, timeout: float) -> bool:
-        """Block until there is something at `offset`; False when the timeout came first."""
+        """Block until there is a record at `offset`. Return False when the timeout came first."""
 
     async def wait_async(self, offset: int, timeout: float) -> bool: ...
 
 
 class Position(NamedTuple):
-    """Where a reader is. The epoch makes a position that did not last recognisable."""
+    """The position of a reader. Its epoch shows when the records before it did not last."""
 
     epoch: str
     offset: int
 
 
 class Records(NamedTuple):
-    """A run of records; the first one's offset is `offset`, the others follow without gaps."""
+    """Consecutive records. The first one has the offset `offset`."""
 
     offset: int
     batch: pa.RecordBatch
@@ -78,14 +78,14 @@ class PartitionBounds(NamedTuple):
 class _ReadPlan(NamedTuple):
     segments: list[Segment]
     border: int
-    """Up to where segments are read. The last of them may go on: WAL files do not begin where segments do."""
+    """Segments are read up to this offset. The last one may go on: WAL files do not begin where segments do."""
     entries: list[Entry]
     schema: pa.Schema
     epochs: Epochs
 
 
 class _ReadOptions(NamedTuple):
-    """How records are read (`PartitionReader.read`)."""
+    """Options of `PartitionReader.read`."""
 
     columns: Sequence[str] | None = None
     piece_bytes: int | None = None
@@ -93,7 +93,7 @@ class _ReadOptions(NamedTuple):
 
 
 class PartitionReader:
-    """Each reader belongs to one thread or task."""
+    """Reads one partition. Each reader belongs to one thread or task."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class PartitionReader:
         return self._tail()
 
     def bounds(self) -> PartitionBounds:
-        """What can be read now."""
+        """Return which offsets can be read now."""
         view, sealed_end = self._join(0)
         start = self._index.start if self._index.firsts or view is None else view.start
         newest = self._index.newest()
@@ -123,7 +123,10 @@ class PartitionReader:
         return PartitionBounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
 
     def reach(self, offset: int, segments: int) -> int:
-        """Where the last of so many segments ends, of which the first holds a sealed offset, as of the last look."""
+        """Return where the last of so many segments ends, counted from the one that holds `offset`.
+
+        The store is not listed again for it.
+        """
         firsts = self._index.firsts
         after = bisect_right(firsts, offset) + segments - 1
         return firsts[after] if after < len(firsts) else self._index.sealed_end()
@@ -138,11 +141,11 @@ class PartitionReader:
         piece_bytes: int | None = None,
         dictionaries: bool = False,
     ) -> Iterator[Records]:
-        """Records `[start, end)`; without an end, all there are now.
+        """Yield the records `[start, end)`; without an end, all there are now.
 
         With an epoch the position is checked first: `EpochChanged` when it did not last. With `piece_bytes` segments
-        are not read at once but in pieces of about that size, for those who take their time. With `dictionaries`,
-        texts of segments that are read at once come as dictionaries where they are stored so.
+        are not read whole but in pieces of about that size, so that a slow reader holds little memory. With
+        `dictionaries`, texts of segments that are read whole stay dictionary-encoded where they are stored so.
         """
         view, sealed_end = self._join(start, end)
         log_end = max(sealed_end, view.end if view else 0)
@@ -162,7 +165,7 @@ class PartitionReader:
         return self._run(plan, start, end, _ReadOptions(columns, piece_bytes, dictionaries))
 
     def read_new(self, start: int, epoch: str | None = None) -> Iterator[Records]:
-        """As `read` up to the end, but without asking the store when memory has it all."""
+        """Do what `read` does up to the end, but without a request to the store when the tail has it all."""
         source = self._tail()
         try:
             view = source.view(start) if source else None
@@ -183,9 +186,9 @@ class PartitionReader:
         return f"{self.topic}/{self.partition}"
 
     def _join(self, start: int, end: int | None = None) -> tuple[TailView | None, int]:
-        """The tail and the sealed end, in this order: what leaves the tail meanwhile is then in the segments.
+        """Return the tail and the sealed end, read in this order: what leaves the tail meanwhile is in the segments.
 
-        A damaged tail is no matter for those who ask for what is sealed, up to an `end`, and an error for all others.
+        A damaged tail is an error, unless only sealed records are asked for, up to an `end`.
         """
         source = self._tail()
         view: TailView | None = None
@@ -248,7 +251,7 @@ class PartitionReader:
             yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
 
     def _batches(self, segment: Segment, skip: int, count: int, options: _ReadOptions) -> Iterator[pa.RecordBatch]:
-        """`count` records of a segment after the first `skip`."""
+        """Yield `count` records of a segment after the first `skip`."""
         try:
             if options.piece_bytes is None:
                 at, end = 0, skip + count

@@ -1,7 +1,7 @@
-"""Partitions of this node that are stopped, because what is stored of them is damaged or cannot be reached.
+"""Partitions of this node that are stopped, because their files are damaged or cannot be read.
 
-One is looked at again when its WAL files have changed, so that nobody has to read a damaged file for every request,
-and a partition that was repaired is served at once.
+A stopped partition is opened again only when its WAL files have changed. So a damaged file is not read for every
+request, and a partition that was repaired is served at once.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from frazil.log import layout
 from frazil.log.wal.recovery import Fingerprint, fingerprint
 
 PartitionId = tuple[str, int]
+"""Topic and partition."""
 
 
 class _Stop(NamedTuple):
     error: FrazilError
     seen: Fingerprint | None
-    """The WAL files that it is about; None when it is about something else, which may change at any time."""
+    """The damaged WAL files; None when something else is wrong, which may change at any time."""
 
 
 class StoppedPartitions:
-    """Thread-safe."""
+    """Remembers which partitions are stopped, and why. Thread-safe."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -33,14 +34,14 @@ class StoppedPartitions:
         self._lock = threading.Lock()
 
     def check(self, partition: PartitionId) -> None:
-        """Raise what stopped a partition, if its WAL is still as it was then."""
+        """Raise the error that stopped a partition, if its WAL files have not changed since."""
         with self._lock:
             stop = self._stops.get(partition)
         if stop is not None and stop.seen is not None and stop.seen == fingerprint(self._directory(partition)):
             raise stop.error.again()
 
     def stop(self, partition: PartitionId, error: FrazilError) -> FrazilError:
-        """Note that it is stopped; the error to raise, which says how it can be repaired."""
+        """Note that a partition is stopped. Return the error to raise, which says how it can be repaired."""
         told = error
         if isinstance(error, LogCorrupted) and not isinstance(error, PartitionDamaged):
             told = PartitionDamaged(_name(partition), str(error), self._repair(partition, error))
@@ -60,7 +61,7 @@ class StoppedPartitions:
             return {partition: stop.error for partition, stop in sorted(self._stops.items())}
 
     def _repair(self, partition: PartitionId, error: LogCorrupted) -> str:
-        """What is damaged in the store only a copy of it can repair."""
+        """Return the command that repairs a damaged WAL. Damage in the store can only be repaired from a copy."""
         if not isinstance(error, WalDamaged):
             return ""
         return self._config.command("log", "repair", _name(partition), "--yes")

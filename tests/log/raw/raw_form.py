@@ -1,4 +1,4 @@
-"""A form for tests: an append stands for ids that follow each other."""
+"""A form for tests: an append stands for consecutive ids."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.log.support import SCHEMA
 
 NAME = "ids.1"
 APPEND = struct.Struct("<qq")
-"""The first id, and how many there are."""
+"""The first id, and the number of ids."""
 BYTES = 1000
-"""What a row is said to take."""
+"""The estimated size of a row."""
 
 
 class Ids:
     def __init__(self) -> None:
         self.calls: list[int] = []
-        """Of how many appends rows were made at a time."""
+        """The number of appends of each call of `rows`."""
         self.times: list[int] = []
 
     def rows(
@@ -39,14 +39,14 @@ class Ids:
 
 
 def raw(*appends: tuple[int, int]) -> RawAppends:
-    """The first id of each append, and how many it has."""
+    """Make raw appends of the first id and the number of ids of each."""
     rows = sum(count for _, count in appends)
     return RawAppends(NAME, [APPEND.pack(*each) for each in appends], SCHEMA, rows, rows * BYTES)
 
 
 @contextmanager
 def registered() -> Iterator[Ids]:
-    """As if a package had told of it."""
+    """Register the form, as if a package had declared it."""
     form = Ids()
 
     class Known(EntryPoint):

@@ -1,4 +1,4 @@
-"""Appends that are stored as they came: they are in the log like rows are, from the first moment on."""
+"""Raw appends are in the log like rows, from the first moment on."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_after_a_crash(local_store: LocalStore, tmp_path: Path, form: Ids) -> No
 
 
 def test_a_form_that_is_not_known(local_store: LocalStore, tmp_path: Path) -> None:
-    """It is told, and nothing is lost: whoever knows it can go on."""
+    """The form is named in the error, and nothing is lost: a version that knows it can go on."""
     with raw_form.registered():
         w = writer(local_store, tmp_path)
         append(w, raw((10, 2)), [BatchAppend(2)])
@@ -142,7 +142,7 @@ def test_a_form_that_is_not_known(local_store: LocalStore, tmp_path: Path) -> No
 
 
 def test_without_enough_memory_it_is_sealed_later(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
-    """Beside rows, they are made rows to be sealed."""
+    """A few raw appends beside rows are decoded to be sealed."""
     w = writer(local_store, tmp_path)
     append(w, raw((10, 2)), [BatchAppend(2)])
     append(w, rows(7, 1), [BatchAppend(1)])
@@ -169,7 +169,7 @@ def test_other_numbers_of_rows_than_were_stored(local_store: LocalStore, tmp_pat
 
 
 def test_sealed_as_they_came(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
-    """Nobody makes rows of them before they are read."""
+    """They are not decoded before they are read."""
     machine = Machine()
     w = writer(local_store, tmp_path, machine)
     append(w, raw((100, 2), (200, 3)), [BatchAppend(2), BatchAppend(3)])
@@ -203,7 +203,7 @@ def test_what_is_read_bit_by_bit_is_made_bit_by_bit(local_store: LocalStore, tmp
 
 
 def test_many_are_a_segment_of_their_own(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
-    """Beside a few rows; few of them become rows with these."""
+    """Many raw appends are sealed as they came, beside a few that are decoded with the rows."""
     many = RAW_RUN_BYTES // BYTES + 1
     w = writer(local_store, tmp_path, max_append_bytes=2 * RAW_RUN_BYTES, max_tail_bytes=8 * RAW_RUN_BYTES)
     append(w, rows(1, 2), [BatchAppend(2)])
@@ -246,7 +246,7 @@ _steps = st.one_of(
 
 @given(st.lists(_steps, max_size=20))
 def test_as_if_they_had_been_rows(steps: list[tuple[str, list[tuple[int, int]] | None]]) -> None:
-    """An append is its rows and the name of its request; 0 is no name."""
+    """An append is given by its number of rows and its request; 0 means no request."""
     with TemporaryDirectory() as folder, raw_form.registered():
         store = LocalStore(Path(folder, "store"))
         w = writer(store, Path(folder))

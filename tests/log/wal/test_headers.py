@@ -1,4 +1,4 @@
-"""The first frame of a WAL file says all that it was told."""
+"""The header of a WAL file comes back as it was written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_all_of_it_comes_back(appends: list[StoredAppend]) -> None:
 
 @given(stored)
 def test_requests_within_the_json(appends: list[StoredAppend]) -> None:
-    """As older files have them."""
+    """Older files have the requests within the JSON."""
     header = header_of(appends)
     told = json.loads(bytes(header.encode().parts[1]))
     del told["requests_bytes"]

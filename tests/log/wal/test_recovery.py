@@ -34,7 +34,7 @@ def flip(path: Path, byte: int) -> None:
 
 
 def abandoned(store: LocalStore, folder: Path, appends: int = 3) -> Path:
-    """A WAL with a few appends of ten rows, left by a killed writer."""
+    """Make a WAL with a few appends of ten rows, left by a killed writer."""
     first = writer(store, folder)
     for i in range(appends):
         first.append(rows(i * 10, 10))
@@ -185,7 +185,7 @@ def test_rotation_keeps_every_record_and_a_prefilled_rest_is_no_damage(
 
 
 class TestReboot:
-    """What was not synced may be gone after a reboot."""
+    """Records that were not synced may be gone after a reboot."""
 
     def test_a_hole_before_what_was_synced_is_damage(self, local_store: LocalStore, tmp_path: Path) -> None:
         machine = Machine()

@@ -1,4 +1,4 @@
-"""Reading the files back after they were cut, torn or damaged."""
+"""Files are read back after they were cut, torn or damaged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Step = Callable[[TransactionLog], None]
 
 
 def steps() -> st.SearchStrategy[list[Step]]:
-    """Things a pipeline does, in any order, also ones that make no sense."""
+    """Draw steps of a pipeline in any order, also in ones that make no sense."""
     attempt = st.sampled_from("abc")
     table = st.sampled_from(TABLES)
     step: st.SearchStrategy[Step] = st.one_of(
@@ -124,7 +124,7 @@ def slot_of(folder: Path, machine: Machine | None = None) -> Slot:
 
 
 def filled(folder: Path, machine: Machine) -> list[int]:
-    """A log of several entries; the bytes at which they begin."""
+    """Make a log of several entries. Return the bytes at which they begin."""
     log = opened(folder, machine)
     start(log, "a")
     send(log, "a")

@@ -1,4 +1,4 @@
-"""Acknowledgements on a real disk: what was said to be stored is there, whatever happens."""
+"""Acknowledgements that were stored on a real disk are there, whatever happens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Lane:
 
 
 def crash(journal: Journal) -> None:
-    """Let go as a killed process does."""
+    """Release the journal as a killed process does."""
     journal._closed = True
     if journal._timer:
         journal._timer.cancel()
@@ -263,7 +263,7 @@ def test_what_is_taken_back_stays_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("room", [0, 1, 20, 60])
 def test_no_room_on_the_disk(tmp_path: Path, room: int) -> None:
-    """The caller is told; what could not be stored is stored along with the next that can be."""
+    """The caller gets an error, and the ranges are stored along with the next ones."""
 
     async def work() -> None:
         journal = await Journal.open(tmp_path, sync="none")
@@ -297,7 +297,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 def test_random_lives(tmp_path: Path, seed: int) -> None:
-    """Many lanes, groups, files and crashes, some with a torn end: nothing that was stored is missing."""
+    """After many lanes, groups, files and crashes, some with a torn end, nothing that was stored is missing."""
     rng = random.Random(seed)
     keys = [LaneKey(Place(name, "n", "t"), "g", partition) for name in "ab" for partition in range(2)]
     expected = {key: Progress(0, "e") for key in keys}

@@ -1,4 +1,4 @@
-"""What there is of a topic, on this machine and in the store, as plain data. Reads only, also beside a writer."""
+"""Describes a partition, on this machine and in the store, as plain data. It only reads, also beside a writer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SegmentInfo:
     key: str
     first_offset: int
     end_offset: int | None
-    """None when the segment cannot be read."""
+    """It is None when the segment cannot be read."""
     bytes: int
     error: str | None = None
 
@@ -34,7 +34,7 @@ class WalFileInfo:
     bytes: int
     frames: list[dict[str, Any]]
     state: str
-    """`clean`, `torn at byte …`, `damaged at byte …`, or why a newer version is needed."""
+    """The state is `clean`, `torn at byte …`, `damaged at byte …`, or why a newer version is needed."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class PartitionInfo:
 
 
 def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool = False) -> PartitionInfo:
-    """The WAL first, then the segments: what leaves one meanwhile is in the other.
+    """Read the WAL first, then the segments: what leaves the WAL meanwhile is in the segments.
 
     Unless `every_footer` is read, each segment but the newest is taken to end where the next one starts.
     """
@@ -101,7 +101,7 @@ def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool =
 
 
 def find_schema(log: Log, topic: str) -> FindSchema:
-    """Versions of a topic's schema, None for one that does not exist."""
+    """Return a function that finds a version of a topic's schema, or None if it does not exist."""
 
     def find(version: int) -> pa.Schema | None:
         try:
@@ -128,7 +128,7 @@ def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: boo
 
 
 def _wal_end(wal: WalSurvey) -> int | None:
-    """As far as readers may go: a frame above the watermark is still being acknowledged."""
+    """Return the offset up to which readers may go: frames above the watermark are not acknowledged yet."""
     ends = [file.end for file in wal.files if file.end is not None]
     if not ends:
         return None
@@ -150,7 +150,7 @@ def _newest(index: SegmentIndex) -> Any:
 
 
 def _positions(wal: WalSurvey, index: SegmentIndex) -> dict[str, int]:
-    """How many feeders of each kind are remembered, by the newest full account of them."""
+    """Return how many sources and producers are remembered, by the newest header or segment."""
     newest = _newest(index)
     known = wal.headers[-1].positions.feeders if wal.headers else newest.positions if newest else None
     if known is None:

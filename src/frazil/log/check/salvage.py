@@ -1,4 +1,4 @@
-"""What can be kept of a WAL that cannot be opened, and how it is written anew.
+"""Salvages the clean records of a WAL that cannot be opened, into a new file.
 
 Records up to the first gap keep their offsets, byte for byte. Records behind a gap follow it without one, under new
 offsets. Where a gap was, a new epoch begins, so that readers who saw the old offsets are told.
@@ -23,7 +23,7 @@ from frazil.log.wal.entries import Entry, FileHeader, encode_closed, encode_reco
 
 
 class LostRange(NamedTuple):
-    """Offsets whose records cannot be read any more."""
+    """A range of offsets whose records cannot be read any more."""
 
     start: int
     end: int
@@ -35,13 +35,13 @@ class LostRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Salvage:
-    """A WAL file to be written."""
+    """The contents of the new WAL file."""
 
     base: int
     chain: int
     kept: list[RecordsFrame]
     moved: list[RecordsFrame]
-    """Those that get new offsets, behind the kept ones."""
+    """The records that get new offsets, behind the kept ones."""
     lost: list[LostRange]
     writer: str
     former_writers: tuple[str, ...]
@@ -61,7 +61,7 @@ class Salvage:
 def salvage_in_place(
     wal: WalSurvey, newest: Segment | None, low: int, world: World, limits: SourcesConfig
 ) -> Salvage:
-    """Go on in the same partition, from the end of its segments."""
+    """Salvage the records for the same partition, from the end of its segments on."""
     base = newest.end if newest else low
     kept, moved, lost = _sort_out([found for found in wal.records if found.entry.end > base], base)
     end = moved[-1].entry.end if moved else kept[-1].entry.end if kept else base
@@ -71,7 +71,7 @@ def salvage_in_place(
     epochs = header.epochs if header else newest.epochs if newest else Epochs(((world.new_id(), base),))
     writer = header.writer if header else newest.writer if newest else world.new_id()
     former = header.former_writers if header else ()
-    # A reboot may have taken records that were never synced, also such as no gap tells of.
+    # A reboot may have lost records that were never synced, at the end, where no gap shows it.
     unsure = header is not None and header.boot != world.boot_id() and header.sync != "always"
     unsure = unsure and not wal.files[-1].closed
     if lost or unsure:
@@ -90,7 +90,7 @@ def salvage_in_place(
 
 
 def salvage_elsewhere(wal: WalSurvey, sealed_end: int, world: World, limits: SourcesConfig) -> Salvage:
-    """All records above `sealed_end` for the beginning of a new partition."""
+    """Salvage all records above `sealed_end` for a new partition."""
     records = [found for found in wal.records if found.entry.end > sealed_end]
     start = records[0].entry.offset if records else 0
     kept, moved, lost = _sort_out(records, start)
@@ -101,7 +101,7 @@ def salvage_elsewhere(wal: WalSurvey, sealed_end: int, world: World, limits: Sou
 def _sort_out(
     records: list[RecordsFrame], start: int
 ) -> tuple[list[RecordsFrame], list[RecordsFrame], list[LostRange]]:
-    """Records before the first gap, those behind it, and the gaps. Offsets that come twice count once."""
+    """Return the records before the first gap, those behind it, and the gaps. Repeated offsets count once."""
     kept: list[RecordsFrame] = []
     moved: list[RecordsFrame] = []
     lost: list[LostRange] = []
@@ -117,7 +117,7 @@ def _sort_out(
 
 
 def write(salvage: Salvage, path: Path, sync: Sync, world: World) -> None:
-    """The salvaged file, complete and on disk."""
+    """Write the salvaged file, complete and on disk."""
     records = [*salvage.kept, *salvage.moved]
     header = FileHeader(
         writer=salvage.writer,
@@ -153,14 +153,14 @@ def write(salvage: Salvage, path: Path, sync: Sync, world: World) -> None:
 
 
 def _at(entry: Entry, offset: int) -> Entry:
-    """The same records at another offset, with what they say of their origin."""
+    """Return the same records and origins at another offset."""
     shift = offset - entry.offset
     appends = [StoredAppend(append.offset + shift, append.rows, append.origin) for append in entry.appends]
     return entry._replace(offset=offset, appends=appends)
 
 
 def chain_at(wal: WalSurvey, offset: int) -> int | None:
-    """The chain at an offset, where all frames from a file's header to there are clean."""
+    """Return the chain at an offset, if all frames from a file's header to there are clean."""
     for file in wal.files:
         if file.header is None:
             continue

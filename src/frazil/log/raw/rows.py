@@ -1,4 +1,4 @@
-"""Rows of entries that are stored as they came (`forms`), made of many of them together."""
+"""Decodes raw entries (`forms`) into rows, many of them together."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from frazil.log.forms import make_rows
 from frazil.log.wal.entries import DecodedRows, Entry
 
 RUN_BYTES = 8 * 1024 * 1024
-"""Made at a time, as rows: enough that what it costs whatever their number does not matter."""
+"""Entries of about this size are decoded at a time: enough that the fixed costs do not matter."""
 
 
 def with_rows(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, all of which have rows now."""
+    """Return the same entries, all of them decoded."""
     found: list[Entry] = []
     for run in _runs(entries):
         if not run[0].is_raw:
@@ -27,10 +27,10 @@ def with_rows(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def batches_of(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
-    """The rows of entries that follow each other: of those that were made together as one batch."""
+    """Yield the rows of consecutive entries. Entries that were decoded together are one batch."""
     run: list[Entry] = []
     for entry in with_rows(entries):
-        if run and not _made_together(run[-1], entry):
+        if run and not _decoded_together(run[-1], entry):
             yield _joined(run)
             run = []
         run.append(entry)
@@ -39,7 +39,7 @@ def batches_of(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
 
 
 def _runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Entries that can be made rows together, and those between them."""
+    """Yield runs of entries that can be decoded together, and runs of the entries between them."""
     run: list[Entry] = []
     nbytes = 0
     for entry in entries:
@@ -61,7 +61,7 @@ def _alike(one: Entry, other: Entry) -> bool:
     )
 
 
-def _made_together(one: Entry, other: Entry) -> bool:
+def _decoded_together(one: Entry, other: Entry) -> bool:
     return (
         one.decoded is not None
         and other.decoded is not None

@@ -1,6 +1,6 @@
-"""Which columns a topic may have: such that its table can have them too, and every reader can tell them apart.
+"""Checks the columns of a topic: its table must be able to have them, and every reader must tell them apart.
 
-Others are refused when they come. In the log they would be acknowledged, and no table could ever take them.
+Other columns are refused when they come. The log would acknowledge their records, and no table could ever take them.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from frazil.errors import SchemaMismatch
 from frazil.log.schema.paths import NamedPath, folded, named_paths
 
 PARTITION = "_log_partition"
-"""Partition of the log that a row came from. Not `_partition`: Spark refuses to read tables with such a column."""
+"""The column with a row's partition of the log. Spark refuses to read tables with a column `_partition`."""
 
 OFFSET = "_offset"
-"""Offset of a row in that partition."""
+"""The column with the offset of a row in that partition."""
 
 NANOSECONDS = "_ns"
-"""What the name of a timestamp's companion ends with: a table's timestamps have microseconds, it has the rest."""
+"""The suffix of the column with a timestamp's nanoseconds: timestamps of a table have microseconds only."""
 
 RESERVED = frozenset(
     {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 )
-"""Names by which Iceberg's own metadata is asked for; Spark refuses to read tables with such columns."""
+"""The names of Iceberg's metadata columns. Spark refuses to read tables with such columns."""
 
 LONGEST_NAME = 255
-"""Characters of a name. Longer ones are data, and catalogs such as Glue do not take them."""
+"""A name has at most this many characters. Longer ones are data, and catalogs such as Glue do not take them."""
 MOST_LEVELS = 50
-"""How deep columns may lie inside of others."""
+"""Columns may be nested this deep."""
 MOST_DIGITS = 38
-"""Digits of a decimal in Iceberg."""
+"""A decimal of Iceberg has at most this many digits."""
 
 TOO_DEEP = f"columns lie inside of others more than {MOST_LEVELS} levels deep"
 
@@ -48,10 +48,11 @@ class ColumnProblem(NamedTuple):
     column: str
     """The top-level column."""
     text: str
+    """The problem, as part of a sentence."""
 
 
 def check_columns(wanted: pa.Schema, most: int, present: pa.Schema | None = None) -> None:
-    """Raise `SchemaMismatch` if a topic may not have these columns. What is wrong in `present` already is let be."""
+    """Raise `SchemaMismatch` if a topic may not have these columns. Problems of `present` are ignored."""
     known = set(_refusals(present, most)) if present is not None else set()
     found = [text for text in dict.fromkeys(_refusals(wanted, most)) if text not in known]
     if not found:
@@ -61,12 +62,12 @@ def check_columns(wanted: pa.Schema, most: int, present: pa.Schema | None = None
 
 
 def column_problems(schema: pa.Schema) -> list[ColumnProblem]:
-    """Names that Iceberg or Spark would refuse a whole table for."""
+    """Return the columns for whose names Iceberg or Spark would refuse the whole table."""
     return [*_taken_names(schema), *_ambiguous_names(schema), *_companions(schema)]
 
 
 def name_problem(path: str, name: str) -> str | None:
-    """What is wrong with a name by itself, for a sentence about its column."""
+    """Return what is wrong with a name by itself, as part of a sentence about its column."""
     if not name:
         return f"column {shown(path)} has no name"
     if "\0" in name:
@@ -79,7 +80,7 @@ def name_problem(path: str, name: str) -> str | None:
 
 
 def count_columns(kind: pa.DataType) -> int:
-    """Fields of structs, at all levels."""
+    """Count the fields of structs at all levels."""
     if types.is_map(kind):
         return count_columns(kind.key_type) + count_columns(kind.item_type)
     inside = sum(count_columns(kind.field(at).type) for at in range(kind.num_fields))
@@ -91,7 +92,7 @@ def shown(path: str) -> str:
 
 
 def _refusals(schema: pa.Schema, most: int) -> Iterator[str]:
-    """All that is wrong, for people."""
+    """Yield everything that is wrong, in words."""
     if is_too_deep(schema):
         yield TOO_DEEP
         return
@@ -156,7 +157,10 @@ def _ambiguous_names(schema: pa.Schema) -> Iterator[ColumnProblem]:
 
 
 def _alike_in_files(schema: pa.Schema) -> Iterator[str]:
-    """Spark writes other signs than letters and digits as `_x` and a number, and could not compact such a table."""
+    """Yield columns that have one name in files of Spark, which could not compact such a table.
+
+    Spark writes other signs than letters and digits as `_x` and a number.
+    """
     written: dict[tuple[str, str], str] = {}
     for column in schema:
         for path, name in _paths(column):

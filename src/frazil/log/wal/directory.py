@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Wal:
-    """Calls come from one thread at a time, but for `sync` and `drop_below`, which may come from any."""
+    """The WAL of one partition. Calls come from one thread at a time; `sync` and `drop_below` may come from any."""
 
     def __init__(self, directory: Path, *, boot: str, file_size: int, prefill: bool) -> None:
         """Files get their full size at once, so that they can be mapped; with `prefill` their zeros are written."""

@@ -1,4 +1,4 @@
-"""Writing WAL files, which have their full size from the start, so that they can be mapped."""
+"""Writes WAL files, which have their full size from the start, so that they can be mapped."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class WalWriter(LogWriter):
         super().sync()
 
     def mapped(self, start: int, size: int) -> pa.Buffer | None:
-        """Bytes that were written, straight from the page cache; None for what runs past the file's usual size."""
+        """Return written bytes straight from the page cache; None for what runs past the file's usual size."""
         return self._map.slice(start, size) if start + size <= self._map.size else None
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Reading a WAL directory back: what is clean, what was torn by a crash, what is damaged.
+"""Reads a WAL directory back after a stop or a crash.
 
 A torn end of the newest file is cut off. Any other flaw, in that file or an older one, and fewer records than were
 acknowledged are damage: `LogCorrupted` names file and byte, and nothing is changed.
@@ -93,11 +93,11 @@ class _AnySchema(dict[int, pa.Schema]):
 
 @dataclass
 class Recovered:
-    """What a WAL directory holds."""
+    """The contents of a WAL directory."""
 
     files: list[ScannedWal]
     lost_unsynced: bool
-    """The machine was restarted before everything was synced: acknowledged records may be missing at the end."""
+    """The machine was rebooted before everything was synced: acknowledged records may be missing at the end."""
 
     @property
     def header(self) -> FileHeader:
@@ -129,7 +129,7 @@ def wal_files(directory: Path) -> list[Path]:
 
 
 def is_wal(directory: Path) -> bool:
-    """Whether somebody wrote a WAL there, even if its files are gone."""
+    """Tell whether somebody wrote a WAL there, even if its files are gone."""
     return bool(wal_files(directory)) or (directory / "watermark").exists()
 
 
@@ -137,7 +137,7 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 def fingerprint(directory: Path) -> Fingerprint:
-    """What changes whenever somebody changes, replaces or removes a WAL file."""
+    """Return a value that changes whenever somebody changes, replaces or removes a WAL file."""
     found = []
     for path in (*wal_files(directory), directory / "watermark"):
         with suppress(FileNotFoundError):
@@ -153,7 +153,7 @@ def map_file(path: Path) -> pa.Buffer:
 
 
 def recover(directory: Path, boot: str, acknowledged: int) -> Recovered | None:
-    """Read all files, or raise; None when there are none. Changes nothing."""
+    """Read all files, or raise. Return None when there are none. Nothing is changed."""
     paths = wal_files(directory)
     if not paths:
         return None

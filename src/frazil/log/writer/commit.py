@@ -1,4 +1,4 @@
-"""Turning a group of appends into one stored entry: duplicates out, offsets given, frame written, synced."""
+"""Commits a group of appends as one entry: leaves out duplicates, assigns offsets, writes the frame and syncs it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Committer:
-    """One commit at a time; `lock` also keeps rotation and sealing apart from commits."""
+    """Commits one group at a time. `lock` also keeps rotation and sealing apart from commits."""
 
     def __init__(
         self, start: Start, schemas: TopicSchemas, tail: Tail, wal: Wal | None, options: WriterOptions, world: World
@@ -36,9 +36,9 @@ class Committer:
         self.lock = threading.Lock()
         self.stats = WriterStats()
         self.generation = 0
-        """How often another writer came first; what was queued before is not committed after."""
+        """Another writer came first this often. Groups that were queued before are not committed after it."""
         self.stopped: FrazilError | None = None
-        """Why nothing is committed any more."""
+        """The reason why nothing is committed any more."""
         self._schemas = schemas
         self._tail = tail
         self._wal = wal
@@ -64,7 +64,7 @@ class Committer:
                     raise
 
     def is_quick(self, nbytes: int) -> bool:
-        """Whether a small commit now takes microseconds: no sync, no new file, nobody else at work."""
+        """Tell whether a small commit now takes microseconds: no sync, no new file, and nobody else is committing."""
         wal = self._wal
         return not self.lock.locked() and (
             wal is None
@@ -93,7 +93,7 @@ class Committer:
             stored_then(group)
 
     def _store_new(self, group: Group) -> tuple[int, list[Ack | FrazilError]]:
-        """Store what is not stored yet: how many appends, and what each is going to be answered."""
+        """Store the appends that are not stored yet. Return how many they are, and the outcome of every append."""
         if not group.origins:
             self._store(self._entry(group, _payload(group), group.rows, []))
             return len(group.rows), self._acks(group.rows)
@@ -104,7 +104,7 @@ class Committer:
         return len(fresh), outcomes
 
     def _stop_sources(self, group: Group, error: BaseException) -> None:
-        """What a source sends is a sequence: to store what comes after a gap would be to lose what is in it."""
+        """Stop after a failed append of a source: storing what comes after the gap would lose the records in it."""
         if self.stopped is None and any(origin.source for origin in group.origins.values()):
             self.stopped = WriteFailed(f"An append failed, and none is taken after it: {error}. Open the log again.")
 
@@ -117,12 +117,12 @@ class Committer:
         stats.records = self._next - self._opened_at
 
     def _acks(self, rows: list[int]) -> list[Ack | FrazilError]:
-        """Of appends that are just stored."""
+        """Return the acknowledgements of appends that were just stored."""
         offsets = accumulate(rows, initial=self._next - sum(rows))
         return list(map(Ack, offsets, rows, repeat(self._tail.epochs.current), repeat(self._options.ack)))
 
     def _without_duplicates(self, group: Group) -> tuple[list[int], list[StoredAppend], list[Ack | FrazilError]]:
-        """The appends that are not stored yet, their origins, and what each one is going to be answered."""
+        """Return the appends that are not stored yet, their origins, and the outcome of every append."""
         fresh: list[int] = []
         stored: list[StoredAppend] = []
         outcomes: list[Ack | FrazilError] = []
@@ -150,7 +150,7 @@ class Committer:
         return fresh, stored, outcomes
 
     def _entry(self, group: Group, payload: pa.Buffer, appends: list[int], stored: list[StoredAppend]) -> Entry:
-        """Of some appends of a group, which have so many rows."""
+        """Make the entry of some appends of a group, which have so many rows each."""
         now = self._world.clock.now_ms()
         rows = sum(appends)
         weight = group.nbytes * rows // sum(group.rows) if group.form else 0
@@ -172,7 +172,7 @@ class Committer:
         except FrazilError:
             raise
         except BaseException:
-            # Cut off anywhere, by Ctrl-C say: what is on disk and what is in memory may differ.
+            # Interrupted anywhere, for example by Ctrl-C, disk and memory may differ.
             self.stopped = LogBroken("The log was interrupted in the middle of a write. Open it again.")
             raise
 
@@ -214,11 +214,11 @@ class Committer:
         self._file_start = self._next
 
     def drop_sealed(self, end: int) -> None:
-        """Delete the files whose records are all sealed; the current one is ended first, so that it can go too."""
+        """Delete the files whose records are all sealed. The current one is ended first, so that it can go too."""
         try:
             self.rotate()
         except FrazilError as error:
-            # Tried again after the next seal; until then the file stays.
+            # It is tried again after the next seal. Until then the file stays.
             logger.warning("cannot end a WAL file", extra={"reason": str(error)})
         self.drop_below(end)
 
@@ -251,7 +251,7 @@ class Committer:
                 raise
 
     def requests_below(self, end: int) -> bytes:
-        """Those to keep that are stored below an offset; for who has the lock."""
+        """Return the encoded requests that are stored below an offset. The caller has the lock."""
         return self._positions.requests.encode(end)
 
     def feeders(self) -> Feeders:
@@ -259,7 +259,7 @@ class Committer:
             return self._positions.feeders.copy()
 
     def restart(self, start: Start) -> None:
-        """Go on from another writer's segment, under a new id."""
+        """Go on after another writer's segment, under a new id."""
         self.writer = start.writer
         self._chain = start.chain
         self.generation += 1
@@ -275,7 +275,7 @@ class Committer:
 
 
 def _payload(group: Group, fresh: list[int] | None = None) -> pa.Buffer:
-    """Of a group, or of these appends of it."""
+    """Return the payload of a group, or of these appends of it."""
     some = fresh is not None and len(fresh) < len(group.rows)
     if group.form:
         return pa.py_buffer(pack_appends([group.appends[index] for index in fresh or ()] if some else group.appends))
@@ -285,7 +285,7 @@ def _payload(group: Group, fresh: list[int] | None = None) -> pa.Buffer:
 
 
 def _chosen(group: Group, appends: list[int]) -> list[pa.RecordBatch]:
-    """The rows of these appends of a group."""
+    """Return the rows of these appends of a group."""
     whole = pa.concat_batches(group.batches)
     starts = list(accumulate(group.rows, initial=0))
     return [whole.slice(starts[index], group.rows[index]) for index in appends]

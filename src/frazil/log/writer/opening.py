@@ -1,4 +1,4 @@
-"""Opening the writer of a partition: lock, recovery, and the state to go on from."""
+"""Opens the writer of a partition: locks its folder, recovers its WAL, and finds where to go on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_writer(
     on_change: Callable[[PartitionWriter], None] = lambda _: None,
     confirm: Callable[[], None] = lambda: None,
 ) -> PartitionWriter:
-    """Take the partition over from whoever wrote it before, here or elsewhere."""
+    """Take the partition over from its former writer, here or elsewhere."""
     lock = lock_folder(directory) if options.exclusive or options.ack == "local" else NoLock()
     wal: Wal | None = None
     try:
@@ -73,7 +73,7 @@ def open_writer(
 
 
 def check_nothing_lost(index: SegmentIndex, acknowledged: int, directory: Path) -> None:
-    """Raise when records were acknowledged that are neither in segments nor in WAL files, for there are none."""
+    """Raise when there are no WAL files, and acknowledged records are not in segments either."""
     index.refresh()
     if acknowledged > index.sealed_end():
         raise WalDamaged(

@@ -1,4 +1,4 @@
-"""Seals partitions when they are due, in the background."""
+"""Seals partitions in the background when they are due."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from frazil.log.writer.writer import PartitionWriter
 logger = logging.getLogger(__name__)
 
 BACKOFF = Backoff(base_seconds=0.1, longest_seconds=5.0)
-"""Short, because the tail fills up meanwhile."""
+"""It is short, because the tail fills up meanwhile."""
 PARALLEL_SEALS = 4
 
 OnFailure = Callable[[FrazilError], None]
-"""Told of every attempt that failed, on the thread that made it."""
+"""It is called with the error of every failed attempt, on the thread that made it."""
 
 
 class _SealState:
-    """One partition that is looked after."""
+    """The state of sealing one partition."""
 
     def __init__(self, writer: PartitionWriter) -> None:
         self.writer = writer
@@ -34,7 +34,7 @@ class _SealState:
 
 
 class Sealer:
-    """One thread decides, a few seal; a store that fails is tried again, ever slower, until it works."""
+    """One thread decides what is due, and a few others seal. A failing store is retried with growing pauses."""
 
     def __init__(self, world: World, on_failure: OnFailure) -> None:
         self._world = world
@@ -60,7 +60,7 @@ class Sealer:
             self._condition.notify()
 
     def problems(self) -> dict[str, FrazilError]:
-        """Partitions that cannot be sealed at the moment, and why."""
+        """Return the partitions that cannot be sealed at the moment, with the reason."""
         with self._condition:
             return {f"{c.writer.topic}/{c.writer.partition}": c.error for c in self._states.values() if c.error}
 

@@ -1,4 +1,4 @@
-"""One file of the transaction log, read back: what is clean, what was torn by a crash, what is damaged."""
+"""The folders and files of the transaction log, and how one file is read back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def slot_folder(data_dir: Path, slot: int) -> Path:
 
 
 def slots(data_dir: Path) -> list[int]:
-    """Every slot that was ever used, whether somebody holds it or not."""
+    """Return every slot that was ever used, whether somebody holds it or not."""
     folder = root(data_dir)
     return (
         sorted(int(each.name) for each in folder.iterdir() if _SLOT.fullmatch(each.name)) if folder.is_dir() else []
@@ -33,12 +33,12 @@ def slots(data_dir: Path) -> list[int]:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files of a slot, oldest first."""
+    """Return the files of a slot, oldest first."""
     return numbered_files(folder, SUFFIX)
 
 
 class ScannedTxlog(ScannedFile):
-    """A file up to its first flaw. It begins with a checkpoint, which was on disk before the file got its name."""
+    """A file, read up to its first flaw. Its checkpoint was on disk before the file got its name."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""The transaction log for people. Reads beside a running pipeline, without its lock."""
+"""Shows the transaction log to people. It reads beside a running pipeline, without its lock."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class SlotEntry(NamedTuple):
 @dataclass
 class History:
     entries: list[SlotEntry] = field(default_factory=list)
-    """In the order of their time."""
+    """The entries in the order of their time."""
     damage: LogCorrupted | None = None
-    """Why there is not more, if something is damaged."""
+    """The first damage that was found, if there is any: entries behind it are missing."""
 
 
 def history(data_dir: Path, topic: str | None = None, last: int | None = None) -> History:
-    """What is kept of all slots, of one topic if asked, and the newest only if asked."""
+    """Return the entries of all slots: of one topic if `topic` is given, and only the newest `last` ones."""
     shown = History()
     for slot in slots(data_dir):
         kept: deque[SlotEntry] = deque(maxlen=last)
@@ -64,16 +64,16 @@ def _entries(folder: Path) -> Iterator[Entry]:
         try:
             scanned = ScannedTxlog(path)
         except FileNotFoundError:
-            # A checkpoint has just replaced it.
+            # A checkpoint has just replaced the file.
             continue
         yield from scanned.entries
-        # The end of the newest one may be on its way just now.
+        # The pipeline may be writing the end of the newest file just now.
         if scanned.flaw and (path != there[-1] or scanned.clean_after_flaw):
             raise scanned.damaged(scanned.clean_bytes, scanned.flaw)
 
 
 class EntryLine(NamedTuple):
-    """An entry in words."""
+    """An entry in words, as one line of a table."""
 
     what: str
     topic: str = ""
@@ -115,7 +115,7 @@ def in_words(entry: Entry) -> EntryLine:
 
 
 def to_data(listed: SlotEntry) -> dict[str, Any]:
-    """An entry for programs."""
+    """Return an entry as plain data for programs."""
     data = as_data(listed.entry)
     if isinstance(listed.entry, FlushStart):
         data["ranges"] = [each._asdict() for each in listed.entry.ranges]
@@ -127,6 +127,6 @@ def _records(count: int) -> str:
 
 
 def _offsets(ranges: tuple[Range, ...]) -> str:
-    """All ranges in one cell; of many, the first few."""
+    """Describe the ranges in one cell; of many, the first few."""
     shown = ", ".join(f"{each.partition}: {each.start}–{each.end}" for each in ranges[:4])
     return f"{shown}, and {len(ranges) - 4} more" if len(ranges) > 4 else shown

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Slot:
-    """`sync` may be called from any thread, everything else from one at a time."""
+    """One slot. `sync` may be called from any thread, everything else from one at a time."""
 
     def __init__(self, data_dir: Path, number: int, boot: str, max_files: int) -> None:
         """Take the slot, or raise `PartitionLocked`; then read what is there and cut off a torn end."""
@@ -64,7 +64,7 @@ class Slot:
 
     @property
     def broken(self) -> str | None:
-        """Why nothing can be written any more, if so."""
+        """The reason why nothing can be written any more, if there is one."""
         return self._writer.broken
 
     def begin(self, now_ms: int, state: State) -> None:
@@ -91,14 +91,14 @@ class Slot:
             )
 
     def append(self, entry: Entry) -> None:
-        """Write one entry; on an error nothing of it stays."""
+        """Write one entry. After an error nothing of it stays."""
         self._writer.append(encode(entry, self._writer.synced).parts)
         self.state.apply(entry)
         self.next_number += 1
         self.entries_since_checkpoint += 1
 
     def sync(self, number: int) -> None:
-        """Return when the entry of this number is on disk; those who wait at the same time share one sync."""
+        """Return when the entry of this number is on disk. Callers that wait at the same time share one sync."""
         with self._sync_lock:
             self._writer.check()
             if number >= self._synced_number:

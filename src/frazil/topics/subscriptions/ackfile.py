@@ -1,7 +1,7 @@
-"""A file of acknowledgements, and the folder it is in.
+"""Files of acknowledgements, and the folder they are in.
 
-A file begins with a header that has all that is known; then come acknowledged ranges. So only the newest file
-counts. It is complete with its header, on disk, before it gets its name.
+A file begins with a header that has the progress of all subscriptions; then come acknowledged ranges. So only the
+newest file counts. It is complete with its header, on disk, before it gets its name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from frazil.topics.subscriptions.progress import Progress
 
 SUFFIX = ".acks"
 
-# A range of their own among all kinds of frame.
+# The kinds differ from those of all other logs.
 HEADER, LANE, ACKS = 48, 49, 50
 
 _U64 = struct.Struct("<Q")
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class LaneKey(NamedTuple):
-    """One partition for one subscription."""
+    """One partition of one subscription."""
 
     place: Place
     generation: str
@@ -47,17 +47,17 @@ Lanes = Mapping[LaneKey, Progress]
 
 
 def encode_header(boot: str, lanes: Lanes) -> frames.Encoded:
-    """Its lanes are numbered as they stand here."""
+    """Encode a header. Its lanes are numbered in this order."""
     return _encode_json(HEADER, {"boot": boot, "lanes": [_lane_json(*each) for each in lanes.items()]})
 
 
 def encode_lane(number: int, key: LaneKey, progress: Progress) -> frames.Encoded:
-    """A lane that the file did not know yet, or one whose progress is not what it was and something more."""
+    """Encode a lane that is new to the file, or whose progress was changed by more than acknowledgements."""
     return _encode_json(LANE, {"number": number, **_lane_json(key, progress)})
 
 
 def encode_acks(triples: array[int], synced_to: int) -> frames.Encoded:
-    """Number of a lane, start and end of a range, again and again. `synced_to`: bytes that are surely on disk."""
+    """Encode acknowledged ranges: the number of a lane, start and end, for each. `synced_to` bytes are on disk."""
     return frames.encode(ACKS, [_U64.pack(synced_to), struct.pack(f"<{len(triples)}Q", *triples)])
 
 
@@ -80,7 +80,7 @@ def _lane(data: Any) -> tuple[LaneKey, Progress]:
 
 
 class ScannedAcks(ScannedFile):
-    """A file up to its first flaw."""
+    """A file, read up to its first flaw."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -138,14 +138,16 @@ def _synced_to(acks: memoryview) -> int:
 
 
 class AckFolder:
-    """Holds the folder's lock until it is closed. Calls come from one thread at a time, but for `sync`, which may
-    come from another than `append`."""
+    """The folder of the journal. It holds the folder's lock until it is closed.
+
+    Calls come from one thread at a time, except that `sync` may run beside `append`.
+    """
 
     def __init__(self, folder: Path, boot: str) -> None:
-        """Read what is there; `PartitionLocked` when another process has it."""
+        """Lock the folder and read the newest file. Raises `PartitionLocked` when another process has it."""
         self.folder = folder
         self.lanes: dict[LaneKey, Progress] = {}
-        """What the newest file knew."""
+        """The progress that the newest file had."""
         self._boot = boot
         self._number = 0
         self._usable = False
@@ -164,7 +166,7 @@ class AckFolder:
 
     @property
     def usable(self) -> bool:
-        """Whether `append` can go on; otherwise a file must begin first."""
+        """Whether `append` can go on. Otherwise a new file must begin first."""
         return self._usable
 
     @property
@@ -173,11 +175,11 @@ class AckFolder:
 
     @property
     def synced(self) -> int:
-        """Bytes of the file that are surely on disk."""
+        """The number of bytes of the file that are surely on disk."""
         return self._writer.synced
 
     def begin(self, lanes: Lanes) -> None:
-        """Start a new file with all that is known, on disk; then the older ones are deleted."""
+        """Start a new file with the progress of all lanes, on disk. Then delete the older ones."""
         self._usable = False
         self._number += 1
         path = file_path(self.folder, self._number, SUFFIX)
@@ -199,7 +201,7 @@ class AckFolder:
             )
 
     def append(self, encoded: Sequence[frames.Encoded]) -> None:
-        """Write frames; after an error nobody knows how much of them is there, and a new file must begin."""
+        """Write frames. After an error some of their bytes may be there, so a new file must begin."""
         if not self._usable:
             raise LogBroken(f"{self._writer.path}: writing failed before; a new file must begin.")
         with self._abandoning("Appending to"):

@@ -48,7 +48,7 @@ def test_each_part_is_an_append(local_store: LocalStore, tmp_path: Path) -> None
 
 @given(st.lists(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 6)), min_size=1, max_size=6), max_size=6))
 def test_parts_are_stored_as_appends_one_by_one_would_be(batches: list[list[tuple[int, int]]]) -> None:
-    """A part is its rows and the name of its request; 0 is no name."""
+    """An append is given by its number of rows and its request; 0 means no request."""
     with TemporaryDirectory() as folder:
         store = LocalStore(Path(folder, "store"))
         w = writer(store, Path(folder))
