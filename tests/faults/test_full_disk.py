@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import DiskFull, LogBroken
-from frazil.log.wal.recovery import scan_file
+from frazil.log.wal.recovery import ScannedWal
 from frazil.store.local import LocalStore
 from tests.log.support import crash, ids, newest_wal, reader, rows, writer
 
@@ -38,7 +38,7 @@ def largest_file(size: int) -> Iterator[None]:
 def test_a_frame_that_stops_in_the_middle_leaves_nothing(local_store: LocalStore, tmp_path: Path, room: int) -> None:
     w = writer(local_store, tmp_path)
     w.append(rows(0, 10))
-    size = scan_file(newest_wal(tmp_path)).clean_bytes
+    size = ScannedWal(newest_wal(tmp_path)).clean_bytes
     with largest_file(size + room), pytest.raises(DiskFull):
         w.append(rows(10, 1000))
     assert newest_wal(tmp_path).stat().st_size == size

@@ -11,7 +11,7 @@ import pytest
 
 from frazil.errors import PartitionFenced, StorageUnavailable
 from frazil.log import layout
-from frazil.log.positions import Kept, Origin, Positions, Sequence
+from frazil.log.positions import Origin, Positions, Sequence, StoredPositions
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import read_footer
 from frazil.store.local import LocalStore
@@ -132,7 +132,7 @@ class Life:
         index.refresh()
         for first in index.firsts:
             segment = read_footer(self._inner, layout.segment_key(TOPIC, 0, first))
-            positions = Positions.from_kept(Kept.from_json(segment.positions))
+            positions = Positions.from_stored(StoredPositions.from_json(segment.positions))
             found = {number: positions.find(origin_of(number), segment.created_ms) for number in range(self._sent)}
             known = {number: place.offset for number, place in found.items() if place}
             assert known == {number: offset for number, offset in places.items() if offset < segment.end}

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from frazil.errors import FrazilError, PartitionFenced, SequenceTooOld, StorageUnavailable
 from frazil.log.positions import Origin, Sequence
 from frazil.log.segments.trim import trim
-from frazil.log.wal.recovery import scan_file
+from frazil.log.wal.recovery import ScannedWal
 from frazil.log.writer.writer import PartitionWriter, Pending
 from frazil.store.local import LocalStore
 from tests.examples import examples
@@ -129,7 +129,7 @@ class PartitionLife(RuleBasedStateMachine):
         self.waiting.clear()
         if self.ack == "local":
             newest = newest_wal(self.folder)
-            end = scan_file(newest).clean_bytes
+            end = ScannedWal(newest).clean_bytes
             with newest.open("r+b") as file:
                 file.seek(end)
                 file.write(torn)

@@ -25,7 +25,7 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.preparing import Preparer, Request
 from frazil.errors import RequestError
 from frazil.formats.otlp.raw import ERROR
-from frazil.log.forms import Raw
+from frazil.log.forms import RawAppends
 from frazil.ops.metrics import create_registry
 from tests.faults.exporting import logs_of, points_of, samples_request, spans_of
 from tests.formats.remote_write.v2_support import second
@@ -96,7 +96,9 @@ def _round(
             _check_made(kind, rows, bodies)
         counts["cases"] += done.taken
         counts["accepted"] += done.taken - len(done.problems)
-        counts["stored as they came"] += sum(len(run.requests) for run in done.runs if isinstance(run.content, Raw))
+        counts["stored as they came"] += sum(
+            len(run.requests) for run in done.runs if isinstance(run.content, RawAppends)
+        )
         bodies = bodies[done.taken :]
 
 

@@ -14,7 +14,7 @@ from frazil.clock import World, boot_id
 from frazil.log import layout
 from frazil.log.reader import PartitionReader, Records, TailSource
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.log.wal.recovery import scan_file, wal_files
+from frazil.log.wal.recovery import ScannedWal, wal_files
 from frazil.log.writer.opening import open_writer
 from frazil.log.writer.options import WriterOptions
 from frazil.log.writer.writer import PartitionWriter
@@ -26,12 +26,12 @@ EXECUTOR: Executor = ThreadPoolExecutor(4, thread_name_prefix="test-commit")
 
 
 class ManualClock:
-    """Time that moves when it is told to."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.ms = 1_700_000_000_000
         self.ticks = 0
-        """Milliseconds by which the monotonic clock is ahead: nobody sets that one back."""
+        """The monotonic clock is ahead by so many milliseconds: nobody sets it back."""
 
     def now_ms(self) -> int:
         return self.ms
@@ -47,7 +47,7 @@ class ManualClock:
 
 
 class Machine:
-    """A machine whose restarts a test decides."""
+    """A machine that a test reboots."""
 
     def __init__(self, seed: int = 0) -> None:
         self.clock = ManualClock()
@@ -56,7 +56,7 @@ class Machine:
 
     @classmethod
     def real(cls) -> Machine:
-        """This machine, for WALs that a real process is going to read."""
+        """Return this machine, for WALs that a real process is going to read."""
         machine = cls()
         machine.boot = boot_id()
         return machine
@@ -79,9 +79,9 @@ def newest_wal(folder: Path) -> Path:
 
 
 def cut_zeros(path: Path) -> Path:
-    """WAL files have their full size from the start; take away what is not written yet."""
+    """Cut a WAL file where its frames end: it has its full size from the start."""
     with path.open("r+b") as file:
-        file.truncate(scan_file(path).clean_bytes)
+        file.truncate(ScannedWal(path).clean_bytes)
     return path
 
 
@@ -95,7 +95,7 @@ def writer(
     options: WriterOptions | None = None,
     **changes: object,
 ) -> PartitionWriter:
-    """A writer without any background work, so that a test decides when to seal."""
+    """Open a writer without any background work, so that a test decides when to seal."""
     schemas = TopicSchemas(store, TOPIC)
     schemas.admit(schema)
     return open_writer(
@@ -111,13 +111,13 @@ def writer(
 
 
 def crash(abandoned: PartitionWriter) -> None:
-    """Let go of a writer as a killed process does: nothing is finished, nothing is said."""
+    """Release a writer as a killed process does: nothing is finished."""
     abandoned._dropping.result()
     abandoned._syncing.result()
     abandoned._lock.release()
     wal = abandoned._committer._wal
     if wal:
-        wal._release(0)
+        wal.file.close_file()
 
 
 def reader(
@@ -128,7 +128,7 @@ def reader(
 
 
 def ids(records: Iterable[Records]) -> list[int]:
-    """The ids of all records, after a check that their offsets follow each other."""
+    """Return the ids of all records, after a check that their offsets follow each other."""
     found: list[int] = []
     expected: int | None = None
     for run in records:

@@ -1,4 +1,4 @@
-"""Requests are known for their time; a segment keeps those below its end."""
+"""Requests are known for their time; a segment lists those below its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.config.sections.log import SourcesConfig
-from frazil.log.known_requests import Place, Requests
+from frazil.log.known_requests import AppendLocation, KnownRequests
 
 TTL_MS = 10_000
 LIMITS = SourcesConfig(request_ttl_seconds=TTL_MS / 1000, max_requests=20)
@@ -18,26 +18,28 @@ digests = st.sampled_from([bytes([number]) * length for number in range(6) for l
 steps = st.lists(st.tuples(digests, st.integers(1, 1000), st.integers(0, TTL_MS)), max_size=60)
 
 
-def added(steps: list[tuple[bytes, int, int]]) -> tuple[Requests, list[tuple[bytes, Place, int]], int]:
-    """Requests, each some time after the last and stored only if it is not known; and what was stored when."""
-    requests = Requests(LIMITS)
-    stored: list[tuple[bytes, Place, int]] = []
+def added(steps: list[tuple[bytes, int, int]]) -> tuple[KnownRequests, list[tuple[bytes, AppendLocation, int]], int]:
+    """Add requests, each some time after the last and only if it is not known. Return what was stored when."""
+    requests = KnownRequests(LIMITS)
+    stored: list[tuple[bytes, AppendLocation, int]] = []
     end = now = 0
     for digest, rows, later in steps:
         now += later
         if requests.find(digest, now) is None:
             requests.add(digest, end, rows, now)
-            stored.append((digest, Place(end, rows), now))
+            stored.append((digest, AppendLocation(end, rows), now))
             end += rows
             requests.forget(now)
     return requests, stored, now
 
 
-def expected(stored: list[tuple[bytes, Place, int]], now: int, most: int) -> dict[bytes, Place]:
+def expected(stored: list[tuple[bytes, AppendLocation, int]], now: int, most: int) -> dict[bytes, AppendLocation]:
     return {digest: place for digest, place, when in stored[-most:] if when >= now - TTL_MS}
 
 
-def known(requests: Requests, stored: list[tuple[bytes, Place, int]], now: int) -> dict[bytes, Place]:
+def known(
+    requests: KnownRequests, stored: list[tuple[bytes, AppendLocation, int]], now: int
+) -> dict[bytes, AppendLocation]:
     found = {digest: requests.find(digest, now) for digest, _, _ in stored}
     return {digest: place for digest, place in found.items() if place}
 
@@ -55,9 +57,9 @@ def test_what_is_kept_below_an_offset(steps: list[tuple[bytes, int, int]], upto:
     requests, stored, now = added(steps)
     sealed = stored[:upto]
     end = sum(sealed[-1][1]) if sealed else 0
-    with patch("frazil.log.known_requests.KEPT_REQUESTS", most):
-        again = Requests.from_kept(requests.kept(end), LIMITS)
-        # Those that this process has forgotten are not kept either.
+    with patch("frazil.log.known_requests.STORED_REQUESTS", most):
+        again = KnownRequests.decode(requests.encode(end), LIMITS)
+        # Those that this process has forgotten are not encoded either.
         left = [each for each in stored[-LIMITS.max_requests :] if each in sealed]
         assert known(again, stored, now) == expected(left, now, most)
         for digest, place, when in stored[upto:]:
@@ -65,4 +67,4 @@ def test_what_is_kept_below_an_offset(steps: list[tuple[bytes, int, int]], upto:
             again.forget(when)
         assert known(again, stored, now).items() <= known(requests, stored, now).items()
         assert expected(stored[upto:], now, LIMITS.max_requests).items() <= known(again, stored, now).items()
-        assert requests.kept(end + sum(place.rows for _, place, _ in stored)) == requests.kept()
+        assert requests.encode(end + sum(place.rows for _, place, _ in stored)) == requests.encode()

@@ -95,7 +95,7 @@ class TestLostDisk:
 
 
 def leave_behind(store: LocalStore, folder: Path, *batches: pa.RecordBatch) -> None:
-    """A WAL with these batches whose process is gone."""
+    """Make a WAL with these batches whose process has ended."""
     dead = Log(config(folder), store=store)
     w = dead.writer(TOPIC, SCHEMA)
     for batch in batches:
@@ -189,7 +189,7 @@ def test_closing_refuses_what_comes_later(tmp_path: Path) -> None:
 
 
 class Overwriting(LocalStore):
-    """As a server that ignores `If-None-Match`."""
+    """A store that overwrites, like a server that ignores `If-None-Match`."""
 
     def put_new(self, key: str, data: bytes | memoryview | pa.Buffer) -> None:
         self.delete([key])

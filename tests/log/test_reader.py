@@ -30,9 +30,9 @@ from frazil.log.log import Log
 from frazil.log.reader import Records
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.trim import trim
-from frazil.log.wal.recovery import scan_file
+from frazil.log.wal.recovery import ScannedWal
 from frazil.log.wal_follower import WalTail
-from frazil.log.writer.group import Part
+from frazil.log.writer.group import BatchAppend
 from frazil.store import ObjectStore
 from frazil.store.local import LocalStore
 from tests.log.support import SCHEMA, TOPIC, Machine, crash, ids, newest_wal, reader, rows, wal_of, writer
@@ -144,10 +144,10 @@ def test_columns_that_came_earlier_than_their_batch_are_followed_too(local_store
     older = w._learn(SCHEMA).version
     grown = SCHEMA.append(pa.field("extra", pa.string()))
     w.append(pa.record_batch([pa.array([1], pa.int64()), pa.array(["x"]), pa.array(["kept"])], schema=grown))
-    w._queue.add(older, rows(0, 1), [Part(1)], 100)
+    w._queue.add(older, rows(0, 1), [BatchAppend(1)], 100)
     w.drain()
     r = reader(local_store, w)
-    followed = [row for run in r.news(0) for row in run.batch.to_pylist()]
+    followed = [row for run in r.read_new(0) for row in run.batch.to_pylist()]
     assert followed == [row for run in r.read(0) for row in run.batch.to_pylist()]
     assert followed[0]["extra"] == "kept"
     w.close()
@@ -419,7 +419,7 @@ def test_a_torn_frame_is_the_end_for_a_follower(local_store: LocalStore, tmp_pat
     crash(w)
     path = newest_wal(tmp_path)
     with path.open("r+b") as file:
-        file.seek(scan_file(path).clean_bytes)
+        file.seek(ScannedWal(path).clean_bytes)
         file.write(struct.pack("<I2sBB", length, b"FZ", 1, 2) + b"x" * 100)
     view = WalTail(wal_of(tmp_path)).view()
     assert view is not None

@@ -1,4 +1,4 @@
-"""What goes wrong between us and a real S3 server, and what the caller is told."""
+"""Failures between us and a real S3 server become errors that say what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OBJECT_HEADERS = {"Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", "ETag": '"1"
 
 @pytest.fixture
 def proxied(s3_server: S3Server, s3_proxy: Proxy, s3_prefix: str, tmp_path: Path) -> ObjectStore:
-    """The same objects as `s3_store`, through the proxy."""
+    """A store of the same objects as `s3_store`, through the proxy."""
     return open_store(s3_server.config(s3_prefix, s3_proxy.endpoint, TIMEOUT), tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with objects in a folder: a killed process, a full disk, a folder that is not ours."""
+"""A local store survives a killed process, a full disk, and a folder that is not ours."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_killed_process_leaves_only_whole_objects(tmp_path: Path, seed: int) -
 
 
 def in_child(target: Callable[..., None], *args: object) -> list[str]:
-    """What a function sends from a process of its own, where limits and users can be changed."""
+    """Return what a function sends from a process of its own, in which limits and users can be changed."""
     ours, theirs = SPAWN.Pipe(duplex=False)
     process = SPAWN.Process(target=target, args=(*args, theirs))
     process.start()

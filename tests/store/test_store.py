@@ -1,4 +1,4 @@
-"""What every object store must do: the same tests on a local folder and on a real S3 server."""
+"""The same tests run on a local folder and on a real S3 server: every object store must pass them."""
 
 from __future__ import annotations
 

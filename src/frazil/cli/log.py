@@ -15,8 +15,8 @@ from frazil.cli.terminal.progress import counting
 from frazil.errors import ConfigError, Interrupted, LogCorrupted
 
 if TYPE_CHECKING:
-    from frazil.log.check.inspection import PartitionShown
-    from frazil.log.check.repair import Plan
+    from frazil.log.check.inspection import PartitionInfo
+    from frazil.log.check.repair import RepairPlan
     from frazil.log.check.verify import Finding
     from frazil.log.log import Log
 
@@ -50,7 +50,7 @@ def inspect(
         _print_partition(each, frames)
 
 
-def _as_data(shown: PartitionShown, frames: bool) -> dict[str, Any]:
+def _as_data(shown: PartitionInfo, frames: bool) -> dict[str, Any]:
     data = dataclasses.asdict(shown)
     if not frames:
         for file in data["wal_files"]:
@@ -58,7 +58,7 @@ def _as_data(shown: PartitionShown, frames: bool) -> dict[str, Any]:
     return data
 
 
-def _print_partition(shown: PartitionShown, frames: bool) -> None:
+def _print_partition(shown: PartitionInfo, frames: bool) -> None:
     held = "being written now" if shown.written_now else "not being written here"
     print(f"{shown.topic}/{shown.partition}  owner {shown.owner or 'nobody'}, {held}")
     print(
@@ -160,7 +160,7 @@ def repair(
         print(f"the records are in {topic}/{done.partition} now; `frazil serve` seals them")
 
 
-def _print_plan(plan: Plan, name: str) -> None:
+def _print_plan(plan: RepairPlan, name: str) -> None:
     if plan.action == "nothing":
         print(f"{name}: nothing to repair: {plan.reason}")
         return

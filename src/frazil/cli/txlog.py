@@ -13,7 +13,7 @@ from frazil.cli.terminal.output import Format, print_json, print_table
 
 if TYPE_CHECKING:
     from frazil.pipeline.txlog.entries import Entry
-    from frazil.pipeline.txlog.show import Row
+    from frazil.pipeline.txlog.show import EntryLine
 
 app = App(name="txlog")
 
@@ -40,9 +40,12 @@ def show(
     data_dir = config.data_dir
     found = history(data_dir, topic, last or None)
     if output == "json":
-        print_json([to_data(told) for told in found.entries])
+        print_json([to_data(listed) for listed in found.entries])
     elif found.entries:
-        rows = [(iso(told.entry.time_ms), told.slot, told.entry.number, *_row(told.entry)) for told in found.entries]
+        rows = [
+            (iso(listed.entry.time_ms), listed.slot, listed.entry.number, *_row(listed.entry))
+            for listed in found.entries
+        ]
         columns = ("time", "slot", "number", "what happened", "topic", "table", "offsets", "files", "snapshot")
         print_table(columns, rows)
     elif found.damage is None:
@@ -55,7 +58,7 @@ def show(
         raise found.damage
 
 
-def _row(entry: Entry) -> Row:
+def _row(entry: Entry) -> EntryLine:
     from frazil.pipeline.txlog.show import in_words
 
     row = in_words(entry)

@@ -1,1 +1,1 @@
-"""The local disk: durable files and folders, locks, and a number that processes share."""
+"""The local disk: durable files and folders, locks, and the watermark that processes share."""

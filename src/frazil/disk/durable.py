@@ -1,4 +1,4 @@
-"""Making sure that files and folders survive a power loss."""
+"""Syncs files and folders, so that they survive a power loss."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if sys.platform == "darwin":
     import fcntl
 
     def sync_file(descriptor: int) -> None:
-        """On macOS `fsync` stops at the disk's own cache; this does not."""
+        """Sync a file. On macOS `fsync` stops at the disk's own cache; this does not."""
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
 
     sync_data = sync_file
@@ -20,12 +20,12 @@ else:
         os.fsync(descriptor)
 
     def sync_data(descriptor: int) -> None:
-        """As `sync_file`, without what is not needed to read the data back."""
+        """Sync the data of a file, without metadata that is not needed to read it back."""
         os.fdatasync(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable (on Windows they are when the file is)."""
+    """Make the names in a folder durable. On Windows they are durable when the file is."""
     if sys.platform == "win32":
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -36,7 +36,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, each durable in the one that holds it."""
+    """Make a folder and its missing parents, and make their names durable."""
     if folder.is_dir():
         return
     make_folder(folder.parent)

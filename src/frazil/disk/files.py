@@ -1,4 +1,4 @@
-"""The few things Frazil asks of a local disk beyond plain files: durability, exclusion, a shared number."""
+"""Local files: whole writes, error messages, the lock of a folder, and a watermark that processes share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import fcntl
 import mmap
 import os
 import shlex
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from frazil.disk.durable import make_folder
@@ -18,7 +18,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def write_all(fd: int, parts: Sequence[bytes | memoryview], position: int) -> int:
-    """Write all parts at a position; returns the position after them."""
+    """Write all parts at a position. Return the position after them."""
     pending = list(parts)
     while pending:
         written = os.pwritev(fd, pending, position)
@@ -37,10 +37,19 @@ def io_error(error: OSError, what: str, path: Path) -> FrazilError:
     return FrazilIoError(f"{what} {path}: {error.strerror}.")
 
 
+@contextmanager
+def explained(what: str, path: Path) -> Iterator[None]:
+    """Raise an `OSError` of the body as the error of ours that says what was being done to which file."""
+    try:
+        yield
+    except OSError as error:
+        raise io_error(error, what, path) from error
+
+
 def move_away(folder: Path) -> str:
-    """A line for a shell that puts a damaged folder aside, so that a new one is begun in its place."""
-    place = str(folder.resolve())
-    return shlex.join(["mv", "--", place, f"{place}.damaged"])
+    """Return a shell command that moves a damaged folder away, so that a new one is begun in its place."""
+    path = str(folder.resolve())
+    return shlex.join(["mv", "--", path, f"{path}.damaged"])
 
 
 def check_writable(folder: Path) -> None:
@@ -57,7 +66,7 @@ def check_writable(folder: Path) -> None:
 
 
 class DirectoryLock:
-    """Keeps a second process, and a second writer in this one, out of a folder. Freed when the process dies."""
+    """Keeps a second process, and a second writer in this one, out of a folder. It ends with the process."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "lock"
@@ -71,7 +80,7 @@ class DirectoryLock:
                 f"{directory} is in use by process {holder}. Stop it, or use another `data_dir`."
             ) from None
         with suppress(OSError):
-            # Only for the message that another process gets; a full disk must not keep anybody out.
+            # The process id is only for the message that another process gets. A full disk must not keep anybody out.
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
@@ -88,17 +97,17 @@ class DirectoryLock:
 
 
 class NoLock:
-    """Stands where a folder's lock would, for a writer that keeps nobody out."""
+    """Takes the place of a folder's lock for a writer that keeps nobody out."""
 
     def release(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no lock."""
 
 
 class Watermark:
     """The offset up to which records may be read, shared with other processes through a mapped file.
 
-    Only whole, synced-as-promised frames are below it, so followers never see a record that is not there to
-    stay. It also tells a torn write from lost records after a crash.
+    Below it there are only whole frames, synced as the settings promise, so followers never see a record that may
+    vanish. It also tells a torn write from lost records after a crash.
     """
 
     _SIZE = mmap.PAGESIZE
@@ -114,7 +123,7 @@ class Watermark:
                 raise FileNotFoundError(errno.ENOENT, "still being made", str(path))
             access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
             self._map = mmap.mmap(fd, self._SIZE, access=access)
-            # Assigning to such a view is one store of eight bytes: no reader sees half of it.
+            # Assigning to such a view writes eight bytes at once: no reader sees half of them.
             self._number = memoryview(self._map).cast("Q")
         finally:
             os.close(fd)
@@ -133,7 +142,7 @@ class Watermark:
 
 
 def read_watermark(directory: Path) -> int:
-    """The watermark as it is now, 0 when there is none."""
+    """Return the current watermark, 0 when there is none."""
     try:
         watermark = Watermark(directory, writable=False)
     except FileNotFoundError:

@@ -1,1 +1,1 @@
-"""Folders of frame files, which the WAL, the transaction log and acknowledgements are."""
+"""A folder of frame files: the WAL, the transaction log and the acknowledgements are stored in such folders."""

@@ -1,10 +1,10 @@
-"""One append-only file format for everything local: `[length u32][entry][crc32 u32]`, little-endian.
+"""The frame format of all local logs: `[length u32][entry][crc32 u32]`, little-endian.
 
 An entry is `[magic "FZ"][version u8][kind u8][body]`. The checksum covers length and entry. Frames start at
 multiples of eight, so the Arrow buffers inside a body can be used straight from a mapped file, and a clean
 frame after a damaged one can be found again.
 
-A length of zero is the end: a file may be longer than what is written in it.
+A length of zero is the end: a file may be longer than its frames.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from isal.isal_zlib import crc32
 
-from frazil.errors import ChecksumMismatch, LogVersionUnsupported
+from frazil.errors import LogVersionUnsupported
 
 VERSION = 1
 ALIGN = 8
 OVERHEAD = 12
-"""Bytes of a frame beside its body: length, magic, version, kind and checksum."""
+"""A frame has this many bytes beside its body: length, magic, version, kind and checksum."""
 BODY_START = 8
-"""Where the body begins inside its frame."""
+"""The body begins at this byte of its frame."""
 MAX_BODY = 0xFFFF_FFF0
 
 _MAGIC = b"FZ"
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """A frame ready for `os.writev`."""
+    """An encoded frame, in parts for `os.pwritev`."""
 
     parts: list[Bytes]
     size: int
@@ -58,7 +58,7 @@ class Encoded(NamedTuple):
 
 
 def encode(kind: int, body: Sequence[Bytes], *, fill: bytes = b"\0") -> Encoded:
-    """Frame the parts of a body; `fill` pads it to the alignment, so bodies must tolerate a padded end."""
+    """Encode a frame. `fill` pads its body to the alignment, so bodies must tolerate a padded end."""
     length = sum(map(len, body))
     padding = -(length + OVERHEAD) % ALIGN
     head = _HEAD.pack(length + padding + 4, _MAGIC, VERSION, kind)
@@ -72,7 +72,7 @@ def encode(kind: int, body: Sequence[Bytes], *, fill: bytes = b"\0") -> Encoded:
 
 
 def read_frame(data: memoryview, start: int) -> Frame | Outcome:
-    """The frame at `start`, or why there is none."""
+    """Return the frame at `start`, or why there is none."""
     size = len(data)
     if start + OVERHEAD > size:
         return Outcome.NEED_MORE
@@ -91,7 +91,7 @@ def read_frame(data: memoryview, start: int) -> Frame | Outcome:
 
 
 def size_at(data: memoryview, start: int) -> int | None:
-    """How many bytes the frame at `start` has, if its length can be read and is not the end; 0 if it can't be."""
+    """Return how many bytes the frame at `start` has: 0 if its length cannot be read yet, None at the end."""
     if start + 4 > len(data):
         return 0
     (length,) = _U32.unpack_from(data, start)
@@ -99,7 +99,7 @@ def size_at(data: memoryview, start: int) -> int | None:
 
 
 def scan(data: memoryview, start: int = 0) -> Iterator[Frame | Outcome]:
-    """Every clean frame from `start` on; the last item is the outcome that ended the scan."""
+    """Yield every clean frame from `start` on, and then the outcome that ended the scan."""
     while isinstance(frame := read_frame(data, start), Frame):
         yield frame
         start = frame.end
@@ -107,7 +107,7 @@ def scan(data: memoryview, start: int = 0) -> Iterator[Frame | Outcome]:
 
 
 def next_clean(data: memoryview, start: int) -> Frame | None:
-    """The first clean frame at or after `start`, whatever stands before it."""
+    """Return the first clean frame at or after `start`, whatever stands before it."""
     needle = _MAGIC + bytes([VERSION])
     window = 1 << 20
     position = start + 4
@@ -129,10 +129,3 @@ def check_version(frame: Frame, where: str) -> None:
             f"{where}, byte {frame.start}: written by a newer version of Frazil (format {frame.version}; this one "
             f"reads up to {VERSION}). Run the newer version, or let it seal the log first."
         )
-
-
-def damaged(where: str, start: int, why: str) -> ChecksumMismatch:
-    return ChecksumMismatch(
-        f"{where} is damaged at byte {start}: {why}. `frazil log verify` shows the extent, `frazil log repair` "
-        f"salvages what is clean."
-    )

@@ -146,7 +146,7 @@ class Follower:
         before = kept.held.end
         unsealed = _unsealed_from(followed.reader)
         try:
-            for records in followed.reader.news(before, kept.epoch):
+            for records in followed.reader.read_new(before, kept.epoch):
                 for offset, batch in _pieces(records.offset, records.batch):
                     if not self._buffer.append(kept, offset, batch, self._clock.now_ms()):
                         return True

@@ -1,4 +1,4 @@
-"""Who writes which partition.
+"""Claims: they say which node writes which partition.
 
 A node is a data folder (or a name from the settings). It claims a partition by creating `writer.json`, once and
 for good; on one machine the lock of the partition's folder decides which of its processes writes.
@@ -18,7 +18,7 @@ from frazil.store import ObjectStore
 
 
 def node_name(data_dir: Path, configured: str | None, world: World) -> str:
-    """The lasting name of this node; a random one is kept beside the WAL, and lost with it."""
+    """Return the lasting name of this node. A random one is stored beside the WAL, and is lost with it."""
     if configured:
         return configured
     path = layout.wal_root(data_dir) / "node"
@@ -58,7 +58,7 @@ def owner(store: ObjectStore, topic: str, partition: int) -> str | None:
 
 
 def claim(store: ObjectStore, topic: str, partition: int, node: str, world: World) -> bool:
-    """Claim a partition for a node; True when it is the node's, now or already."""
+    """Claim a partition for a node. Return True if it belongs to the node now, or did before."""
     body = {"node": node, "claimed_at": iso(world.clock.now_ms())}
     try:
         store.put_new(layout.claim_key(topic, partition), json.dumps(body).encode())

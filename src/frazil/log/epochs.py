@@ -13,12 +13,12 @@ from typing import Any
 from frazil.errors import EpochChanged
 
 REMEMBERED = 32
-"""Epochs kept in the history; a reader that slept through more of them is told to start over."""
+"""The history has this many epochs. A reader that missed more of them is told to start over."""
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """Ids and first offsets, oldest first; the last one is current."""
+    """The history holds the id and the first offset of each epoch, oldest first. The last one is current."""
 
     history: tuple[tuple[str, int], ...]
 
@@ -34,7 +34,7 @@ class Epochs:
         return Epochs((*self.history, (epoch, start))[-REMEMBERED:])
 
     def at(self, offset: int) -> str:
-        """The epoch that the record at `offset` belongs to."""
+        """Return the epoch that the record at `offset` belongs to."""
         return next((epoch for epoch, start in reversed(self.history) if start <= offset), self.history[0][0])
 
     def check(self, epoch: str, offset: int, where: str) -> None:

@@ -1,4 +1,4 @@
-"""Following a partition: what is there, then every new record as soon as it can be read."""
+"""Follows a partition: yields the records that are there, then every new one as soon as it can be read."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from frazil.log.reader import PartitionReader, Records
 
 STORE_POLL_SECONDS = 0.5
-"""How often a follower on another machine than the writer's looks for new segments."""
+"""A follower on another machine than the writer's looks for new segments this often."""
 IN_VAIN_SECONDS = 0.05
-"""How long to pause when a writer announced records that are not there to be read yet."""
+"""A follower pauses this long when a writer announced records that cannot be read yet."""
 WAIT_SECONDS = 0.5
-"""How often a follower looks whether it is to stop, or whether its writer has come or gone."""
+"""A follower checks this often whether it is to stop, or whether its writer has come or gone."""
 
 
 def follow(
     reader: PartitionReader, start: int, *, epoch: str | None = None, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Records]:
-    """Records from `start` on until `stop()`; `EpochChanged` when the position did not last."""
+    """Yield records from `start` on until `stop()` is true. Raises `EpochChanged` when the position did not last."""
     woken = False
     while not stop():
         before = start
-        for records in reader.news(start, epoch):
+        for records in reader.read_new(start, epoch):
             yield records
             start, epoch = records.end, records.epoch
         if woken and start == before:
@@ -35,11 +35,11 @@ def follow(
 
 
 async def follow_async(reader: PartitionReader, start: int, *, epoch: str | None = None) -> AsyncIterator[Records]:
-    """As `follow`, until it is cancelled; reading from the store happens in a thread."""
+    """Do what `follow` does until the task is cancelled. A thread reads from the store."""
     woken = False
     while True:
         before = start
-        news = await asyncio.to_thread(reader.news, start, epoch)
+        news = await asyncio.to_thread(reader.read_new, start, epoch)
         while (records := await asyncio.to_thread(next, news, None)) is not None:
             yield records
             start, epoch = records.end, records.epoch

@@ -1,11 +1,11 @@
-"""Appends that are stored as they came, and made rows later.
+"""Raw appends: requests that are stored as they came and decoded into rows later.
 
-To make rows of what a door gets may take longer than to write it down. Such appends are stored as bytes, in the
-*form* in which they came; they have their offsets from that moment on. Rows are made of many of them together, when
-somebody reads them, from the WAL or from a segment (`raw_segments`).
+Decoding what a door receives may take longer than writing it down. Such appends are stored as bytes, in the *form* in
+which they came, and have their offsets from that moment on. Many of them are decoded together when somebody reads
+them, from the WAL or from a segment (`log.raw.segments`).
 
-The name of a form stands in the WAL, where any later version finds it. What it means must not change: a form that is
-written differently has another name. Packages tell of their forms as entry points.
+The WAL names the form, and any later version must understand it. So the meaning of a name never changes: a form that
+is written differently gets another name. Packages declare their forms as entry points.
 """
 
 from __future__ import annotations
@@ -33,41 +33,43 @@ class Form(Protocol):
     def rows(
         self, appends: Sequence[Bytes], times_ms: npt.NDArray[np.int64], *, dictionaries: bool = False
     ) -> pa.RecordBatch:
-        """The rows of all appends, in their order; each was stored at one of the times. With `dictionaries`, texts
-        may be places in dictionaries (`repeated`)."""
+        """Decode all appends into rows, in their order. Each append was stored at the time of the same index.
+
+        With `dictionaries`, columns of texts may be dictionary-encoded (`repeated_texts`).
+        """
 
 
-class Raw(NamedTuple):
-    """Appends as they came."""
+class RawAppends(NamedTuple):
+    """Appends as a client sent them."""
 
     form: str
-    """Its name, which is short (`wal.entries`)."""
+    """The name of the form. It has at most 16 bytes (`wal.entries`)."""
     appends: list[bytes]
     schema: pa.Schema
-    """Of their rows."""
+    """The schema of the decoded rows."""
     rows: int
     nbytes: int
-    """About what the rows take."""
+    """The estimated size of the decoded rows."""
 
 
-class Together(NamedTuple):
-    """Appends that were stored at the same time."""
+class RawEntry(NamedTuple):
+    """The raw appends of one entry: they were stored at the same time."""
 
     appends: Sequence[Bytes]
     rows: int
     time_ms: int
 
 
-def packed(appends: Sequence[bytes]) -> bytes:
-    """As one payload of the WAL."""
+def pack_appends(appends: Sequence[bytes]) -> bytes:
+    """Join appends into one payload of a WAL frame."""
     parts = [_NUMBER.pack(len(appends))]
     for append in appends:
         parts += (_NUMBER.pack(len(append)), append)
     return b"".join(parts)
 
 
-def unpacked(payload: pa.Buffer) -> list[memoryview]:
-    """Without a copy."""
+def unpack_appends(payload: pa.Buffer) -> list[memoryview]:
+    """Split a payload into its appends, without a copy."""
     view = memoryview(payload)
     (count,) = _NUMBER.unpack_from(view)
     appends, at = [], _NUMBER.size
@@ -90,9 +92,9 @@ def form_of(name: str) -> Form:
 
 
 def make_rows(
-    name: str, stored: Sequence[Together], schema: pa.Schema, *, dictionaries: bool = False
+    name: str, stored: Sequence[RawEntry], schema: pa.Schema, *, dictionaries: bool = False
 ) -> pa.RecordBatch:
-    """The rows of appends of one form, all with this schema but for `dictionaries`, if these are wanted."""
+    """Decode appends of one form into rows of this schema; with `dictionaries`, texts may be dictionary-encoded."""
     appends = [append for each in stored for append in each.appends]
     times = np.repeat([each.time_ms for each in stored], [len(each.appends) for each in stored])
     rows = form_of(name).rows(appends, times, dictionaries=dictionaries)

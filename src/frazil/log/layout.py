@@ -1,4 +1,4 @@
-"""Where things are: keys in the object store, folders on the local disk, and what names may look like."""
+"""Keys in the object store, folders on the local disk, and which names topics may have."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def partition_prefix(topic: str, partition: int) -> str:
 
 
 def parse_partition(folder: str) -> int | None:
-    """The partition that a folder's name means, if it means one."""
+    """Return the partition that a folder's name stands for, if it does."""
     name = folder.rstrip("/").rpartition("/")[2]
     return int(name) if _PARTITION.fullmatch(name) else None
 
@@ -51,7 +51,7 @@ def segment_key(topic: str, partition: int, first_offset: int) -> str:
 
 
 def parse_segment(key: str) -> int | None:
-    """The first offset of the segment that a key names, if it names one."""
+    """Return the first offset of the segment that a key names, if it names one."""
     match = _SEGMENT.fullmatch(key.rpartition("/")[2])
     return int(match[1]) if match else None
 
@@ -85,7 +85,7 @@ def growth_key(topic: str, generation: int, partitions: int) -> str:
 
 
 def deletion_prefix(topic: str) -> str:
-    """Apart from the topics, so that one look tells which of them are gone."""
+    """Deletions have a folder of their own, so that one listing tells which topics are gone."""
     return f"{DELETED}{topic}/"
 
 
@@ -94,7 +94,7 @@ def deletion_key(topic: str, generation: int) -> str:
 
 
 def kafka_prefix(topic: str) -> str:
-    """Where the Kafka door keeps what was decided about the topic's positions."""
+    """The Kafka door stores here what was decided about the topic's positions."""
     return f"{topic_prefix(topic)}kafka/"
 
 

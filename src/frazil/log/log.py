@@ -43,7 +43,7 @@ COMMIT_THREADS = 8
 
 
 def check_settings(config: Config) -> None:
-    """Find what is wrong with the settings of log and store, as far as that can be known without asking anybody."""
+    """Check the settings of log and store, as far as that is possible without a request to the store."""
     for topic in config.topics:
         layout.check_topic(topic)
     open_store(config.store, config.data_dir)
@@ -69,12 +69,12 @@ class Log:
         self._writers: dict[tuple[str, int], PartitionWriter] = {}
         self._store_checked = False
         self.changed = Signal()
-        """Fires when a writer was opened or released."""
+        """It fires when a writer was opened or released."""
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._making = threading.Lock()
         self._executor = ThreadPoolExecutor(COMMIT_THREADS, thread_name_prefix="frazil-commit")
-        """Who makes rows of what is stored as it came, if it is much."""
+        """It commits groups of appends, syncs WALs and deletes sealed files."""
         self._stopped = StoppedPartitions(config)
         self._sealer = Sealer(self.world, on_failure)
         self._syncer = Syncer(config.log.sync_interval_ms / 1000)
@@ -90,10 +90,10 @@ class Log:
         options: WriterOptions | None = None,
         confirm: Callable[[], None] = lambda: None,
     ) -> PartitionWriter:
-        """The writer of a partition: of the given one, or of one that is free for this process.
+        """Return the writer of a partition: of the given one, or of one that is free for this process.
 
-        A topic that does not exist yet is created with `schema`. `options` stand for those of the settings;
-        `confirm` is called before a segment is put, and raises when what it holds must not be stored.
+        A topic that does not exist yet is created with `schema`. `options` replace those of the settings. `confirm`
+        is called before a segment is put, and raises when its records must not be stored.
         """
         layout.check_topic(topic)
         # Many partitions that are taken without a lock can be opened at once; their owner opens each only once.
@@ -125,7 +125,7 @@ class Log:
         return None
 
     def _open_free(self, topic: str, options: WriterOptions | None) -> PartitionWriter:
-        """A partition of this node that no other process holds, or a new one."""
+        """Open a partition of this node that no other process holds, or a new one."""
         node = self._node()
         for partition in self._local_partitions(topic):
             if (writer := self._try_open(topic, partition, options)) is not None:
@@ -149,11 +149,11 @@ class Log:
             return None
 
     def options(self, topic: str) -> WriterOptions:
-        """Of its writers, as the settings have them."""
+        """Return the options of a topic's writers from the settings."""
         return WriterOptions.of(self.config.log, self.config.topic(topic))
 
     def _check_store(self) -> None:
-        """Once, before the first writer; a local folder needs no check."""
+        """Check the store once, before the first writer is opened. A local folder needs no check."""
         if not self._store_checked and not isinstance(self.store, LocalStore):
             check_create_only(self.store, self.world.new_id())
         self._store_checked = True
@@ -206,7 +206,7 @@ class Log:
         return writer
 
     def _retire_wal(self, topic: str, partition: int, directory: Path) -> None:
-        """The topic had `ack: local` before: seal what its WAL holds, then do without."""
+        """Seal the records of a WAL that the topic had with `ack: local`, and delete it."""
         if not self._adopt(topic, partition):
             raise PartitionLocked(f"{directory} is in use by another process.")
         with DirectoryLock(directory):
@@ -226,7 +226,7 @@ class Log:
         return sorted(p for p in (layout.parse_partition(child.name) for child in folder.iterdir()) if p is not None)
 
     def release(self, writer: PartitionWriter) -> None:
-        """Close one writer; what it has not sealed stays in its WAL."""
+        """Close one writer. Records that it has not sealed stay in its WAL."""
         self._sealer.remove(writer)
         self._syncer.remove(writer)
         with self._lock:
@@ -243,10 +243,10 @@ class Log:
             return list(self._writers.values())
 
     def adopt_orphans(self) -> int:
-        """Seal what processes that are gone have left in WALs of this node; how many were found.
+        """Seal the records that ended processes left in WALs of this node; return how many partitions were sealed.
 
-        A partition that is damaged, or whose files cannot be read, is stopped, and keeps none of the others from it.
-        What may pass, such as a store that is away, is raised at the end.
+        A partition that is damaged, or whose files cannot be read, is stopped, and the others are sealed all the
+        same. A temporary error, such as a store that is down, is raised at the end.
         """
         found = 0
         problem: FrazilError | None = None
@@ -272,7 +272,7 @@ class Log:
         return found
 
     def _left_behind(self, topic: str, partition: int, folder: Path) -> bool:
-        """Whether nobody writes this WAL and it holds records; raises when it is damaged."""
+        """Tell whether nobody writes this WAL and it holds records. Raises when it is damaged."""
         try:
             with DirectoryLock(folder):
                 acknowledged = read_watermark(folder)
@@ -308,7 +308,7 @@ class Log:
             return self._schemas[topic]
 
     def admit(self, topic: str, schema: pa.Schema) -> None:
-        """Have the topic take records of this schema. One that does not exist yet must have tables of its own."""
+        """Let the topic accept records of this schema. A new topic must have tables of its own."""
         schemas = self.schemas(topic)
         try:
             schemas.known()
@@ -326,7 +326,7 @@ class Log:
         return sorted({*list_partitions(self.store, topic), *self._local_partitions(topic)})
 
     def reader(self, topic: str, partition: int, *, provisional: bool = False) -> PartitionReader:
-        """`provisional` adds rows of `ack: object` that are not sealed, whose offsets may still change."""
+        """Return a reader. `provisional` adds unsealed records of `ack: object`, whose offsets may still change."""
         directory = layout.wal_directory(self.config.data_dir, topic, partition)
         elsewhere: WalTail | None = None
 
@@ -347,7 +347,7 @@ class Log:
         return PartitionReader(self.store, self.schemas(topic), topic, partition, tail)
 
     def tail(self, topic: str, partition: int) -> Tail | None:
-        """The newest records in memory, of a writer in this process; None where their offsets may still change."""
+        """Return the tail of a writer in this process; None if the offsets of its records may still change."""
         with self._lock:
             writer = self._writers.get((topic, partition))
         if writer is None or writer.options.ack != "local" or isinstance(writer.stopped, PartitionTaken):
@@ -357,22 +357,22 @@ class Log:
     # --- state ---------------------------------------------------------------------------------------------
 
     def problems(self) -> dict[str, FrazilError]:
-        """Partitions that are stopped or cannot be sealed, and why."""
+        """Return the partitions that are stopped or cannot be sealed, with the reason."""
         stopped = {f"{w.topic}/{w.partition}": w.stopped for w in self.writers if w.stopped}
         return {**self._sealer.problems(), **stopped}
 
     def stopped(self) -> dict[tuple[str, int], FrazilError]:
-        """Partitions of this node that cannot be opened, and why; all others are served."""
+        """Return the partitions of this node that cannot be opened, with the reason. All others are served."""
         return self._stopped.all()
 
     def check_served(self, topic: str) -> None:
-        """Raise what stopped a partition of the topic, if one is stopped: others than its readers need to know."""
+        """Raise the error that stopped a partition of the topic, if one is stopped."""
         for (name, _), error in self.stopped().items():
             if name == topic:
                 raise error.again()
 
     def close(self, *, seal: bool = True) -> None:
-        """Refuse appends, finish those under way, seal what can be sealed, and let go."""
+        """Refuse appends, finish those under way, seal what can be sealed, and release all writers."""
         for writer in self.writers:
             writer.refuse()
         self._syncer.stop()

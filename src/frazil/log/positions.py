@@ -1,6 +1,6 @@
-"""What fed a partition, and how far: carried inside the log, so that nothing else has to remember it.
+"""Positions: how far each source and producer of a partition has come.
 
-Three kinds:
+The log carries them itself, so that nothing else has to remember them. There are three kinds:
 - a *source* that can be replayed (a Kafka partition) has an identity and the next position to read;
 - a *producer* numbers its appends, so that one sent again is recognised;
 - a *request* without numbers is recognised by its hash for a while.
@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 
 from frazil.config.sections.log import SourcesConfig
 from frazil.errors import SequenceTooOld
-from frazil.log.known_requests import MAX_REQUEST, Place, Requests
+from frazil.log.known_requests import MAX_REQUEST, AppendLocation, KnownRequests
 
 REMEMBERED_SEQUENCES = 5
-"""Appends of one producer that can be repeated: as many as Kafka's idempotent producer may have in flight."""
+"""So many appends of one producer can be repeated: as many as Kafka's idempotent producer may have in flight."""
 
 MAX_NAME = 1000
 
 
 class Source(NamedTuple):
-    """A replayable feeder after an append: `identity` changes when it is deleted and made anew."""
+    """The position of a replayable source after an append. `identity` changes when the source is created anew."""
 
     name: str
     identity: str
@@ -41,7 +41,7 @@ class Sequence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where one append came from."""
+    """The origin of one append."""
 
     source: Source | None = None
     sequence: Sequence | None = None
@@ -74,8 +74,8 @@ class Origin:
         )
 
 
-class Stored(NamedTuple):
-    """One append as it stands in the log."""
+class StoredAppend(NamedTuple):
+    """One append of the log that has an origin."""
 
     offset: int
     rows: int
@@ -86,38 +86,38 @@ class Stored(NamedTuple):
 class _Producer:
     seen_ms: int
     appends: list[tuple[int, int, int]] = field(default_factory=list)
-    """The newest (number, offset, rows), oldest first."""
+    """The newest appends as (number, offset, rows), oldest first."""
 
 
 Producers = dict[str, tuple[int, list[tuple[int, int, int]]]]
-"""When each was last heard of, and its newest (number, offset, rows)."""
+"""For each producer: when it appended last, and its newest appends as (number, offset, rows)."""
 
 
-class Kept(NamedTuple):
-    """Positions as WAL files and segments have them."""
+class StoredPositions(NamedTuple):
+    """Positions in the form in which WAL files and segments store them."""
 
     feeders: dict[str, Any]
-    """As `Feeders.to_json` has them."""
+    """The result of `Feeders.to_json`."""
     requests: bytes
-    """As `Requests.kept` has them."""
+    """The result of `KnownRequests.encode`."""
 
     def to_json(self) -> dict[str, Any]:
         return {**self.feeders, "requests": base64.b64encode(self.requests).decode()}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Kept:
+    def from_json(cls, data: dict[str, Any]) -> StoredPositions:
         feeders = {name: value for name, value in data.items() if name != "requests"}
         return cls(feeders, base64.b64decode(data["requests"]))
 
 
 class Feeders:
-    """Sources and producers, as of one offset."""
+    """The positions of sources and producers as of one offset."""
 
     def __init__(self, limits: SourcesConfig | None = None) -> None:
         self._limits = limits or SourcesConfig()
         self._sources: dict[str, tuple[str, int]] = {}
         self._producers: OrderedDict[str, _Producer] = OrderedDict()
-        """By the time they were last heard of."""
+        """The producers, ordered by the time of their last append."""
 
     def source(self, name: str) -> Source | None:
         found = self._sources.get(name)
@@ -131,14 +131,14 @@ class Feeders:
     def producers(self) -> Producers:
         return {name: (producer.seen_ms, producer.appends) for name, producer in self._producers.items()}
 
-    def find(self, sequence: Sequence) -> Place | None:
-        """Where this very append of a producer is stored already, if it is."""
+    def find(self, sequence: Sequence) -> AppendLocation | None:
+        """Return where this append of a producer is stored already, if it is."""
         producer = self._producers.get(sequence.producer)
         if producer is None:
             return None
         for number, offset, rows in reversed(producer.appends):
             if number == sequence.number:
-                return Place(offset, rows)
+                return AppendLocation(offset, rows)
         if sequence.number < producer.appends[-1][0]:
             raise SequenceTooOld(
                 f"Producer {sequence.producer!r} repeats sequence {sequence.number}, but only its newest "
@@ -146,7 +146,7 @@ class Feeders:
             )
         return None
 
-    def apply(self, appends: Iterable[Stored], now_ms: int) -> None:
+    def apply(self, appends: Iterable[StoredAppend], now_ms: int) -> None:
         for offset, rows, origin in appends:
             if origin.source:
                 self._sources[origin.source.name] = (origin.source.identity, origin.source.next_position)
@@ -159,9 +159,10 @@ class Feeders:
         self._forget(now_ms)
 
     def _forget(self, now_ms: int) -> None:
-        """Drop what is too old or too much.
+        """Forget producers that are too old or too many.
 
-        A plain `dict` would look for its first entry behind all that were there before it.
+        They are in an `OrderedDict`, because a plain `dict` gets slower at finding its first entry with every
+        entry that was deleted before it.
         """
         too_old = now_ms - int(self._limits.ttl_seconds * 1000)
         while self._producers and (
@@ -189,21 +190,21 @@ class Feeders:
 
 
 class Positions:
-    """The live positions of everything that feeds one partition, as of one offset."""
+    """All positions of one partition as of one offset: sources, producers and request hashes."""
 
     def __init__(self, limits: SourcesConfig | None = None) -> None:
         self._limits = limits or SourcesConfig()
         self.feeders = Feeders(self._limits)
-        self.requests = Requests(self._limits)
+        self.requests = KnownRequests(self._limits)
 
-    def find(self, origin: Origin, now_ms: int) -> Place | None:
-        """Where this very append is stored already, if it is."""
+    def find(self, origin: Origin, now_ms: int) -> AppendLocation | None:
+        """Return where this append is stored already, if it is."""
         place = self.feeders.find(origin.sequence) if origin.sequence else None
         if place is None and origin.request:
             place = self.requests.find(origin.request, now_ms)
         return place
 
-    def apply(self, appends: list[Stored], now_ms: int) -> None:
+    def apply(self, appends: list[StoredAppend], now_ms: int) -> None:
         self.feeders.apply(appends, now_ms)
         for offset, rows, origin in appends:
             if origin.request:
@@ -216,18 +217,18 @@ class Positions:
         other.requests = self.requests.copy()
         return other
 
-    def kept(self) -> Kept:
-        return Kept(self.feeders.to_json(), self.requests.kept())
+    def to_stored(self) -> StoredPositions:
+        return StoredPositions(self.feeders.to_json(), self.requests.encode())
 
     @classmethod
-    def from_kept(cls, kept: Kept, limits: SourcesConfig | None = None) -> Positions:
+    def from_stored(cls, stored: StoredPositions, limits: SourcesConfig | None = None) -> Positions:
         positions = cls(limits)
-        positions.feeders = Feeders.from_json(kept.feeders, positions._limits)
-        positions.requests = Requests.from_kept(kept.requests, positions._limits)
+        positions.feeders = Feeders.from_json(stored.feeders, positions._limits)
+        positions.requests = KnownRequests.decode(stored.requests, positions._limits)
         return positions
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Positions) and self.kept() == other.kept()
+        return isinstance(other, Positions) and self.to_stored() == other.to_stored()
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -236,14 +237,14 @@ class Positions:
         return f"Positions(sources={self.feeders.sources}, producers={few}…, requests={len(self.requests)})"
 
 
-def encode_origins(appends: list[Stored]) -> bytes:
-    """The changes one WAL frame carries."""
+def encode_origins(appends: list[StoredAppend]) -> bytes:
+    """Encode the origins that one WAL frame carries."""
     if not appends:
         return b""
     return json.dumps([[a.offset, a.rows, a.origin.to_json()] for a in appends], separators=(",", ":")).encode()
 
 
-def decode_origins(data: bytes) -> list[Stored]:
+def decode_origins(data: bytes) -> list[StoredAppend]:
     if not data:
         return []
-    return [Stored(offset, rows, Origin.from_json(origin)) for offset, rows, origin in json.loads(data)]
+    return [StoredAppend(offset, rows, Origin.from_json(origin)) for offset, rows, origin in json.loads(data)]

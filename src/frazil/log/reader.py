@@ -1,7 +1,7 @@
-"""Reading a partition: an unbroken run of records, or an error that says what is missing. Never less.
+"""Reads a partition: all records of a range of offsets, or an error that says what is missing.
 
-What is sealed comes from segments, the rest from the tail: of the writer in this process, of one in another
-process on this machine, or of nobody (then the sealed end is the end).
+Sealed records come from segments, the others from the tail of the writer, which is in this process or in another one
+on this machine. Without a writer here, the partition ends where its segments end.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ BATCH_ROWS = 65_536
 
 class TailSource(Protocol):
     def view(self, start: int = 0) -> TailView | None:
-        """The tail from `start` on; None when there is nothing to join with the segments."""
+        """Return the tail from `start` on; None when there is nothing to join with the segments."""
 
     def promised(self) -> int:
-        """The offset up to which records were acknowledged, as far as the tail itself can tell."""
+        """Return the offset up to which records were acknowledged, as far as the tail itself can tell."""
 
     def wait(self, offset: int, timeout: float) -> bool:
-        """Block until there is something at `offset`; False when the timeout came first."""
+        """Block until there is a record at `offset`. Return False when the timeout came first."""
 
     async def wait_async(self, offset: int, timeout: float) -> bool: ...
 
 
 class Position(NamedTuple):
-    """Where a reader is. The epoch makes a position that did not last recognisable."""
+    """The position of a reader. Its epoch shows when the records before it did not last."""
 
     epoch: str
     offset: int
 
 
 class Records(NamedTuple):
-    """A run of records; the first one's offset is `offset`, the others follow without gaps."""
+    """Consecutive records. The first one has the offset `offset`."""
 
     offset: int
     batch: pa.RecordBatch
@@ -68,24 +68,24 @@ class Records(NamedTuple):
         return Position(self.epoch, self.end)
 
 
-class Bounds(NamedTuple):
+class PartitionBounds(NamedTuple):
     start: int
     sealed_end: int
     end: int
     epochs: Epochs | None
 
 
-class _Plan(NamedTuple):
+class _ReadPlan(NamedTuple):
     segments: list[Segment]
     border: int
-    """Up to where segments are read. The last of them may go on: WAL files do not begin where segments do."""
+    """Segments are read up to this offset. The last one may go on: WAL files do not begin where segments do."""
     entries: list[Entry]
     schema: pa.Schema
     epochs: Epochs
 
 
-class _How(NamedTuple):
-    """How records are read (`PartitionReader.read`)."""
+class _ReadOptions(NamedTuple):
+    """Options of `PartitionReader.read`."""
 
     columns: Sequence[str] | None = None
     piece_bytes: int | None = None
@@ -93,7 +93,7 @@ class _How(NamedTuple):
 
 
 class PartitionReader:
-    """Each reader belongs to one thread or task."""
+    """Reads one partition. Each reader belongs to one thread or task."""
 
     def __init__(
         self,
@@ -114,16 +114,19 @@ class PartitionReader:
     def tail(self) -> TailSource | None:
         return self._tail()
 
-    def bounds(self) -> Bounds:
-        """What can be read now."""
+    def bounds(self) -> PartitionBounds:
+        """Return which offsets can be read now."""
         view, sealed_end = self._join(0)
         start = self._index.start if self._index.firsts or view is None else view.start
         newest = self._index.newest()
         epochs = view.epochs if view else newest.epochs if newest else None
-        return Bounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
+        return PartitionBounds(start, sealed_end, max(sealed_end, view.end if view else 0), epochs)
 
     def reach(self, offset: int, segments: int) -> int:
-        """Where the last of so many segments ends, of which the first holds a sealed offset, as of the last look."""
+        """Return where the last of so many segments ends, counted from the one that holds `offset`.
+
+        The store is not listed again for it.
+        """
         firsts = self._index.firsts
         after = bisect_right(firsts, offset) + segments - 1
         return firsts[after] if after < len(firsts) else self._index.sealed_end()
@@ -138,11 +141,11 @@ class PartitionReader:
         piece_bytes: int | None = None,
         dictionaries: bool = False,
     ) -> Iterator[Records]:
-        """Records `[start, end)`; without an end, all there are now.
+        """Yield the records `[start, end)`; without an end, all there are now.
 
         With an epoch the position is checked first: `EpochChanged` when it did not last. With `piece_bytes` segments
-        are not read at once but in pieces of about that size, for those who take their time. With `dictionaries`,
-        texts of segments that are read at once come as dictionaries where they are stored so.
+        are not read whole but in pieces of about that size, so that a slow reader holds little memory. With
+        `dictionaries`, texts of segments that are read whole stay dictionary-encoded where they are stored so.
         """
         view, sealed_end = self._join(start, end)
         log_end = max(sealed_end, view.end if view else 0)
@@ -159,10 +162,10 @@ class PartitionReader:
         plan = self._plan(start, end, view, sealed_end)
         if epoch is not None:
             plan.epochs.check(epoch, start, self._where)
-        return self._run(plan, start, end, _How(columns, piece_bytes, dictionaries))
+        return self._run(plan, start, end, _ReadOptions(columns, piece_bytes, dictionaries))
 
-    def news(self, start: int, epoch: str | None = None) -> Iterator[Records]:
-        """As `read` up to the end, but without asking the store when memory has it all."""
+    def read_new(self, start: int, epoch: str | None = None) -> Iterator[Records]:
+        """Do what `read` does up to the end, but without a request to the store when the tail has it all."""
         source = self._tail()
         try:
             view = source.view(start) if source else None
@@ -175,17 +178,17 @@ class PartitionReader:
         if start == view.end:
             return iter(())
         newest = max(view.entries, key=lambda entry: entry.schema_version)
-        plan = _Plan([], view.start, view.entries, newest.schema, view.epochs)
-        return self._run(plan, start, view.end, _How())
+        plan = _ReadPlan([], view.start, view.entries, newest.schema, view.epochs)
+        return self._run(plan, start, view.end, _ReadOptions())
 
     @property
     def _where(self) -> str:
         return f"{self.topic}/{self.partition}"
 
     def _join(self, start: int, end: int | None = None) -> tuple[TailView | None, int]:
-        """The tail and the sealed end, in this order: what leaves the tail meanwhile is then in the segments.
+        """Return the tail and the sealed end, read in this order: what leaves the tail meanwhile is in the segments.
 
-        A damaged tail is no matter for those who ask for what is sealed, up to an `end`, and an error for all others.
+        A damaged tail is an error, unless only sealed records are asked for, up to an `end`.
         """
         source = self._tail()
         view: TailView | None = None
@@ -217,7 +220,7 @@ class PartitionReader:
         newest = self._index.newest()
         return view.epochs if view else newest.epochs if newest else None
 
-    def _plan(self, start: int, end: int, view: TailView | None, sealed_end: int) -> _Plan:
+    def _plan(self, start: int, end: int, view: TailView | None, sealed_end: int) -> _ReadPlan:
         border = min(end, view.start if view else sealed_end)
         if start < border and start < self._index.start:
             raise self._index.gone(start)
@@ -226,17 +229,17 @@ class PartitionReader:
         version = max([s.schema_version for s in segments] + [e.schema_version for e in entries])
         epochs = self._epochs(view)
         assert epochs
-        return _Plan(segments, border, entries, self._schemas.get(version), epochs)
+        return _ReadPlan(segments, border, entries, self._schemas.get(version), epochs)
 
-    def _run(self, plan: _Plan, start: int, end: int, how: _How) -> Iterator[Records]:
-        schema, columns = plan.schema, how.columns
+    def _run(self, plan: _ReadPlan, start: int, end: int, options: _ReadOptions) -> Iterator[Records]:
+        schema, columns = plan.schema, options.columns
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
         for segment in plan.segments:
             offset = max(start, segment.first)
             count = min(plan.border, segment.end) - offset
-            for batch in self._batches(segment, offset - segment.first, count, how):
-                wanted = with_dictionaries(schema, batch.schema) if how.dictionaries else schema
+            for batch in self._batches(segment, offset - segment.first, count, options):
+                wanted = with_dictionaries(schema, batch.schema) if options.dictionaries else schema
                 yield Records(offset, conform(batch, wanted), plan.epochs.at(offset))
                 offset += batch.num_rows
         for entry in plan.entries:
@@ -247,18 +250,18 @@ class PartitionReader:
                 batch = batch.select([name for name in columns if name in there])
             yield Records(offset, conform(batch, schema), plan.epochs.at(offset))
 
-    def _batches(self, segment: Segment, skip: int, count: int, how: _How) -> Iterator[pa.RecordBatch]:
-        """`count` records of a segment after the first `skip`."""
+    def _batches(self, segment: Segment, skip: int, count: int, options: _ReadOptions) -> Iterator[pa.RecordBatch]:
+        """Yield `count` records of a segment after the first `skip`."""
         try:
-            if how.piece_bytes is None:
+            if options.piece_bytes is None:
                 at, end = 0, skip + count
-                for part in read_parts(self._store, segment, how.columns, dictionaries=how.dictionaries):
+                for part in read_parts(self._store, segment, options.columns, dictionaries=options.dictionaries):
                     first, last = max(0, skip - at), min(part.num_rows, end - at)
                     at += part.num_rows
                     if first < last:
                         yield from part.slice(first, last - first).to_batches(max_chunksize=BATCH_ROWS)
             else:
-                yield from stream_records(self._store, segment, skip, count, how.columns, how.piece_bytes)
+                yield from stream_records(self._store, segment, skip, count, options.columns, options.piece_bytes)
         except (SegmentMissing, LogCorrupted):
             self._index.refresh()
             if self._index.low > segment.first:

@@ -1,4 +1,4 @@
-"""Waking threads and coroutines that wait for something to change."""
+"""Wakes threads and coroutines that wait for something to change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Signal:
         self._listeners: tuple[Callable[[], None], ...] = ()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called at every change, by whoever made it: it must be quick and must not raise."""
+        """Call `listener` at every change, in the thread that made it: it must be quick and must not raise."""
         with self._condition:
             self._listeners = (*self._listeners, listener)
 
@@ -26,7 +26,7 @@ class Signal:
             self._listeners = tuple(each for each in self._listeners if each != listener)
 
     def notify(self) -> None:
-        """Let everybody who waits look again."""
+        """Wake everybody who waits, so that they check their condition again."""
         for listener in self._listeners:
             listener()
         if not self._threads and not self._futures:
@@ -37,7 +37,7 @@ class Signal:
         resolve(futures)
 
     def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Block until `ready()`; False when the timeout came first."""
+        """Block until `ready()` is true. Return False when the timeout came first."""
         with self._condition:
             self._threads += 1
             try:
@@ -46,7 +46,7 @@ class Signal:
                 self._threads -= 1
 
     async def wait_async(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """As `wait`, without blocking the event loop."""
+        """Do what `wait` does without blocking the event loop."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         while True:
@@ -67,7 +67,7 @@ class Signal:
 
 
 def resolve(futures: list[asyncio.Future[None]]) -> None:
-    """Complete futures from any thread, waking each event loop once; a closed loop has nobody left to tell."""
+    """Complete futures from any thread, waking each event loop once. Futures of a closed loop are left out."""
     for loop in {future.get_loop() for future in futures}:
         try:
             loop.call_soon_threadsafe(_complete, [future for future in futures if future.get_loop() is loop])

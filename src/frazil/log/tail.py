@@ -1,4 +1,4 @@
-"""The newest records of a partition, in memory until they are sealed."""
+"""The tail of a partition: its newest records, which are in memory until they are sealed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from frazil.log.signal import Signal
 from frazil.log.wal.entries import Entry
 
 RAW_RUN_BYTES = 8 * 1024 * 1024
-"""From so much on, as rows, entries that are not rows yet are sealed as they are, whatever comes before or after."""
+"""Raw entries whose rows would be at least this large become a segment of their own, and are not decoded for it."""
 
 
 class TailView(NamedTuple):
-    """The tail at one moment. What is below `start` is in segments."""
+    """The tail at one moment. Records below `start` are in segments."""
 
     start: int
     end: int
     entries: list[Entry]
     epochs: Epochs
     writers: frozenset[str]
-    """Ids this tail's writer has put segments under."""
+    """The ids under which the writer of this tail has put segments."""
 
 
 class Tail:
-    """Thread-safe. `changed` fires when more can be read, `freed` when there is more room."""
+    """The unsealed entries. Thread-safe. `changed` fires when more can be read, `freed` when there is more room."""
 
     def __init__(self, start: int, epochs: Epochs, entries: list[Entry], writers: Iterable[str]) -> None:
         self.changed = Signal()
@@ -38,13 +38,13 @@ class Tail:
         self.writers = frozenset(writers)
         self._lock = threading.Lock()
         self._making = threading.Lock()
-        """Held by who makes rows, one at a time."""
+        """It is held while raw entries are decoded, so that only one thread does it."""
         self._start = start
         self._entries = entries
         self._end = entries[-1].end if entries else start
         self.nbytes = sum(entry.nbytes for entry in entries)
         self.raw_bytes = _raw_bytes(entries)
-        """Of entries whose rows are still to be made."""
+        """The size of the entries that are not decoded yet."""
 
     @property
     def start(self) -> int:
@@ -68,7 +68,7 @@ class Tail:
         self.changed.notify()
 
     def make_rows(self) -> None:
-        """Of what is here and is not rows yet."""
+        """Decode the raw entries that are not decoded yet."""
         if not self.raw_bytes:
             return
         with self._making:
@@ -76,12 +76,12 @@ class Tail:
                 raw = [entry for entry in self._entries if entry.is_raw]
             made = dict(zip(map(id, raw), with_rows(raw), strict=True))
             with self._lock:
-                # By what they are, not by their offsets: after a reset there may be others at the same ones.
+                # Entries are compared by identity, not by offset: after a reset others may have the same offsets.
                 self._entries = [made.get(id(entry), entry) for entry in self._entries]
                 self.raw_bytes = _raw_bytes(self._entries)
 
     def view(self, start: int = 0) -> TailView:
-        """The entries that hold records from `start` on, with their rows."""
+        """Return the entries that hold records from `start` on, decoded."""
         self.make_rows()
         with self._lock:
             at = max(0, bisect_right(self._entries, start, key=_offset) - 1)
@@ -91,9 +91,9 @@ class Tail:
         return self._end
 
     def first(self, max_rows: int, max_bytes: int) -> list[Entry]:
-        """The oldest entries, at least one, as many as fit in one segment.
+        """Return the oldest entries, at least one, as many as fit in one segment.
 
-        Many that are not rows yet are a segment of their own, so that no rows have to be made to seal them.
+        Many raw entries become a segment of their own, so that they need not be decoded to be sealed.
         """
         taken: list[Entry] = []
         for form, run in groupby(self._fitting(max_rows, max_bytes), _form):
@@ -107,7 +107,7 @@ class Tail:
         return taken
 
     def _fitting(self, max_rows: int, max_bytes: int) -> list[Entry]:
-        """The oldest entries, as many as may be in one segment, and at least one."""
+        """Return the oldest entries up to the limits of a segment, and at least one."""
         taken: list[Entry] = []
         rows = nbytes = 0
         with self._lock:
@@ -120,12 +120,12 @@ class Tail:
         return taken
 
     def chain_at(self, offset: int) -> int | None:
-        """The chain after the entry that ends at `offset`, if one does."""
+        """Return the chain after the entry that ends at `offset`, if one does."""
         with self._lock:
             return next((entry.chain for entry in self._entries if entry.end == offset), None)
 
     def seal(self, end: int) -> None:
-        """Forget what is sealed."""
+        """Drop the entries that are sealed."""
         with self._lock:
             count = next((i for i, entry in enumerate(self._entries) if entry.end > end), len(self._entries))
             self.nbytes -= sum(entry.nbytes for entry in self._entries[:count])
@@ -136,7 +136,7 @@ class Tail:
         self.changed.notify()
 
     def reset(self, start: int, epochs: Epochs, writer: str) -> None:
-        """Drop everything and go on from `start`."""
+        """Drop all entries and go on from `start`."""
         with self._lock:
             self._entries = []
             self._start = self._end = start
@@ -147,7 +147,7 @@ class Tail:
         self.changed.notify()
 
     def wait(self, offset: int, timeout: float) -> bool:
-        """Block until there is something at `offset`; False when the timeout came first."""
+        """Block until there is a record at `offset`. Return False when the timeout came first."""
         return self.changed.wait(lambda: self._end > offset, timeout)
 
     async def wait_async(self, offset: int, timeout: float) -> bool:
@@ -159,7 +159,7 @@ def _offset(entry: Entry) -> int:
 
 
 def _form(entry: Entry) -> tuple[str, int] | None:
-    """What entries that become rows together have in common; None for those that are rows."""
+    """Return what entries must share to be decoded together; None for entries that hold rows."""
     return (entry.form, entry.schema_version) if entry.form else None
 
 
@@ -168,7 +168,7 @@ def _raw_bytes(entries: Iterable[Entry]) -> int:
 
 
 class SealedTail:
-    """For readers that must not see provisional rows: wakes them when more is sealed, and holds nothing itself."""
+    """The tail for readers that must not see provisional records: it is empty, and wakes them when more is sealed."""
 
     def __init__(self, tail: Tail) -> None:
         self._tail = tail

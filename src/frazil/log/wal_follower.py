@@ -1,7 +1,7 @@
-"""The tail of a partition that another process on this machine writes, read from its WAL files.
+"""Reads the tail of a partition that another process on this machine writes, from its WAL files.
 
-Only what is below the writer's watermark is taken: whole frames, as durable as the writer has promised. All of that
-must be there without a gap; what is damaged is an error, never a tail that is shorter.
+Only frames below the writer's watermark are read: they are whole, and as durable as the writer has promised. All of
+them must be there without a gap. Damage is an error, and never a shorter tail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from frazil.clock import boot_id
-from frazil.disk.files import Watermark, io_error
+from frazil.disk.files import Watermark, explained
 from frazil.errors import LogCorrupted, WalDamaged
 from frazil.framefile import frames
 from frazil.log.raw.rows import with_rows
@@ -27,14 +27,14 @@ from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_reco
 from frazil.log.wal.recovery import Fingerprint, fingerprint, recover, wal_files
 
 SMALL_READ, LARGE_READ = 1 << 16, 1 << 20
-"""Bytes read at a time, at first and when there is more: files have their full size from the start."""
+"""So many bytes are read first, and then when there is more. Files have their full size from the start."""
 POLL_SECONDS = (0.002, 0.02)
-"""How long to look away: at first, and when nothing has come for a while. Looking costs a read of memory."""
+"""The watermark is polled this often: at first, and when nothing has come for a while."""
 
 
 @dataclass
 class _File:
-    """One WAL file, read so far."""
+    """One WAL file and the entries that were read from it so far."""
 
     inode: int
     header: FileHeader | None = None
@@ -45,30 +45,30 @@ class _File:
 
     @property
     def end(self) -> int:
-        """The offset up to which it was read."""
+        """The offset up to which the file was read."""
         return self.entries[-1].end if self.entries else self.header.first_offset if self.header else 0
 
     def rows_from(self, start: int) -> list[Entry]:
-        """The entries that hold records from `start` on, with their rows."""
+        """Return the entries that hold records from `start` on, decoded."""
         first = _first_at(self.entries, start)
         self.entries[first:] = with_rows(self.entries[first:])
         return self.entries[first:]
 
 
 class WalTail:
-    """Not thread-safe: each reader has its own."""
+    """The tail as WAL files have it. Not thread-safe: each reader has its own."""
 
     def __init__(self, directory: Path, boot: Callable[[], str] = boot_id) -> None:
-        """`boot` tells which start of the machine this is."""
+        """`boot` returns the boot id of the machine."""
         self._directory = directory
         self._boot = boot
         self._watermark: Watermark | None = None
         self._files: dict[Path, _File] = {}
         self._unsound: tuple[Fingerprint, str | None] | None = None
-        """WAL files that did not hold all there must be, and what is wrong with them, if anything is."""
+        """WAL files that lacked acknowledged records, and the damage that explains it, if there is any."""
 
     def end(self) -> int:
-        """The offset up to which the writer lets others read."""
+        """Return the offset up to which the writer lets others read."""
         if self._watermark is None:
             try:
                 self._watermark = Watermark(self._directory, writable=False)
@@ -80,13 +80,11 @@ class WalTail:
         return self.end()
 
     def view(self, start: int = 0) -> TailView | None:
-        """The tail up to the watermark as it is now; None when there are no WAL files. Raises when it is damaged."""
+        """Return the tail up to the current watermark; None when there are no WAL files. Raises on damage."""
         end = self.end()
-        try:
+        with explained("Reading the WAL in", self._directory):
             while not self._catch_up(end):
                 pass
-        except OSError as error:
-            raise io_error(error, "Reading the WAL in", self._directory) from error
         files = [file for _, file in sorted(self._files.items())]
         headers = [file.header for file in files if file.header]
         last = max((file.end for file in files), default=0)
@@ -101,7 +99,7 @@ class WalTail:
         )
 
     def _explain(self) -> None:
-        """Raise unless a restart of the machine, or a file that is being replaced, explains what is missing."""
+        """Raise unless a reboot, or a file that is being replaced, explains the missing records."""
         now = fingerprint(self._directory)
         if self._unsound is None or self._unsound[0] != now:
             try:
@@ -113,7 +111,7 @@ class WalTail:
             raise WalDamaged(damage)
 
     def _catch_up(self, end: int) -> bool:
-        """Read what is new; False when files changed meanwhile and it must be done again."""
+        """Read new frames. Return False when files changed meanwhile, so that it must be done again."""
         present = wal_files(self._directory)
         self._files = {path: file for path, file in self._files.items() if path in present}
         for path in present:
@@ -139,7 +137,7 @@ class WalTail:
             known.position += taken
 
     def _take_all(self, file: _File, data: pa.Buffer, asked: int, end: int, path: Path) -> tuple[int, int]:
-        """Take the frames that are wholly there; how many bytes they are, and how many to read next, 0 for none."""
+        """Take the whole frames. Return how many bytes they have, and how many to read next, 0 for none."""
         view = memoryview(data)
         taken = 0
         for frame in frames.scan(view):
@@ -176,7 +174,7 @@ class WalTail:
         return True
 
     def wait(self, offset: int, timeout: float) -> bool:
-        """Block until there is something at `offset`; False when the timeout came first."""
+        """Block until there is a record at `offset`. Return False when the timeout came first."""
         started = time.monotonic()
         while self.end() <= offset:
             waited = time.monotonic() - started
@@ -196,12 +194,12 @@ class WalTail:
 
 
 def _has_gap(files: list[_File]) -> bool:
-    """Whether a file that holds records does not go on where the one before it ends."""
+    """Tell whether a file that holds records does not go on where the one before it ends."""
     return any(newer.entries and newer.entries[0].offset != older.end for older, newer in pairwise(files))
 
 
 def _first_at(entries: list[Entry], start: int) -> int:
-    """Where the entries begin that hold records from `start` on."""
+    """Return the index of the first entry that holds records from `start` on."""
     return bisect_right(entries, start, key=lambda entry: entry.end)
 
 

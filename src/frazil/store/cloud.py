@@ -13,13 +13,15 @@ from frazil.errors import ObjectNotFound
 from frazil.store.cloud_errors import status_of, translated
 from frazil.store.interface import ObjectInfo, check_key, check_prefix, check_range
 
-# What S3 returns at most for one request of a listing.
+# S3 returns at most this many keys for one request of a listing.
 _PAGE = 1000
 
 _RANGE_NOT_SATISFIABLE = 416
 
 
 class CloudStore:
+    """An `ObjectStore` in a bucket or container."""
+
     def __init__(self, store: S3Store | GCSStore | AzureStore, url: str) -> None:
         self._store = store
         self._url = url

@@ -1,7 +1,7 @@
-"""From what `obstore` raises to what the caller can do about it.
+"""Translates the errors of `obstore` into ours, which say what the caller can do.
 
-`obstore` has a class for few outcomes; all others are one class whose text holds the HTTP status, the body of the
-answer or the kind of the connection's end.
+`obstore` has classes for a few outcomes. All others are one class, whose text has the HTTP status and the body of the
+answer, or how the connection failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONNECTION = re.compile(r"HttpError \{\s*kind: (\w+)")
 _SYSTEM = re.compile(r'(?:message|error): "([^"\n]*)"')
 
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound"}
-# What passes by itself although it is not a 5xx: S3 answers 409 to one of two puts that race.
+# These are temporary although they are not a 5xx: S3 answers 409 to one of two puts that race.
 _PASSING = {408, 409, 425, 429}
 _PASSING_CODES = {"RequestTimeout", "SlowDown"}
 
@@ -30,7 +30,7 @@ _CONNECTION_ENDS = {
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status that an error of `obstore` tells of."""
+    """Return the HTTP status in an error of `obstore`, if there is one."""
     found = _STATUS.search(str(error))
     return int(found[1]) if found else None
 
@@ -60,7 +60,7 @@ def translated(error: Exception, operation: str, key: str, url: str) -> FrazilEr
 
 
 def _exists(error: Exception, status: int | None, code: str | None) -> bool:
-    """Azure answers 409 where the others answer 412; 409 from the others tells nothing."""
+    """Tell whether the object exists. Azure answers 409 for it, the others 412; their 409 means something else."""
     return isinstance(error, AlreadyExistsError | PreconditionError) and (
         status != 409 or code == "BlobAlreadyExists"
     )
@@ -73,7 +73,7 @@ def _without_answer(text: str, where: str, answer: str) -> FrazilError:
 
 
 def _answer(text: str, status: int | None, code: str | None) -> str:
-    """What happened in a few words, without addresses: they may carry a signature."""
+    """Describe the outcome in a few words, without URLs, which may carry a signature."""
     if status is not None:
         details = ": ".join(part for part in (code, _first(_MESSAGE, text)) if part)
         return f"the store answered {status}" + (f" ({details.rstrip('.')})" if details else "")

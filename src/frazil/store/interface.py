@@ -1,4 +1,4 @@
-"""What the log asks of an object store."""
+"""The interface of an object store, as the log needs it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ObjectStore(Protocol):
 
     @property
     def url(self) -> str:
-        """Where the store is, for people; without secrets."""
+        """The address of the store for messages, without secrets."""
 
     def put_new(self, key: str, data: bytes | memoryview | pa.Buffer) -> None:
         """Store a new object, whole and durable, or raise `ObjectExists` and leave the one that is there.
@@ -38,30 +38,30 @@ class ObjectStore(Protocol):
         """
 
     def get(self, key: str) -> pa.Buffer:
-        """The whole object; `ObjectNotFound` if there is none."""
+        """Return the whole object. Raises `ObjectNotFound` if there is none."""
 
     def get_range(self, key: str, start: int, length: int) -> pa.Buffer:
-        """`length` bytes from `start`, fewer where the object ends."""
+        """Return `length` bytes from `start` on, fewer where the object ends."""
 
     def get_tail(self, key: str, length: int) -> tuple[pa.Buffer, int]:
-        """The last `length` bytes (all, if there are fewer) and the size of the whole object."""
+        """Return the last `length` bytes (all, if there are fewer) and the size of the whole object."""
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[ObjectInfo]:
-        """All objects under `prefix` in the order of their keys, fetched page by page; with `after`, those behind it.
+        """Yield all objects under `prefix` in the order of their keys, page by page; with `after`, those behind it.
 
         S3 servers that keep a tree (SeaweedFS) order folders by name, so `a/x` comes before `a-b/x` there. Within
         one folder all agree: use `after` only with a key that lies directly in `prefix`.
         """
 
     def list_folders(self, prefix: str) -> Sequence[str]:
-        """The folders directly under `prefix`, each usable as a prefix, in order."""
+        """Return the folders directly under `prefix`, each usable as a prefix, in order."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; those that do not exist are no error."""
 
 
 def check_key(key: str) -> str:
-    """The key itself, or `StorageError` if it could mean another place, or another key on another kind of store."""
+    """Return the key, or raise `StorageError` if it could name something else, here or on another kind of store."""
     parts = key.split("/")
     if any(part in {"", ".", ".."} for part in parts) or not key.isprintable() or "\\" in key:
         raise StorageError(
@@ -72,7 +72,7 @@ def check_key(key: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """The prefix without a slash at its end, checked like a key."""
+    """Return the prefix without a slash at its end, checked like a key."""
     trimmed = prefix.removesuffix("/")
     return check_key(trimmed) if trimmed else ""
 

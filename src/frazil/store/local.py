@@ -1,4 +1,4 @@
-"""Objects as files in a folder, created as atomically and durably as on S3."""
+"""An object store in a local folder. Objects are files, created as atomically and durably as on S3."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from frazil.store.interface import ObjectInfo, check_key, check_prefix, check_ra
 
 STAGING = ".staging"
 
-# Longer than any put takes, so that what another process is writing is left alone.
+# This is longer than any put takes, so that files that another process is writing are left alone.
 STALE_SECONDS = 3600.0
 
-# EFBIG: a limit on the size of files (`ulimit -f`), which is one more way to have no room.
+# EFBIG is a limit on the size of files (`ulimit -f`), which is one more way to have no room.
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -98,8 +98,8 @@ class LocalStore:
         except FileExistsError as error:
             raise ObjectExists(f"put {key!r} in {self.url}: the object exists.") from error
         finally:
-            # Also for the object that was there: whoever linked it may have died before this, and our caller
-            # relies on what it finds.
+            # The folder is synced also for an object that was there: its writer may have died before it did so,
+            # and our caller relies on the object.
             sync_folder(folder)
 
     def _prepare(self, folder: Path) -> None:
@@ -130,9 +130,9 @@ class LocalStore:
                 yield ObjectInfo(key, info.st_size, datetime.fromtimestamp(info.st_mtime, UTC))
 
     def _entries(self, base: str) -> Sequence[tuple[str, os.DirEntry[str]]]:
-        """What is in a folder, sorted as keys are; names of folders end with a slash.
+        """Return what is in a folder, sorted as keys are. Names of folders end with a slash.
 
-        Then the folder is synced: on S3, too, what a listing shows cannot vanish.
+        The folder is synced before: as on S3, an object that a listing shows cannot vanish.
         """
         folder = self._root / base
         try:

@@ -1,4 +1,4 @@
-"""From settings to a store."""
+"""Opens the store that the settings name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.store.cloud import CloudStore
 from frazil.store.interface import ObjectStore
 from frazil.store.local import LocalStore
 
-# Few, because the writer above repeats with its own patience and can tell people about it.
+# There are few retries here, because the writer retries with its own backoff and reports it.
 _MAX_RETRIES = 2
 
 _STORES: Mapping[str, type[S3Store] | type[GCSStore] | type[AzureStore]] = {
@@ -27,7 +27,7 @@ _STORES: Mapping[str, type[S3Store] | type[GCSStore] | type[AzureStore]] = {
     "az": AzureStore,
 }
 
-# What each provider calls the three credentials; a setting without a name there has no meaning for it.
+# The names of the three credentials by provider. A setting without a name has no meaning for the provider.
 _CREDENTIALS = {
     "s3": {
         "access_key_id": "access_key_id",
@@ -79,7 +79,7 @@ def _open_bucket(scheme: str, url: str, config: StoreConfig) -> CloudStore:
     settings = dict(config.options) | _credentials(scheme, config)
     timeout = timedelta(seconds=config.timeout_seconds)
     allow_http = any(config.options.get(name, "").startswith("http://") for name in _ENDPOINT_OPTIONS)
-    # Typed dictionaries differ by provider, the shape of the call does not.
+    # The typed dictionaries differ by provider, the call does not.
     make: Any = _STORES[scheme]
     try:
         store = make(

@@ -1,4 +1,4 @@
-"""Making sure that a store keeps the one promise the log is built on."""
+"""Checks that a store has create-only puts, on which the log is built."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_much_of_them_is_sealed_as_it_came(tmp_path: Path) -> None:
             for writer in served.log.writers:
                 segment = await asyncio.to_thread(writer.seal)
                 assert segment is not None
-                assert segment.making is not None
+                assert segment.raw_encoding is not None
             assert not raw_bytes(served)
 
     run(config, scenario)

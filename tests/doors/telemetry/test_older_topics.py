@@ -17,7 +17,7 @@ from frazil.formats.telemetry.messages import check
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
-from frazil.log.writer.group import Ack, Part
+from frazil.log.writer.group import Ack, BatchAppend
 from frazil.query.sql.session import Session
 from tests.doors.loki.support import push, push_body
 from tests.doors.telemetry.support import TIME, Served, logs_request, run, settings
@@ -48,7 +48,7 @@ def stored_before(config: Config) -> None:
             if not number:
                 move_all(tools, logs.TOPIC)
         kept = raw.LOGS.raw(["default"], [body], [outline])._replace(schema=older)
-        (outcome,) = asyncio.run(writer.append_raw(kept, [Part(1)]))
+        (outcome,) = asyncio.run(writer.append_raw(kept, [BatchAppend(1)]))
         assert isinstance(outcome, Ack)
 
 

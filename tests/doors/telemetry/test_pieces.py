@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import FrazilError, LogFull
-from frazil.log.writer.group import Ack, Part
+from frazil.log.writer.group import Ack, BatchAppend
 from frazil.log.writer.writer import PartitionWriter
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
@@ -19,17 +19,19 @@ BODY = logs_request(*SENT).SerializeToString()
 
 def _fails_after(appends: int, patch: pytest.MonkeyPatch) -> None:
     """The log is full after so many appends."""
-    append = PartitionWriter.append_parts
+    append = PartitionWriter.append_many
     left = appends
 
-    async def limited(self: PartitionWriter, batch: pa.RecordBatch, parts: list[Part]) -> list[Ack | FrazilError]:
+    async def limited(
+        self: PartitionWriter, batch: pa.RecordBatch, parts: list[BatchAppend]
+    ) -> list[Ack | FrazilError]:
         nonlocal left
         if not left:
             raise LogFull("no room")
         left -= 1
         return await append(self, batch, parts)
 
-    patch.setattr(PartitionWriter, "append_parts", limited)
+    patch.setattr(PartitionWriter, "append_many", limited)
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 2), (2, 1), (1, 64), (2, 3)], ids=str)

@@ -48,7 +48,7 @@ from frazil.log.log import Log
 from frazil.log.raw import segments as raw_segments
 from frazil.log.schema.repeated_texts import REPEATS
 from frazil.log.tail import RAW_RUN_BYTES
-from frazil.log.writer.group import Part
+from frazil.log.writer.group import BatchAppend
 from tests.formats.otlp import test_logs, test_spans
 from tests.formats.telemetry import metric_strategies
 from tests.formats.telemetry.support import NOW, rows_of
@@ -190,7 +190,7 @@ def test_segments_with_dictionaries(tmp_path: Path, together: bool, monkeypatch:
         writer = log.writer(logs.TOPIC, logs.SCHEMA)
         for body, outline in zip(bodies, large, strict=True):
             stored = raw.LOGS.raw(["somebody"], [body], [outline])
-            asyncio.run(writer.append_raw(stored, [Part(outline.rows, None)]))
+            asyncio.run(writer.append_raw(stored, [BatchAppend(outline.rows, None)]))
         writer.seal_all()
         reader = log.reader(logs.TOPIC, 0)
         plain = pa.Table.from_batches([each.batch for each in reader.read(0, writer.sealed_end)])

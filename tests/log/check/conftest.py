@@ -10,7 +10,7 @@ from tests.log.check.wal_cases import fill
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A partition with nothing wrong; copied by those who harm it."""
+    """A clean partition. Tests that damage it work on a copy."""
     folder = tmp_path_factory.mktemp("sound")
     fill(folder)
     return folder

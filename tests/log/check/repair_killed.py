@@ -1,4 +1,4 @@
-"""Kills a repair before each thing it does to the file system, runs it again, and checks that nothing is missing."""
+"""Kills a repair before each change to the file system, runs it again, and checks that nothing is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL = list(range(APPENDS * ROWS))
 
 
 def killed_at(folder: Path, step: int) -> bool:
-    """Run the repair in a child that dies before change number `step`; False when it had come to its end."""
+    """Run the repair in a child that dies before change number `step`. Return False when it came to its end."""
     child = os.fork()
     if child == 0:
         left = step
@@ -51,7 +51,7 @@ def killed_at(folder: Path, step: int) -> bool:
 
 
 def harm(folder: Path, case: str) -> list[int]:
-    """What must be left after the repair."""
+    """Return the records that must be there after the repair."""
     if case == "damaged":
         harmed = surveyed(folder).records[3]
         flip(harmed.path, harmed.frame.start + 20)
@@ -62,7 +62,7 @@ def harm(folder: Path, case: str) -> list[int]:
 
 
 def opens_whole_or_not_at_all(folder: Path, expected: list[int]) -> None:
-    """A writer that comes before the repair is run again."""
+    """Open a writer before the repair is run again."""
     try:
         with opened(folder) as log:
             log.writer("orders", partition=0)
@@ -72,7 +72,7 @@ def opens_whole_or_not_at_all(folder: Path, expected: list[int]) -> None:
 
 
 def locations(folder: Path) -> list[int]:
-    """The records in all partitions together; a new one may have been claimed twice, but filled once."""
+    """Return the records of all partitions. A new partition may have been claimed twice, but is filled once."""
     found: list[int] = []
     with opened(folder) as log:
         partitions = log.partitions("orders")

@@ -1,4 +1,4 @@
-"""Every kind of harm to a WAL, and what `repair` makes of it."""
+"""`repair` handles every kind of damage to a WAL."""
 
 from __future__ import annotations
 

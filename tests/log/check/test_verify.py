@@ -1,4 +1,4 @@
-"""What `verify` finds, and what it rightly leaves alone."""
+"""`verify` finds damage, and reports nothing that is in order."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_missing_wal_file(folder: Path) -> None:
 
 
 def test_files_of_two_histories(folder: Path, tmp_path: Path) -> None:
-    """Files whose offsets fit together, but which were never one WAL."""
+    """The offsets of the files fit together, but they were never one WAL."""
     fill(tmp_path / "other")
     newest = sorted(wal_directory(folder).glob("*.wal"))[-1]
     shutil.copy(wal_directory(tmp_path / "other") / newest.name, newest)

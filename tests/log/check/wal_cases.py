@@ -1,4 +1,4 @@
-"""A partition with segments and a WAL of several files, and ways to harm it."""
+"""Makes a partition with segments and a WAL of several files, and damages it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.config.model import Config
 from frazil.config.sections.log import LogConfig, SealConfig
 from frazil.log import layout
 from frazil.log.check.inspection import find_schema
-from frazil.log.check.repair import Plan, Repair, Repaired
+from frazil.log.check.repair import Repair, RepairPlan, RepairResult
 from frazil.log.check.survey import WalSurvey, survey
 from frazil.log.check.verify import Finding, PartitionCheck, TopicCheck
 from frazil.log.log import Log
@@ -21,9 +21,9 @@ from frazil.log.reader import PartitionReader
 
 TOPIC = "orders"
 ROWS = 4
-"""Records of one append."""
+"""The number of records of one append."""
 SEALED = 3
-"""Appends that are sealed, of those that `fill` makes."""
+"""The number of appends of `fill` that are sealed."""
 APPENDS = 12
 
 
@@ -46,7 +46,7 @@ def origin(number: int) -> Origin:
 
 
 def fill(folder: Path) -> None:
-    """Twelve appends: three sealed, the others in three WAL files."""
+    """Make twelve appends: three are sealed, the others are in three WAL files."""
     for first in range(0, APPENDS, APPENDS // 4):
         with opened(folder) as log:
             writer = log.writer(TOPIC, batch(0).schema)
@@ -102,7 +102,7 @@ def repairing(folder: Path) -> Iterator[Repair]:
         yield repair
 
 
-def repaired(folder: Path) -> tuple[Plan, Repaired | None]:
+def repaired(folder: Path) -> tuple[RepairPlan, RepairResult | None]:
     with repairing(folder) as repair:
         plan = repair.plan()
         return plan, None if plan.action == "nothing" else repair.apply(plan)

@@ -1,4 +1,4 @@
-"""A form for tests: an append stands for ids that follow each other."""
+"""A form for tests: an append stands for consecutive ids."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pyarrow as pa
 import pytest
 
 from frazil.log import forms
-from frazil.log.forms import Bytes, Raw
+from frazil.log.forms import Bytes, RawAppends
 from tests.log.support import SCHEMA
 
 NAME = "ids.1"
 APPEND = struct.Struct("<qq")
-"""The first id, and how many there are."""
+"""The first id, and the number of ids."""
 BYTES = 1000
-"""What a row is said to take."""
+"""The estimated size of a row."""
 
 
 class Ids:
     def __init__(self) -> None:
         self.calls: list[int] = []
-        """Of how many appends rows were made at a time."""
+        """The number of appends of each call of `rows`."""
         self.times: list[int] = []
 
     def rows(
@@ -38,15 +38,15 @@ class Ids:
         return pa.record_batch([pa.array(ids, pa.int64()), pa.array([f"row {i}" for i in ids])], schema=SCHEMA)
 
 
-def raw(*appends: tuple[int, int]) -> Raw:
-    """The first id of each append, and how many it has."""
+def raw(*appends: tuple[int, int]) -> RawAppends:
+    """Make raw appends of the first id and the number of ids of each."""
     rows = sum(count for _, count in appends)
-    return Raw(NAME, [APPEND.pack(*each) for each in appends], SCHEMA, rows, rows * BYTES)
+    return RawAppends(NAME, [APPEND.pack(*each) for each in appends], SCHEMA, rows, rows * BYTES)
 
 
 @contextmanager
 def registered() -> Iterator[Ids]:
-    """As if a package had told of it."""
+    """Register the form, as if a package had declared it."""
     form = Ids()
 
     class Known(EntryPoint):

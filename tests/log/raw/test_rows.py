@@ -1,4 +1,4 @@
-"""Appends that are stored as they came: they are in the log like rows are, from the first moment on."""
+"""Raw appends are in the log like rows, from the first moment on."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from frazil.errors import (
     RecordTooLarge,
     WriteFailed,
 )
-from frazil.log.forms import Raw
+from frazil.log.forms import RawAppends
 from frazil.log.positions import Origin
 from frazil.log.tail import RAW_RUN_BYTES
 from frazil.log.wal_follower import WalTail
-from frazil.log.writer.group import Ack, Part
+from frazil.log.writer.group import Ack, BatchAppend
 from frazil.log.writer.writer import PartitionWriter
 from frazil.store.local import LocalStore
 from tests.log.check.wal_cases import flip, opened, problems, repaired, stored, surveyed
@@ -43,8 +43,8 @@ def request(name: int) -> Origin | None:
     return Origin(request=name.to_bytes(16)) if name else None
 
 
-def append(w: PartitionWriter, content: Raw | pa.RecordBatch, parts: list[Part]) -> list[Ack]:
-    storing = w.append_raw(content, parts) if isinstance(content, Raw) else w.append_parts(content, parts)
+def append(w: PartitionWriter, content: RawAppends | pa.RecordBatch, parts: list[BatchAppend]) -> list[Ack]:
+    storing = w.append_raw(content, parts) if isinstance(content, RawAppends) else w.append_many(content, parts)
     outcomes = asyncio.run(storing)
     assert not [each for each in outcomes if isinstance(each, FrazilError)]
     return [each for each in outcomes if isinstance(each, Ack)]
@@ -52,10 +52,10 @@ def append(w: PartitionWriter, content: Raw | pa.RecordBatch, parts: list[Part])
 
 def test_they_can_be_read_at_once(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
     w = writer(local_store, tmp_path)
-    acks = append(w, raw((100, 2), (200, 3)), [Part(2), Part(3)])
+    acks = append(w, raw((100, 2), (200, 3)), [BatchAppend(2), BatchAppend(3)])
     assert [(ack.offset, ack.rows) for ack in acks] == [(0, 2), (2, 3)]
-    append(w, rows(7, 1), [Part(1)])
-    append(w, raw((300, 1)), [Part(1)])
+    append(w, rows(7, 1), [BatchAppend(1)])
+    append(w, raw((300, 1)), [BatchAppend(1)])
     assert form.calls == []
     expected = [100, 101, 200, 201, 202, 7, 300]
     for source in (w, WalTail(wal_of(tmp_path))):
@@ -71,7 +71,7 @@ def test_rows_are_made_once_and_together(local_store: LocalStore, tmp_path: Path
     machine = Machine()
     w = writer(local_store, tmp_path, machine)
     for number in range(5):
-        append(w, raw((number * 10, 2), (number * 10 + 5, 1)), [Part(2), Part(1)])
+        append(w, raw((number * 10, 2), (number * 10 + 5, 1)), [BatchAppend(2), BatchAppend(1)])
         machine.clock.advance(1)
     for _ in range(3):
         assert len(ids(reader(local_store, w).read(0))) == 15
@@ -92,7 +92,7 @@ def test_the_tail_counts_what_their_rows_take(local_store: LocalStore, tmp_path:
     w = writer(local_store, tmp_path, ack=ack, max_append_bytes=50 * BYTES)
 
     async def scenario() -> None:
-        storing = asyncio.create_task(w.append_raw(raw((0, 20), (50, 10)), [Part(20), Part(10)]))
+        storing = asyncio.create_task(w.append_raw(raw((0, 20), (50, 10)), [BatchAppend(20), BatchAppend(10)]))
         while not w.tail.end:
             await asyncio.sleep(0.001)
         assert (w.tail.nbytes, w.tail.raw_bytes) == (30 * BYTES, 30 * BYTES)
@@ -102,7 +102,7 @@ def test_the_tail_counts_what_their_rows_take(local_store: LocalStore, tmp_path:
         assert (w.tail.nbytes, w.tail.raw_bytes) == (0, 0)
         assert [outcome.offset for outcome in await storing if isinstance(outcome, Ack)] == [0, 20]
         with pytest.raises(RecordTooLarge, match="51,000 bytes"):
-            await w.append_raw(raw((0, 51)), [Part(51)])
+            await w.append_raw(raw((0, 51)), [BatchAppend(51)])
 
     asyncio.run(scenario())
     assert len(ids(reader(local_store).read(0))) == 30
@@ -111,10 +111,10 @@ def test_the_tail_counts_what_their_rows_take(local_store: LocalStore, tmp_path:
 
 def test_after_a_crash(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
     w = writer(local_store, tmp_path)
-    append(w, raw((10, 2), (20, 1)), [Part(2, request(1)), Part(1, request(2))])
+    append(w, raw((10, 2), (20, 1)), [BatchAppend(2, request(1)), BatchAppend(1, request(2))])
     crash(w)
     again = writer(local_store, tmp_path)
-    acks = append(again, raw((20, 1), (30, 2)), [Part(1, request(2)), Part(2, request(3))])
+    acks = append(again, raw((20, 1), (30, 2)), [BatchAppend(1, request(2)), BatchAppend(2, request(3))])
     assert [(ack.offset, ack.duplicate) for ack in acks] == [(2, True), (3, False)]
     assert again.tail.raw_bytes == 5 * BYTES
     assert ids(reader(local_store, again).read(0)) == [10, 11, 20, 30, 31]
@@ -122,10 +122,10 @@ def test_after_a_crash(local_store: LocalStore, tmp_path: Path, form: Ids) -> No
 
 
 def test_a_form_that_is_not_known(local_store: LocalStore, tmp_path: Path) -> None:
-    """It is told, and nothing is lost: whoever knows it can go on."""
+    """The form is named in the error, and nothing is lost: a version that knows it can go on."""
     with raw_form.registered():
         w = writer(local_store, tmp_path)
-        append(w, raw((10, 2)), [Part(2)])
+        append(w, raw((10, 2)), [BatchAppend(2)])
         crash(w)
     again = writer(local_store, tmp_path)
     with pytest.raises(LogVersionUnsupported, match=r"'ids\.1', which is not known here"):
@@ -142,10 +142,10 @@ def test_a_form_that_is_not_known(local_store: LocalStore, tmp_path: Path) -> No
 
 
 def test_without_enough_memory_it_is_sealed_later(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
-    """Beside rows, they are made rows to be sealed."""
+    """A few raw appends beside rows are decoded to be sealed."""
     w = writer(local_store, tmp_path)
-    append(w, raw((10, 2)), [Part(2)])
-    append(w, rows(7, 1), [Part(1)])
+    append(w, raw((10, 2)), [BatchAppend(2)])
+    append(w, rows(7, 1), [BatchAppend(1)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(form, "rows", lambda *_, **__: pa.allocate_buffer(1 << 60))
         with pytest.raises(WriteFailed, match="not enough memory") as told:
@@ -158,8 +158,8 @@ def test_without_enough_memory_it_is_sealed_later(local_store: LocalStore, tmp_p
 
 def test_other_numbers_of_rows_than_were_stored(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
     w = writer(local_store, tmp_path)
-    append(w, raw((10, 2)), [Part(3)])
-    append(w, rows(7, 1), [Part(1)])
+    append(w, raw((10, 2)), [BatchAppend(3)])
+    append(w, rows(7, 1), [BatchAppend(1)])
     with pytest.raises(LogBroken, match="became 2 rows, but 3 were stored"):
         w.seal()
     crash(w)
@@ -169,12 +169,12 @@ def test_other_numbers_of_rows_than_were_stored(local_store: LocalStore, tmp_pat
 
 
 def test_sealed_as_they_came(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
-    """Nobody makes rows of them before they are read."""
+    """They are not decoded before they are read."""
     machine = Machine()
     w = writer(local_store, tmp_path, machine)
-    append(w, raw((100, 2), (200, 3)), [Part(2), Part(3)])
+    append(w, raw((100, 2), (200, 3)), [BatchAppend(2), BatchAppend(3)])
     machine.clock.advance(1)
-    append(w, raw((300, 4)), [Part(4)])
+    append(w, raw((300, 4)), [BatchAppend(4)])
     w.seal_all()
     assert form.calls == []
     expected = [100, 101, 200, 201, 202, 300, 301, 302, 303]
@@ -193,7 +193,7 @@ def test_sealed_as_they_came(local_store: LocalStore, tmp_path: Path, form: Ids)
 def test_what_is_read_bit_by_bit_is_made_bit_by_bit(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
     w = writer(local_store, tmp_path)
     for number in range(200):
-        append(w, raw((number * 10, 10)), [Part(10)])
+        append(w, raw((number * 10, 10)), [BatchAppend(10)])
     w.seal_all()
     found = list(reader(local_store).read(500, 1500, piece_bytes=100 * BYTES))
     assert ids(iter(found)) == list(range(500, 1500))
@@ -203,14 +203,14 @@ def test_what_is_read_bit_by_bit_is_made_bit_by_bit(local_store: LocalStore, tmp
 
 
 def test_many_are_a_segment_of_their_own(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
-    """Beside a few rows; few of them become rows with these."""
+    """Many raw appends are sealed as they came, beside a few that are decoded with the rows."""
     many = RAW_RUN_BYTES // BYTES + 1
     w = writer(local_store, tmp_path, max_append_bytes=2 * RAW_RUN_BYTES, max_tail_bytes=8 * RAW_RUN_BYTES)
-    append(w, rows(1, 2), [Part(2)])
-    append(w, raw((10, 3)), [Part(3)])
-    append(w, rows(4, 1), [Part(1)])
-    append(w, raw((100, many)), [Part(many)])
-    append(w, rows(5, 1), [Part(1)])
+    append(w, rows(1, 2), [BatchAppend(2)])
+    append(w, raw((10, 3)), [BatchAppend(3)])
+    append(w, rows(4, 1), [BatchAppend(1)])
+    append(w, raw((100, many)), [BatchAppend(many)])
+    append(w, rows(5, 1), [BatchAppend(1)])
     expected = [(0, 6), (6, many + 6), (many + 6, many + 7)]
     assert [(each.first, each.end) for each in iter(w.seal, None)] == expected
     assert form.calls == [1]
@@ -221,7 +221,7 @@ def test_many_are_a_segment_of_their_own(local_store: LocalStore, tmp_path: Path
 
 def test_damage_is_told(local_store: LocalStore, tmp_path: Path, form: Ids) -> None:
     w = writer(local_store, tmp_path)
-    append(w, raw((10, 20)), [Part(20)])
+    append(w, raw((10, 20)), [BatchAppend(20)])
     segment = w.seal()
     w.close()
     assert segment is not None
@@ -246,7 +246,7 @@ _steps = st.one_of(
 
 @given(st.lists(_steps, max_size=20))
 def test_as_if_they_had_been_rows(steps: list[tuple[str, list[tuple[int, int]] | None]]) -> None:
-    """An append is its rows and the name of its request; 0 is no name."""
+    """An append is given by its number of rows and its request; 0 means no request."""
     with TemporaryDirectory() as folder, raw_form.registered():
         store = LocalStore(Path(folder, "store"))
         w = writer(store, Path(folder))
@@ -270,7 +270,7 @@ def test_as_if_they_had_been_rows(steps: list[tuple[str, list[tuple[int, int]] |
                     assert ids(reader(store, follower).read(0)) == stored
             if appends is None:
                 continue
-            parts = [Part(size, request(name)) for size, name in appends]
+            parts = [BatchAppend(size, request(name)) for size, name in appends]
             total = sum(size for size, _ in appends)
             begins = [first + sum(size for size, _ in appends[:place]) for place in range(len(appends))]
             sizes = [size for size, _ in appends]
@@ -292,7 +292,7 @@ def test_they_are_saved_by_repair_like_rows(tmp_path: Path, form: Ids) -> None:
     with opened(tmp_path) as log:
         w = log.writer(TOPIC, SCHEMA)
         for number in range(4):
-            append(w, raw((number * 10, 2)), [Part(2, request(number + 1))])
+            append(w, raw((number * 10, 2)), [BatchAppend(2, request(number + 1))])
     assert not problems(tmp_path)
     harmed = surveyed(tmp_path).records[1]
     flip(harmed.path, (harmed.frame.start + harmed.frame.end) // 2)
@@ -302,7 +302,7 @@ def test_they_are_saved_by_repair_like_rows(tmp_path: Path, form: Ids) -> None:
     assert stored(tmp_path) == [0, 1, 20, 21, 30, 31]
     with opened(tmp_path) as log:
         w = log.writer(TOPIC, SCHEMA)
-        acks = append(w, raw((20, 2), (10, 2)), [Part(2, request(3)), Part(2, request(2))])
+        acks = append(w, raw((20, 2), (10, 2)), [BatchAppend(2, request(3)), BatchAppend(2, request(2))])
         assert [ack.duplicate for ack in acks] == [True, False]
         w.seal_all()
     assert stored(tmp_path) == [0, 1, 20, 21, 30, 31, 10, 11]
@@ -310,7 +310,7 @@ def test_they_are_saved_by_repair_like_rows(tmp_path: Path, form: Ids) -> None:
 
 def test_a_name_that_is_too_long(local_store: LocalStore, tmp_path: Path) -> None:
     w = writer(local_store, tmp_path)
-    (outcome,) = asyncio.run(w.append_raw(raw((10, 2))._replace(form="a name of 17 byte"), [Part(2)]))
+    (outcome,) = asyncio.run(w.append_raw(raw((10, 2))._replace(form="a name of 17 byte"), [BatchAppend(2)]))
     assert isinstance(outcome, FrazilError)
     assert "has more than 16 bytes" in str(outcome)
     assert w.next_offset == 0

@@ -1,4 +1,4 @@
-"""Texts that come again and again are read as dictionaries if that is asked for, and are the same texts."""
+"""Texts that repeat are read as dictionaries on request, and are the same texts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_older_records_get_the_columns_of_newer_ones(local_store: LocalStore, tm
 
 
 def test_segments_of_several_row_groups_are_read_as_they_are(local_store: LocalStore, tmp_path: Path) -> None:
-    """Parquet's writer begins another after a million rows."""
+    """Parquet's writer begins another row group after a million rows."""
     count = 1_100_000
     offsets = pa.array(range(count + 1), pa.int32())
     tags = pa.ListArray.from_arrays(offsets, pa.array(["x", "y"] * (count // 2)))

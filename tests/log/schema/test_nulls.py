@@ -1,4 +1,4 @@
-"""Columns of nothing but null are such, however many rows they have."""
+"""Columns of nulls have nothing but nulls, however many rows they have."""
 
 from __future__ import annotations
 

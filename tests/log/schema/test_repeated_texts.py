@@ -1,4 +1,4 @@
-"""Texts that repeat become places in a dictionary, and are the same texts."""
+"""Texts that repeat are dictionary-encoded, and are the same texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _row = st.fixed_dictionaries(
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(_row, max_size=40), max_size=4), st.integers(1, 20), st.integers(0, 5))
 def test_the_texts_are_the_same(chunks: list[list[dict[str, object]]], repeated: int, skip: int) -> None:
-    """Also of slices, and after pieces with other dictionaries were joined, as those do who write them."""
+    """It works for slices too, and after batches with other dictionaries were joined, as writers do."""
     batches = [pa.RecordBatch.from_pylist(chunk * repeated, SCHEMA) for chunk in chunks]
     plain = pa.Table.from_batches(batches, SCHEMA).slice(skip)
     encoded = with_repeated_texts(plain)

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import SchemaMismatch
-from frazil.log.schema.schema import Fit, SchemaVersion, conform, evolve, from_text, plain, to_text
+from frazil.log.schema.schema import SchemaAdapter, SchemaVersion, conform, evolve, from_text, plain, to_text
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.store.local import LocalStore
 
@@ -83,7 +83,7 @@ def test_layouts_that_mean_the_same_are_one_type() -> None:
 def test_nulls_in_a_required_column_are_refused() -> None:
     batch = pa.record_batch([pa.array([1, None], pa.int32()), pa.array([1.0, 2.0], pa.float32())], schema=BASE)
     with pytest.raises(SchemaMismatch, match="'id' is required but has 1 nulls"):
-        Fit(BASE, SchemaVersion(1, BASE)).apply(batch)
+        SchemaAdapter(BASE, SchemaVersion(1, BASE)).apply(batch)
 
 
 @pytest.mark.parametrize(

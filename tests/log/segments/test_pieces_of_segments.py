@@ -1,4 +1,4 @@
-"""Segments read in pieces, for those who take their time."""
+"""Segments can be streamed in pieces."""
 
 from __future__ import annotations
 

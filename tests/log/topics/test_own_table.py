@@ -64,7 +64,7 @@ def test_topics_of_the_settings_keep_their_tables(tmp_path: Path) -> None:
 
 
 def test_topics_that_are_there_go_on(tmp_path: Path) -> None:
-    """Two that were made before this rule was."""
+    """The two topics were created before this rule existed."""
     with Log(config(tmp_path)) as log:
         for topic in ("a_b_c", "a.b.c"):
             TopicSchemas(log.store, topic, 100).admit(SCHEMA)

@@ -1,4 +1,4 @@
-"""The first frame of a WAL file says all that it was told."""
+"""The header of a WAL file comes back as it was written."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import given
 
 from frazil.framefile import frames
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Positions, Stored
+from frazil.log.positions import Positions, StoredAppend
 from frazil.log.wal.entries import FileHeader, Kind
 from tests.log.test_positions import stored
 
 
-def header_of(appends: list[Stored]) -> FileHeader:
+def header_of(appends: list[StoredAppend]) -> FileHeader:
     positions = Positions()
     positions.apply(appends, now_ms=10)
     return FileHeader(
@@ -28,7 +28,7 @@ def header_of(appends: list[Stored]) -> FileHeader:
         boot="boot",
         created_ms=1,
         schemas={1: pa.schema([("a\n", pa.int64())])},
-        positions=positions.kept(),
+        positions=positions.to_stored(),
     )
 
 
@@ -40,20 +40,20 @@ def read_back(encoded: frames.Encoded) -> FileHeader:
 
 
 @given(stored)
-def test_all_of_it_comes_back(appends: list[Stored]) -> None:
+def test_all_of_it_comes_back(appends: list[StoredAppend]) -> None:
     header = header_of(appends)
     again = read_back(header.encode())
-    assert Positions.from_kept(again.positions) == Positions.from_kept(header.positions)
+    assert Positions.from_stored(again.positions) == Positions.from_stored(header.positions)
     assert again.positions.requests == header.positions.requests
     assert replace(again, positions=header.positions) == header
 
 
 @given(stored)
-def test_requests_within_the_json(appends: list[Stored]) -> None:
-    """As older files have them."""
+def test_requests_within_the_json(appends: list[StoredAppend]) -> None:
+    """Older files have the requests within the JSON."""
     header = header_of(appends)
     told = json.loads(bytes(header.encode().parts[1]))
     del told["requests_bytes"]
     told["positions"] = header.positions.to_json()
     again = read_back(frames.encode(Kind.HEADER, [json.dumps(told).encode()], fill=b" "))
-    assert Positions.from_kept(again.positions) == Positions.from_kept(header.positions)
+    assert Positions.from_stored(again.positions) == Positions.from_stored(header.positions)

@@ -17,7 +17,7 @@ from frazil.disk.files import Watermark
 from frazil.errors import LogBroken, LogCorrupted, LogVersionUnsupported, PartitionLocked
 from frazil.framefile import frames
 from frazil.log.positions import Origin
-from frazil.log.wal.recovery import scan_file, wal_files
+from frazil.log.wal.recovery import ScannedWal, wal_files
 from frazil.store.local import LocalStore
 from tests.log.support import Machine, crash, cut_zeros, ids, newest_wal, reader, rows, wal_of, writer
 
@@ -34,7 +34,7 @@ def flip(path: Path, byte: int) -> None:
 
 
 def abandoned(store: LocalStore, folder: Path, appends: int = 3) -> Path:
-    """A WAL with a few appends of ten rows, left by a killed writer."""
+    """Make a WAL with a few appends of ten rows, left by a killed writer."""
     first = writer(store, folder)
     for i in range(appends):
         first.append(rows(i * 10, 10))
@@ -185,7 +185,7 @@ def test_rotation_keeps_every_record_and_a_prefilled_rest_is_no_damage(
 
 
 class TestReboot:
-    """What was not synced may be gone after a reboot."""
+    """Records that were not synced may be gone after a reboot."""
 
     def test_a_hole_before_what_was_synced_is_damage(self, local_store: LocalStore, tmp_path: Path) -> None:
         machine = Machine()
@@ -265,7 +265,7 @@ def test_a_new_file_counts_from_the_moment_it_has_its_name(
     w = writer(local_store, tmp_path)
     w.append(rows(0, 3))
     with monkeypatch.context() as failing_disk:
-        failing_disk.setattr("frazil.log.wal.directory.sync_file", _fail_for_folders)
+        failing_disk.setattr("frazil.framefile.writer.sync_file", _fail_for_folders)
         with pytest.raises(LogBroken):
             w._committer.rotate()
     with pytest.raises(LogBroken):
@@ -323,7 +323,7 @@ def test_scanning_changes_nothing(local_store: LocalStore, tmp_path: Path) -> No
     with path.open("ab") as file:
         file.write(b"torn")
     before = path.read_bytes()
-    scanned = scan_file(path)
+    scanned = ScannedWal(path)
     assert scanned.flaw
     assert scanned.end == 30
     assert path.read_bytes() == before

@@ -1,4 +1,4 @@
-"""Two that write one partition, and records that are only in memory until they are sealed."""
+"""Two processes write one partition, whose records are only in memory until they are sealed."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class TestObjectAck:
 
 
 class Interleaved:
-    """Does something in another thread at the moment a group is stored, before its committer goes on."""
+    """Calls a function in another thread when a group was stored, before its committer goes on."""
 
     def __init__(self, w: PartitionWriter, then: Callable[[], object]) -> None:
         self._stored, self._then = w._stored, then
@@ -134,7 +134,7 @@ class Interleaved:
 
 
 class TestFencedInTheMiddle:
-    """What the sealer does while a group is being stored can neither acknowledge it wrongly nor forget it."""
+    """A seal while a group is being stored neither acknowledges it wrongly nor forgets it."""
 
     def test_an_append_that_is_dropped_is_not_acknowledged(self, local_store: LocalStore, tmp_path: Path) -> None:
         w = writer(local_store, tmp_path / "here", ack="object")

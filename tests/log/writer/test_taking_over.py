@@ -1,4 +1,4 @@
-"""Partitions that are given to processes from outside: whoever is given one takes it, and the other is fenced."""
+"""Partitions are assigned to processes from outside: the new writer takes its partition, the former one is fenced."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ class TestSchema:
 
 
 class TestPoison:
-    """What could never be sealed is refused when it comes."""
+    """Records that could never be sealed are refused when they come."""
 
     @pytest.mark.parametrize(
         "column",
@@ -325,7 +325,7 @@ def test_a_closed_writer_refuses(local_store: LocalStore, tmp_path: Path) -> Non
 def test_nothing_of_a_source_is_taken_after_an_append_that_failed(
     local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its position would be past what is missing, and nobody would send that again."""
+    """The position of the source would be past the missing records, and nobody would send them again."""
     w = writer(local_store, tmp_path, ack="object")
     w.submit(rows(0, 1), Origin(Source("orders", "0", 1)))
 
@@ -349,7 +349,7 @@ def test_nothing_of_a_source_is_taken_after_an_append_that_failed(
 def test_a_store_that_is_cut_off_is_not_known_without_its_rows(
     local_store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, applied: bool, leave: Any
 ) -> None:
-    """By Ctrl-C, or for lack of memory, while what was sealed before is still tidied up."""
+    """Ctrl-C, or a lack of memory, interrupts it while sealed files are still being deleted."""
     w = writer(local_store, tmp_path)
     w.append(rows(0, 1), Origin(request=b"a"))
     apply = Positions.apply

@@ -20,7 +20,7 @@ def opened(folder: Path, machine: Machine | None = None, **settings: Any) -> Tra
 
 
 def crash(log: TransactionLog) -> None:
-    """Let go of a log as a killed process does: no checkpoint, nothing finished."""
+    """Release a log as a killed process does: without a checkpoint, and with nothing finished."""
     log._closed = True
     log._slot.close()
 

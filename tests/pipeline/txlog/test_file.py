@@ -1,4 +1,4 @@
-"""Reading the files back after they were cut, torn or damaged."""
+"""Files are read back after they were cut, torn or damaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from frazil.errors import LogCorrupted, LogVersionUnsupported
 from frazil.framefile import frames
 from frazil.pipeline.txlog.entries import Entry, decode
-from frazil.pipeline.txlog.file import files, scan, slot_folder
+from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.slot import Slot
 from frazil.pipeline.txlog.state import State
@@ -26,7 +26,7 @@ Step = Callable[[TransactionLog], None]
 
 
 def steps() -> st.SearchStrategy[list[Step]]:
-    """Things a pipeline does, in any order, also ones that make no sense."""
+    """Draw steps of a pipeline in any order, also in ones that make no sense."""
     attempt = st.sampled_from("abc")
     table = st.sampled_from(TABLES)
     step: st.SearchStrategy[Step] = st.one_of(
@@ -72,15 +72,15 @@ def test_a_log_cut_anywhere_knows_what_stands_before_the_cut(
         assert log._slot.state == before
         crash(log)
     path = newest(folder)
-    whole = scan(path)
+    whole = ScannedTxlog(path)
     cut = data.draw(st.integers(_first_frame(path), path.stat().st_size))
     with path.open("r+b") as file:
         file.truncate(cut)
-    kept = scan(path).entries
+    kept = ScannedTxlog(path).entries
     assert kept == whole.entries[: len(kept)]
     with opened(folder) as again:
         assert again._slot.state == summed(kept)
-        assert all(scan(each).flaw is None for each in files(slot_folder(folder, 0)))
+        assert all(ScannedTxlog(each).flaw is None for each in files(slot_folder(folder, 0)))
 
 
 def _first_frame(path: Path) -> int:
@@ -125,7 +125,7 @@ def slot_of(folder: Path, machine: Machine | None = None) -> Slot:
 
 
 def filled(folder: Path, machine: Machine) -> list[int]:
-    """A log of several entries; the bytes at which they begin."""
+    """Make a log of several entries. Return the bytes at which they begin."""
     log = opened(folder, machine)
     start(log, "a")
     send(log, "a")

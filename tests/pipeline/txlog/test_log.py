@@ -8,7 +8,7 @@ import pytest
 from frazil.errors import CheckpointFailed, DiskFull, LogBroken, ShutdownError
 from frazil.lake.commit.proposals import Request
 from frazil.pipeline.txlog.entries import Checkpoint, CommitEnd, FlushStart
-from frazil.pipeline.txlog.file import files, scan, slot_folder
+from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder
 from frazil.pipeline.txlog.log import Outcome
 from frazil.pipeline.txlog.show import history
 from tests.faults.test_full_disk import largest_file
@@ -140,7 +140,7 @@ def test_what_must_be_on_disk_is_synced_before_the_call_returns(
 ) -> None:
     with opened(tmp_path) as log:
         synced: list[int] = []
-        monkeypatch.setattr("frazil.pipeline.txlog.slot.sync_data", lambda fd: synced.append(log._slot.next_number))
+        monkeypatch.setattr("frazil.framefile.writer.sync_data", lambda fd: synced.append(log._slot.next_number))
         log.offset_marker("orders", 0, 1, 1)
         assert synced == []
         start(log, "a")
@@ -164,7 +164,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, room: int) -> N
     assert list(tmp_path.rglob("*.new")) == []
     send(log, "stored")
     crash(log)
-    assert scan(newest(tmp_path)).flaw is None
+    assert ScannedTxlog(newest(tmp_path)).flaw is None
     with opened(tmp_path) as again:
         assert attempts(again) == ["stored"]
         assert again.open_attempts()[0].requests
@@ -194,7 +194,7 @@ def test_after_a_failed_sync_nothing_is_promised(tmp_path: Path, monkeypatch: py
 
     log = opened(tmp_path)
     with monkeypatch.context() as failing:
-        failing.setattr("frazil.pipeline.txlog.slot.sync_data", fail)
+        failing.setattr("frazil.framefile.writer.sync_data", fail)
         with pytest.raises(LogBroken, match="Restart to read them back"):
             start(log, "a")
     with pytest.raises(LogBroken):

@@ -1,4 +1,4 @@
-"""Several pipelines in one data folder, killed in every way."""
+"""Several pipelines share one data folder and are killed in every way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.pipeline.txlog.support import attempts, crash, newest, opened, send, 
 
 
 class Worker:
-    """The process of `worker.py`, and all that it said."""
+    """Runs `worker.py` as a process, and collects what it prints."""
 
     def __init__(self, folder: Path, what: str, name: str, failpoint: str = "") -> None:
         self.lines: list[str] = []
@@ -145,7 +145,7 @@ def test_a_pipeline_goes_on_beside_a_damaged_slot(tmp_path: Path) -> None:
 
 
 def run_lives(folder: Path, lives: int, rng: random.Random) -> None:
-    """Kill the writer again and again; whatever it was told is stored must be known to the next one."""
+    """Kill the writer again and again: the next one must know everything that was stored."""
     for life in range(lives):
         worker = Worker(folder, "write", f"life{life}")
         worker.wait_for(rng.randrange(1, 200))
@@ -163,7 +163,7 @@ def run_lives(folder: Path, lives: int, rng: random.Random) -> None:
 
 
 def check(step: str, attempt: str, left: object, commit: object) -> None:
-    """What was said last is known, or what came right after it."""
+    """Check that the entry that was printed last is known, or the one right after it."""
     is_open = getattr(left, "attempt", None) == attempt
     if step == "flushed":
         assert is_open or getattr(commit, "attempt", None) == attempt

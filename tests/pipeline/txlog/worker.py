@@ -19,7 +19,7 @@ from tests.pipeline.txlog.support import send, start, succeed
 
 
 def say(text: str) -> None:
-    """One write: a killed process leaves a whole line or none."""
+    """Print with one write, so that a killed process leaves a whole line or none."""
     os.write(1, f"{text}\n".encode())
 
 

@@ -1,4 +1,4 @@
-"""Acknowledgements on a real disk: what was said to be stored is there, whatever happens."""
+"""Acknowledgements that were stored on a real disk are there, whatever happens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from frazil.errors import DiskFull, LogCorrupted, LogVersionUnsupported, PartitionLocked, ShutdownError
 from frazil.framefile import frames
-from frazil.topics.subscriptions.ackfile import ACKS, SUFFIX, AckFolder, LaneKey, Scanned
+from frazil.topics.subscriptions.ackfile import ACKS, SUFFIX, AckFolder, LaneKey, ScannedAcks
 from frazil.topics.subscriptions.journal import Journal, journal_folder
 from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
@@ -41,7 +41,7 @@ class Lane:
 
 
 def crash(journal: Journal) -> None:
-    """Let go as a killed process does."""
+    """Release the journal as a killed process does."""
     journal._closed = True
     if journal._timer:
         journal._timer.cancel()
@@ -210,7 +210,7 @@ def test_a_file_without_a_header_is_damaged(tmp_path: Path, content: bytes) -> N
 def test_a_newer_kind_of_frame_is_named(tmp_path: Path) -> None:
     broken(tmp_path, 0)
     path = newest(tmp_path)
-    clean = path.read_bytes()[: Scanned(path).clean_bytes]
+    clean = path.read_bytes()[: ScannedAcks(path).clean_bytes]
     path.write_bytes(clean + b"".join(map(bytes, frames.encode(57, [b"new"]).parts)))
     with pytest.raises(LogVersionUnsupported, match="unknown kind of frame 57"):
         found(tmp_path)
@@ -263,7 +263,7 @@ def test_what_is_taken_back_stays_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("room", [0, 1, 20, 60])
 def test_no_room_on_the_disk(tmp_path: Path, room: int) -> None:
-    """The caller is told; what could not be stored is stored along with the next that can be."""
+    """The caller gets an error, and the ranges are stored along with the next ones."""
 
     async def work() -> None:
         journal = await Journal.open(tmp_path, sync="none")
@@ -297,7 +297,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 
 def test_random_lives(tmp_path: Path, seed: int) -> None:
-    """Many lanes, groups, files and crashes, some with a torn end: nothing that was stored is missing."""
+    """After many lanes, groups, files and crashes, some with a torn end, nothing that was stored is missing."""
     rng = random.Random(seed)
     keys = [LaneKey(Place(name, "n", "t"), "g", partition) for name in "ab" for partition in range(2)]
     expected = {key: Progress(0, "e") for key in keys}

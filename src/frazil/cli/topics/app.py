@@ -19,7 +19,7 @@ from frazil.cli.topics.tail import tail
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from frazil.log.check.inspection import PartitionShown
+    from frazil.log.check.inspection import PartitionInfo
     from frazil.log.log import Log
 
 app = App(name="topics")
@@ -108,7 +108,7 @@ def describe(topic: str, /, *, output: Output = "human", context: GivenContext) 
     print_tables(tables)
 
 
-def _partitions(log: Log, topic: str) -> list[PartitionShown]:
+def _partitions(log: Log, topic: str) -> list[PartitionInfo]:
     from frazil.log.check.inspection import show_partition
 
     return [show_partition(log, topic, partition) for partition in log.partitions(topic)]
@@ -177,7 +177,7 @@ def _settings(log: Log, topic: str) -> dict[str, Any]:
     }
 
 
-def _partition(each: PartitionShown) -> dict[str, Any]:
+def _partition(each: PartitionInfo) -> dict[str, Any]:
     return {
         "partition": each.partition,
         "owner": each.owner,

@@ -12,7 +12,7 @@ from frazil.doors.kafka.records import Run, to_batch
 from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
 from frazil.log.positions import Origin
-from frazil.log.writer.batch_sizes import pieces
+from frazil.log.writer.batch_sizes import split_batch
 from frazil.log.writer.writer import PartitionWriter, Pending
 
 NOTHING = -1
@@ -109,7 +109,7 @@ class Feed:
             run = [message for message in run if (message.offset() or 0) >= self.next]
         taken = nbytes = 0
         batch = to_batch(run) if run else None
-        for piece in pieces(batch, most_bytes) if batch else ():
+        for piece in split_batch(batch, most_bytes) if batch else ():
             if not writer.has_room_for(piece):
                 self.full = True
                 writer.hurry()

@@ -25,9 +25,9 @@ from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Plain, Preparer
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, WriteFailed
 from frazil.formats.telemetry.rows import Rejected
-from frazil.log.forms import Raw
-from frazil.log.writer.batch_sizes import pieces
-from frazil.log.writer.group import Ack, Part
+from frazil.log.forms import RawAppends
+from frazil.log.writer.batch_sizes import split_batch
+from frazil.log.writer.group import Ack, BatchAppend
 from frazil.log.writer.writer import PartitionWriter
 from frazil.native import faults_as_errors
 
@@ -267,7 +267,9 @@ class Intake:
     async def _complete(self, writer: PartitionWriter, run: Run, outcomes: list[Ack | FrazilError]) -> None:
         """Store the rest of requests of which an earlier try stored the beginning."""
         content = run.content
-        rows = await asyncio.to_thread(self._preparer.rows_of, content) if isinstance(content, Raw) else content
+        rows = (
+            await asyncio.to_thread(self._preparer.rows_of, content) if isinstance(content, RawAppends) else content
+        )
         first = 0
         for place, request in enumerate(run.requests):
             outcome = outcomes[place]
@@ -288,7 +290,7 @@ async def _store_by_pieces(
     """Store the rows of a request from one on, piece after piece: what is stored of it is always its beginning."""
     outcome: Ack | FrazilError
     while True:
-        piece = next(pieces(rows.slice(first), writer.options.max_append_bytes))
+        piece = next(split_batch(rows.slice(first), writer.options.max_append_bytes))
         (outcome,) = await _append(writer, piece, [request.part(first, piece.num_rows)])
         if isinstance(outcome, FrazilError):
             return outcome
@@ -303,11 +305,13 @@ def _is_beginning(outcome: Ack | FrazilError, request: Named) -> bool:
 
 
 async def _append(
-    writer: PartitionWriter, content: pa.RecordBatch | Raw, parts: list[Part]
+    writer: PartitionWriter, content: pa.RecordBatch | RawAppends, parts: list[BatchAppend]
 ) -> list[Ack | FrazilError]:
     """Where the store acknowledges, and does not, nobody waits for ever."""
     options = writer.options
-    storing = writer.append_raw(content, parts) if isinstance(content, Raw) else writer.append_parts(content, parts)
+    storing = (
+        writer.append_raw(content, parts) if isinstance(content, RawAppends) else writer.append_many(content, parts)
+    )
     if options.ack != "object":
         return await storing
     patience = options.append_timeout + options.seal_seconds

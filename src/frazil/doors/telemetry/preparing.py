@@ -29,10 +29,10 @@ from frazil.errors import FrazilError, RequestError, TooMuch
 from frazil.formats.otlp.outlines import Bounds, Outline
 from frazil.formats.telemetry.messages import check, decode
 from frazil.formats.telemetry.rows import Arrival, Rejected
-from frazil.log.forms import Raw, Together, make_rows
+from frazil.log.forms import RawAppends, RawEntry, make_rows
 from frazil.log.positions import Origin
 from frazil.log.writer.batch_sizes import size_of
-from frazil.log.writer.group import Part
+from frazil.log.writer.group import BatchAppend
 from frazil.native import NativeFault, faults_as_errors
 from frazil.ops.throttle import Throttle
 
@@ -87,17 +87,17 @@ class Named(NamedTuple):
     rows: int
     digest: bytes | None
 
-    def part(self, first: int, rows: int) -> Part:
+    def part(self, first: int, rows: int) -> BatchAppend:
         """A run of its rows. Only where it begins is part of the name: the next time it may be cut elsewhere."""
         origin = Origin(request=self.digest + first.to_bytes(4)) if self.digest else None
-        return Part(rows, origin)
+        return BatchAppend(rows, origin)
 
 
 class Run(NamedTuple):
     """Rows that are stored together: of several requests, or of one that is too large for one append. Or requests
     of which rows are made later."""
 
-    content: pa.RecordBatch | Raw
+    content: pa.RecordBatch | RawAppends
     requests: list[Named]
     nbytes: int
     """As rows."""
@@ -212,9 +212,9 @@ class Preparer:
         ]
         return Run(raw, named, raw.nbytes)
 
-    def rows_of(self, raw: Raw) -> pa.RecordBatch:
+    def rows_of(self, raw: RawAppends) -> pa.RecordBatch:
         """Of requests that are stored later."""
-        return make_rows(raw.form, [Together(raw.appends, raw.rows, self._clock.now_ms())], raw.schema)
+        return make_rows(raw.form, [RawEntry(raw.appends, raw.rows, self._clock.now_ms())], raw.schema)
 
     def _bounds_of(self, tenant: str) -> Bounds:
         limits = self._config.limits_of(tenant)

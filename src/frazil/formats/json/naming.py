@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from frazil.formats.json.leaves import Misfit, check_text, shown
 from frazil.formats.paths import pruned
-from frazil.log.schema.columns import name_flaw
-from frazil.log.schema.paths import folded, named_parts
+from frazil.log.schema.columns import name_problem
+from frazil.log.schema.paths import folded, named_paths
 
 
 class Names:
@@ -15,13 +15,13 @@ class Names:
 
     def __init__(self, kind: pa.DataType | None = None) -> None:
         """Those of a type, whatever they are."""
-        parts = named_parts(kind) if kind is not None else ()
+        parts = named_paths(kind) if kind is not None else ()
         self._taken = {folded(part.path): part.path for part in parts}
         self._fresh: list[str] = []
 
     def add(self, path: str, name: str) -> None:
         """`Misfit` if there can be no such column; else it is new until the names are kept or forgotten."""
-        if flaw := name_flaw(path, name):
+        if flaw := name_problem(path, name):
             raise Misfit(flaw)
         check_text(name, path)
         key = folded(path)
@@ -46,7 +46,7 @@ class Names:
 def check_names(kind: pa.DataType) -> None:
     """`Misfit` if no table can have columns of all these names."""
     names = Names()
-    for part in named_parts(kind):
+    for part in named_paths(kind):
         names.add(*part)
 
 

@@ -21,7 +21,7 @@ from frazil.formats.telemetry.fields import TIME
 from frazil.formats.telemetry.messages import decode
 from frazil.formats.telemetry.rows import Arrival, ToRows
 from frazil.formats.telemetry.runs import Ints
-from frazil.log.forms import Bytes, Raw
+from frazil.log.forms import Bytes, RawAppends
 from frazil.native import faults_as_errors
 
 logger = logging.getLogger(__name__)
@@ -59,14 +59,14 @@ class RequestForm:
         """Of a request with this body; None for what is not stored in this form."""
         return outlines.outline(message, body, self.levels, bounds)
 
-    def raw(self, tenants: Sequence[str], bodies: Sequence[bytes], found: Sequence[Outline]) -> Raw:
+    def raw(self, tenants: Sequence[str], bodies: Sequence[bytes], found: Sequence[Outline]) -> RawAppends:
         """Requests to be stored."""
         appends = []
         for tenant, body, (rows, _) in zip(tenants, bodies, found, strict=True):
             name = tenant.encode()
             appends.append(b"".join((_HEAD.pack(len(name), rows), name, body)))
         rows, nbytes = map(sum, zip(*found, strict=True))
-        return Raw(self.name, appends, self.rows_schema, rows, nbytes)
+        return RawAppends(self.name, appends, self.rows_schema, rows, nbytes)
 
     def rows(self, appends: Sequence[Bytes], times_ms: Ints, *, dictionaries: bool = False) -> pa.RecordBatch:
         """They were acknowledged: each has its rows, whatever is wrong with it or with another."""

@@ -24,7 +24,7 @@ from frazil.errors import ConfigError, SchemaEvolution
 from frazil.formats import kafka
 from frazil.lake.schema.merging import Problem, Remedy
 from frazil.lake.schema.types import Unmappable, convert_field, is_nanoseconds
-from frazil.log.schema.columns import NANOSECONDS, OFFSET, PARTITION, flaws
+from frazil.log.schema.columns import NANOSECONDS, OFFSET, PARTITION, column_problems
 
 FORMAT_VERSION = 2
 """Of the table format: the newest that all readers know."""
@@ -86,7 +86,7 @@ def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[Probl
             fields += _columns(column)
         except Unmappable as error:
             problems.append(Problem(column.name, str(error), Remedy.NONE))
-    problems += [Problem(*flaw, Remedy.NONE) for flaw in flaws(topic_schema)]
+    problems += [Problem(*flaw, Remedy.NONE) for flaw in column_problems(topic_schema)]
     return fields, problems
 
 

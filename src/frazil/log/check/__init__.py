@@ -1,1 +1,1 @@
-"""Looking into a log, checking all of it, and saving what can be saved."""
+"""Inspects, verifies and repairs a log."""

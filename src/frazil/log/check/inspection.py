@@ -1,4 +1,4 @@
-"""What there is of a topic, on this machine and in the store, as plain data. Reads only, also beside a writer."""
+"""Describes a partition, on this machine and in the store, as plain data. It only reads, also beside a writer."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from frazil.log.segments.index import SegmentIndex
 
 
 @dataclass(frozen=True)
-class SegmentShown:
+class SegmentInfo:
     key: str
     first_offset: int
     end_offset: int | None
-    """None when the segment cannot be read."""
+    """It is None when the segment cannot be read."""
     bytes: int
     error: str | None = None
 
 
 @dataclass(frozen=True)
-class WalFileShown:
+class WalFileInfo:
     file: str
     first_offset: int | None
     end_offset: int | None
     bytes: int
     frames: list[dict[str, Any]]
     state: str
-    """`clean`, `torn at byte …`, `damaged at byte …`, or why a newer version is needed."""
+    """The state is `clean`, `torn at byte …`, `damaged at byte …`, or why a newer version is needed."""
 
 
 @dataclass(frozen=True)
-class PartitionShown:
+class PartitionInfo:
     topic: str
     partition: int
     owner: str | None
@@ -49,8 +49,8 @@ class PartitionShown:
     first_offset: int
     sealed_end: int | None
     next_offset: int | None
-    segments: list[SegmentShown]
-    wal_files: list[WalFileShown]
+    segments: list[SegmentInfo]
+    wal_files: list[WalFileInfo]
     positions: dict[str, int]
     schema_versions: list[int] = field(default_factory=list)
 
@@ -67,8 +67,8 @@ class PartitionShown:
         return sum(file.bytes for file in self.wal_files)
 
 
-def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool = False) -> PartitionShown:
-    """The WAL first, then the segments: what leaves one meanwhile is in the other.
+def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool = False) -> PartitionInfo:
+    """Read the WAL first, then the segments: what leaves the WAL meanwhile is in the segments.
 
     Unless `every_footer` is read, each segment but the newest is taken to end where the next one starts.
     """
@@ -82,7 +82,7 @@ def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool =
     epochs = _epochs(wal, index)
     ends = [end for end in (sealed_end, _wal_end(wal)) if end is not None]
     start = index.start if index.firsts else wal.headers[0].first_offset if wal.headers else index.low
-    return PartitionShown(
+    return PartitionInfo(
         topic=topic,
         partition=partition,
         owner=owner(log.store, topic, partition),
@@ -101,7 +101,7 @@ def show_partition(log: Log, topic: str, partition: int, *, every_footer: bool =
 
 
 def find_schema(log: Log, topic: str) -> FindSchema:
-    """Versions of a topic's schema, None for one that does not exist."""
+    """Return a function that finds a version of a topic's schema, or None if it does not exist."""
 
     def find(version: int) -> pa.Schema | None:
         try:
@@ -112,7 +112,7 @@ def find_schema(log: Log, topic: str) -> FindSchema:
     return find
 
 
-def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: bool) -> list[SegmentShown]:
+def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: bool) -> list[SegmentInfo]:
     shown = []
     firsts = index.firsts
     for first, following in zip_longest(firsts, firsts[1:]):
@@ -123,12 +123,12 @@ def _segments(index: SegmentIndex, topic: str, partition: int, every_footer: boo
                 end = index.footer(first).end
             except UNREADABLE as caught:
                 end, error = None, str(caught)
-        shown.append(SegmentShown(key, first, end, index.size(first), error))
+        shown.append(SegmentInfo(key, first, end, index.size(first), error))
     return shown
 
 
 def _wal_end(wal: WalSurvey) -> int | None:
-    """As far as readers may go: a frame above the watermark is still being acknowledged."""
+    """Return the offset up to which readers may go: frames above the watermark are not acknowledged yet."""
     ends = [file.end for file in wal.files if file.end is not None]
     if not ends:
         return None
@@ -150,7 +150,7 @@ def _newest(index: SegmentIndex) -> Any:
 
 
 def _positions(wal: WalSurvey, index: SegmentIndex) -> dict[str, int]:
-    """How many feeders of each kind are remembered, by the newest full account of them."""
+    """Return how many sources and producers are remembered, by the newest header or segment."""
     newest = _newest(index)
     known = wal.headers[-1].positions.feeders if wal.headers else newest.positions if newest else None
     if known is None:
@@ -158,7 +158,7 @@ def _positions(wal: WalSurvey, index: SegmentIndex) -> dict[str, int]:
     return {"sources": len(known["sources"]), "producers": len(known["producers"])}
 
 
-def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileShown:
+def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileInfo:
     state = "clean"
     if file.newer:
         state = file.newer
@@ -168,7 +168,7 @@ def _file(file: FileSurvey, *, newest: bool, written: bool) -> WalFileShown:
         state = "being written"
     elif file.torn:
         state = f"{'torn' if newest else 'damaged'} at byte {file.torn.start}"
-    return WalFileShown(
+    return WalFileInfo(
         file=str(file.path),
         first_offset=file.header.first_offset if file.header else None,
         end_offset=file.end,

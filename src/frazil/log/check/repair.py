@@ -1,6 +1,6 @@
-"""Repairing a partition's WAL: what is clean goes on, what was there is set aside, what is lost is told.
+"""Repairs a partition's WAL: clean records are kept, the damaged files are set aside, and lost offsets are reported.
 
-Every step can be cut off by a crash. Until `damaged-<time>` exists with its `plan.json`, nothing has changed; from
+A crash may interrupt every step. Until `damaged-<time>` exists with its `plan.json`, nothing has changed; from
 then on the plan is carried out, by this call or by the next one. Meanwhile an empty `repair-unfinished.wal` keeps
 writers from opening the partition half repaired.
 """
@@ -47,24 +47,24 @@ _SALVAGED = "salvaged.wal"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a repair is going to do."""
+class RepairPlan:
+    """The steps that a repair is going to take."""
 
     action: Literal["nothing", "salvage", "move", "finish", "forget"]
     reason: str
     damages: list[Damage] = field(default_factory=list)
     salvage: Salvage | None = None
     files: list[Path] = field(default_factory=list)
-    """WAL files that are set aside."""
+    """The WAL files that are set aside."""
 
 
 @dataclass(frozen=True)
-class Repaired:
-    """What a repair did."""
+class RepairResult:
+    """The result of a repair."""
 
     set_aside: Path
     partition: int
-    """Where the records are now."""
+    """The partition in which the records are now."""
 
 
 class Repair:
@@ -102,17 +102,17 @@ class Repair:
 
     # --- what is to be done --------------------------------------------------------------------------------
 
-    def plan(self) -> Plan:
-        """Find out what is wrong; changes nothing."""
+    def plan(self) -> RepairPlan:
+        """Find out what is wrong. Nothing is changed."""
         if self._planned():
-            return Plan("finish", "an earlier repair was cut off; it is carried on where it stopped")
+            return RepairPlan("finish", "an earlier repair was cut off; it is carried on where it stopped")
         wal = survey(self._directory, self._find_schema)
         if not wal.files:
             self._index.refresh()
             sealed = self._index.sealed_end()
             if wal.acknowledged <= sealed:
-                return Plan("nothing", "there are no WAL files")
-            return Plan(
+                return RepairPlan("nothing", "there are no WAL files")
+            return RepairPlan(
                 "forget",
                 f"the WAL files are gone: {wal.acknowledged - sealed:,} acknowledged records, offsets {sealed} to "
                 f"{wal.acknowledged}, are lost; a new epoch begins at {sealed}, so readers are told",
@@ -126,20 +126,20 @@ class Repair:
         damages = [*wal.damages, *([wal.files[-1].torn] if flaw and wal.files[-1].torn else [])]
         if foreign:
             salvage = salvage_elsewhere(wal, self._sealed_by_us(wal), self._world, limits)
-            return Plan("move", foreign, damages, salvage, files)
+            return RepairPlan("move", foreign, damages, salvage, files)
         if flaw:
             salvage = salvage_in_place(wal, self._index.newest(), self._index.low, self._world, limits)
-            return Plan("salvage", flaw, damages, salvage, files)
+            return RepairPlan("salvage", flaw, damages, salvage, files)
         if torn := wal.files[-1].torn:
-            return Plan(
+            return RepairPlan(
                 "nothing",
                 f"the end of {torn.path.name} was torn by a crash at byte {torn.start}, in a write that nobody was "
                 f"told of; the next start cuts it off",
             )
-        return Plan("nothing", "the WAL is clean and joins its segments")
+        return RepairPlan("nothing", "the WAL is clean and joins its segments")
 
     def _diagnose(self, wal: WalSurvey) -> tuple[str | None, str | None]:
-        """What is damaged, and why the WAL cannot go on in this partition."""
+        """Return what is damaged, and why the WAL cannot go on in this partition."""
         node = node_name(self._config.data_dir, self._config.node, self._world)
         claimed = owner(self._store, self._topic, self._partition)
         foreign = None
@@ -157,7 +157,7 @@ class Repair:
         return None, foreign
 
     def _stranger(self, wal: WalSurvey) -> str | None:
-        """Why a damaged WAL is not of the log in the store, as far as that can be seen."""
+        """Return why a damaged WAL does not belong to the log in the store, as far as that can be seen."""
         newest = self._index.newest()
         end = newest.end if newest else self._index.low
         starts = [int(path.stem) for path in wal_files(self._directory) if path.stem.isdigit()]
@@ -177,7 +177,7 @@ class Repair:
         return taken if ours and newest.writer not in ours and not at_border else None
 
     def _sealed_by_us(self, wal: WalSurvey) -> int:
-        """The offset up to which the WAL's records are in segments of its own. What is not certain is not counted."""
+        """Return the offset up to which the WAL's records are certainly in segments of its own."""
         ours = {name for header in wal.headers for name in (header.writer, *header.former_writers)}
         end = max((found.entry.end for found in wal.records), default=0)
         for first in reversed(self._index.firsts):
@@ -190,13 +190,13 @@ class Repair:
 
     # --- doing it ------------------------------------------------------------------------------------------
 
-    def apply(self, plan: Plan) -> Repaired:
+    def apply(self, plan: RepairPlan) -> RepairResult:
         if plan.action == "forget":
             _set_watermark(self._directory, self._index.sealed_end())
-            return Repaired(self._directory, self._partition)
+            return RepairResult(self._directory, self._partition)
         if plan.action != "finish":
             self._prepare(plan)
-        done: Repaired | None = None
+        done: RepairResult | None = None
         for folder in self._planned():
             done = self._carry_out(folder)
         assert done
@@ -205,11 +205,11 @@ class Repair:
     def _planned(self) -> list[Path]:
         return sorted(path.parent for path in self._directory.glob(f"{DAMAGED}*/{_PLAN}"))
 
-    def _prepare(self, plan: Plan) -> None:
-        """Everything that is needed, in a folder that becomes the plan by getting its name."""
+    def _prepare(self, plan: RepairPlan) -> None:
+        """Write everything that is needed into a folder, which becomes the plan when it gets its name."""
         assert plan.salvage
         for leftover in self._directory.glob(f"{_PREPARING}*"):
-            # Only links to files that are still in their place, and a copy of what they hold.
+            # It has only links to files that are still in place, and a copy of their records.
             shutil.rmtree(leftover)
         now = datetime.fromtimestamp(self._world.clock.now_ms() / 1000, UTC)
         stamp = now.strftime("%Y%m%dT%H%M%S.%f")[:-3]
@@ -224,7 +224,7 @@ class Repair:
         folder.rename(self._directory / f"{DAMAGED}{stamp}")
         sync_folder(self._directory)
 
-    def _described(self, plan: Plan) -> dict[str, Any]:
+    def _described(self, plan: RepairPlan) -> dict[str, Any]:
         assert plan.salvage
         return {
             "action": plan.action,
@@ -239,8 +239,8 @@ class Repair:
             "lost_offsets": plan.salvage.lost,
         }
 
-    def _carry_out(self, folder: Path) -> Repaired:
-        """Each step leaves alone what an earlier attempt has done."""
+    def _carry_out(self, folder: Path) -> RepairResult:
+        """Carry a plan out. Each step leaves alone what an earlier attempt has done."""
         plan = json.loads((folder / _PLAN).read_bytes())
         guard = self._directory / UNFINISHED
         guard.touch()
@@ -256,16 +256,16 @@ class Repair:
             else:
                 _install(folder, self._directory, plan)
         if plan["action"] == "move":
-            # What was acknowledged here is now acknowledged there.
+            # The records that were acknowledged here are in the other partition now.
             _set_watermark(self._directory, 0)
         guard.unlink()
         sync_folder(self._directory)
         (folder / _PLAN).rename(folder / _REPORT)
         sync_folder(folder)
-        return Repaired(folder, plan["moved_to"])
+        return RepairResult(folder, plan["moved_to"])
 
     def _install_elsewhere(self, folder: Path, plan: dict[str, Any]) -> None:
-        """Into a partition that is claimed for this, and that nobody has touched; the same one when done again."""
+        """Install the salvaged file in a new partition, which is claimed for it. A second try takes the same one."""
         node = node_name(self._config.data_dir, self._config.node, self._world)
         partition = plan["moved_to"]
         if partition == self._partition:
@@ -286,7 +286,7 @@ class Repair:
 
 
 def _install(folder: Path, directory: Path, plan: dict[str, Any]) -> None:
-    """The watermark first: with it and without WAL files nobody opens the partition, until this is done again."""
+    """Install the salvaged file. The watermark is set first: with it and without files nobody opens the partition."""
     _set_watermark(directory, plan["end_offset"])
     (folder / _SALVAGED).rename(directory / f"{plan['first_offset']:020d}.wal")
     sync_folder(directory)

@@ -1,4 +1,4 @@
-"""What can be kept of a WAL that cannot be opened, and how it is written anew.
+"""Salvages the clean records of a WAL that cannot be opened, into a new file.
 
 Records up to the first gap keep their offsets, byte for byte. Records behind a gap follow it without one, under new
 offsets. Where a gap was, a new epoch begins, so that readers who saw the old offsets are told.
@@ -15,15 +15,15 @@ from frazil.clock import World
 from frazil.config.sections.log import SourcesConfig, Sync
 from frazil.disk.durable import sync_file
 from frazil.disk.files import io_error, write_all
-from frazil.log.check.survey import Found, WalSurvey
+from frazil.log.check.survey import RecordsFrame, WalSurvey
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Kept, Positions, Stored
+from frazil.log.positions import Positions, StoredAppend, StoredPositions
 from frazil.log.segments.segment import Segment
 from frazil.log.wal.entries import Entry, FileHeader, encode_closed, encode_records, extend_chain
 
 
-class Lost(NamedTuple):
-    """Offsets whose records cannot be read any more."""
+class LostRange(NamedTuple):
+    """A range of offsets whose records cannot be read any more."""
 
     start: int
     end: int
@@ -35,19 +35,19 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True)
 class Salvage:
-    """A WAL file to be written."""
+    """The contents of the new WAL file."""
 
     base: int
     chain: int
-    kept: list[Found]
-    moved: list[Found]
-    """Those that get new offsets, behind the kept ones."""
-    lost: list[Lost]
+    kept: list[RecordsFrame]
+    moved: list[RecordsFrame]
+    """The records that get new offsets, behind the kept ones."""
+    lost: list[LostRange]
     writer: str
     former_writers: tuple[str, ...]
     epochs: Epochs
     new_epoch: bool
-    positions: Kept
+    positions: StoredPositions
 
     @property
     def rows(self) -> int:
@@ -61,55 +61,63 @@ class Salvage:
 def salvage_in_place(
     wal: WalSurvey, newest: Segment | None, low: int, world: World, limits: SourcesConfig
 ) -> Salvage:
-    """Go on in the same partition, from the end of its segments."""
+    """Salvage the records for the same partition, from the end of its segments on."""
     base = newest.end if newest else low
     kept, moved, lost = _sort_out([found for found in wal.records if found.entry.end > base], base)
     end = moved[-1].entry.end if moved else kept[-1].entry.end if kept else base
     if wal.acknowledged > end:
-        lost.append(Lost(end, wal.acknowledged))
+        lost.append(LostRange(end, wal.acknowledged))
     header = wal.headers[-1] if wal.headers else None
     epochs = header.epochs if header else newest.epochs if newest else Epochs(((world.new_id(), base),))
     writer = header.writer if header else newest.writer if newest else world.new_id()
     former = header.former_writers if header else ()
-    # A reboot may have taken records that were never synced, also such as no gap tells of.
+    # A reboot may have lost records that were never synced, at the end, where no gap shows it.
     unsure = header is not None and header.boot != world.boot_id() and header.sync != "always"
     unsure = unsure and not wal.files[-1].closed
     if lost or unsure:
         epochs = epochs.begin(world.new_id(), base if unsure else lost[0].start)
         writer, former = world.new_id(), (*former, writer)
     first = wal.files[0].header
-    positions = Kept.from_json(newest.positions) if newest else first.positions if first else Positions(limits).kept()
+    positions = (
+        StoredPositions.from_json(newest.positions)
+        if newest
+        else first.positions
+        if first
+        else Positions(limits).to_stored()
+    )
     chain = newest.chain if newest else 0
     return Salvage(base, chain, kept, moved, lost, writer, former, epochs, bool(lost or unsure), positions)
 
 
 def salvage_elsewhere(wal: WalSurvey, sealed_end: int, world: World, limits: SourcesConfig) -> Salvage:
-    """All records above `sealed_end` for the beginning of a new partition."""
+    """Salvage all records above `sealed_end` for a new partition."""
     records = [found for found in wal.records if found.entry.end > sealed_end]
     start = records[0].entry.offset if records else 0
     kept, moved, lost = _sort_out(records, start)
     epochs = Epochs(((world.new_id(), 0),))
-    return Salvage(0, 0, [], kept + moved, lost, world.new_id(), (), epochs, True, Positions(limits).kept())
+    return Salvage(0, 0, [], kept + moved, lost, world.new_id(), (), epochs, True, Positions(limits).to_stored())
 
 
-def _sort_out(records: list[Found], start: int) -> tuple[list[Found], list[Found], list[Lost]]:
-    """Records before the first gap, those behind it, and the gaps. Offsets that come twice count once."""
-    kept: list[Found] = []
-    moved: list[Found] = []
-    lost: list[Lost] = []
+def _sort_out(
+    records: list[RecordsFrame], start: int
+) -> tuple[list[RecordsFrame], list[RecordsFrame], list[LostRange]]:
+    """Return the records before the first gap, those behind it, and the gaps. Repeated offsets count once."""
+    kept: list[RecordsFrame] = []
+    moved: list[RecordsFrame] = []
+    lost: list[LostRange] = []
     for found in records:
         entry = found.entry
         if entry.offset < start:
             continue
         if entry.offset > start:
-            lost.append(Lost(start, entry.offset))
+            lost.append(LostRange(start, entry.offset))
         (moved if lost else kept).append(found)
         start = entry.end
     return kept, moved, lost
 
 
 def write(salvage: Salvage, path: Path, sync: Sync, world: World) -> None:
-    """The salvaged file, complete and on disk."""
+    """Write the salvaged file, complete and on disk."""
     records = [*salvage.kept, *salvage.moved]
     header = FileHeader(
         writer=salvage.writer,
@@ -145,14 +153,14 @@ def write(salvage: Salvage, path: Path, sync: Sync, world: World) -> None:
 
 
 def _at(entry: Entry, offset: int) -> Entry:
-    """The same records at another offset, with what they say of their origin."""
+    """Return the same records and origins at another offset."""
     shift = offset - entry.offset
-    appends = [Stored(append.offset + shift, append.rows, append.origin) for append in entry.appends]
+    appends = [StoredAppend(append.offset + shift, append.rows, append.origin) for append in entry.appends]
     return entry._replace(offset=offset, appends=appends)
 
 
 def chain_at(wal: WalSurvey, offset: int) -> int | None:
-    """The chain at an offset, where all frames from a file's header to there are clean."""
+    """Return the chain at an offset, if all frames from a file's header to there are clean."""
     for file in wal.files:
         if file.header is None:
             continue

@@ -1,6 +1,6 @@
-"""Reading WAL files whatever state they are in: every clean frame, and every damaged stretch between them.
+"""Reads WAL files in any state: every clean frame, and every damaged range of bytes between them.
 
-Nothing is changed, and nothing is mapped, because a running writer may cut its file while it is read.
+Nothing is changed. Files are not mapped, because a running writer may truncate its file while it is read.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from frazil.log.wal.entries import RECORDS, Entry, FileHeader, Kind, decode_reco
 from frazil.log.wal.recovery import wal_files
 
 UNREADABLE = (FrazilError, pa.ArrowException, OSError, ValueError, KeyError)
-"""What reading a damaged segment can raise."""
+"""The errors that reading a damaged segment can raise."""
 
 FindSchema = Callable[[int], pa.Schema | None]
-"""A topic's schema by its version; needed when the frame that carried it is damaged."""
+"""It finds a topic's schema by its version. It is needed when the frame with the schema is damaged."""
 
 
 class Damage(NamedTuple):
-    """Bytes of a file that are not whole frames."""
+    """A range of bytes that are not whole frames."""
 
     path: Path
     start: int
@@ -37,8 +37,8 @@ class Damage(NamedTuple):
     why: str
 
 
-class Found(NamedTuple):
-    """A clean frame of records and where it stands."""
+class RecordsFrame(NamedTuple):
+    """A clean frame of records, and the file it is in."""
 
     path: Path
     frame: frames.Frame
@@ -51,7 +51,7 @@ class Found(NamedTuple):
 
 
 class FrameLine(NamedTuple):
-    """A frame as `inspect --frames` shows it."""
+    """A frame as `frazil log inspect --frames` shows it."""
 
     start: int
     end: int
@@ -65,18 +65,18 @@ class FileSurvey:
     path: Path
     size: int
     header: FileHeader | None = None
-    records: list[Found] = field(default_factory=list)
+    records: list[RecordsFrame] = field(default_factory=list)
     frames: list[FrameLine] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
     torn: Damage | None = None
-    """What stands after the last clean frame and is no frame: the rest of a write that was cut off, or damage."""
+    """The bytes after the last clean frame: the rest of an interrupted write, or damage."""
     closed: bool = False
     newer: str | None = None
-    """Why a newer version of Frazil is needed."""
+    """The reason why a newer version of Frazil is needed, if one is."""
 
     @property
     def used(self) -> int:
-        """Bytes that were written; a file has its full size from the start."""
+        """The number of bytes that were written: a file has its full size from the start."""
         ends = [frame.end for frame in self.frames] + [damage.end for damage in self.damages]
         return min(self.size, max([*ends, self.torn.end if self.torn else 0], default=0))
 
@@ -95,7 +95,7 @@ class WalSurvey:
     files: list[FileSurvey]
 
     @property
-    def records(self) -> list[Found]:
+    def records(self) -> list[RecordsFrame]:
         return [found for file in self.files for found in file.records]
 
     @property
@@ -104,7 +104,7 @@ class WalSurvey:
 
     @property
     def damages(self) -> list[Damage]:
-        """All damage, counting what follows the last clean frame of any file but the newest."""
+        """All damage. A torn end counts as damage in any file but the newest."""
         torn = [file.torn for file in self.files[:-1] if file.torn]
         return [damage for file in self.files for damage in file.damages] + torn
 
@@ -114,7 +114,7 @@ class WalSurvey:
 
 
 def survey(directory: Path, find_schema: FindSchema) -> WalSurvey:
-    """Read a WAL directory; files that a writer deletes meanwhile are left out, their records are sealed."""
+    """Read a WAL directory. Files that a writer deletes meanwhile are left out: their records are sealed."""
     acknowledged = read_watermark(directory)
     files = []
     for path in wal_files(directory):
@@ -126,7 +126,7 @@ def survey(directory: Path, find_schema: FindSchema) -> WalSurvey:
 
 
 def is_written(directory: Path) -> bool:
-    """Whether a process holds the directory's lock at this moment."""
+    """Tell whether a process holds the directory's lock at this moment."""
     try:
         descriptor = os.open(directory / "lock", os.O_RDONLY)
     except FileNotFoundError:
@@ -221,12 +221,12 @@ class _FileReader:
         if entry.batch().num_rows != entry.rows:
             raise ValueError(f"it holds {entry.batch().num_rows} rows, not {entry.rows}")
         self._chain = entry.chain
-        self._found.records.append(Found(self._found.path, frame, entry, self._data))
+        self._found.records.append(RecordsFrame(self._found.path, frame, entry, self._data))
         return FrameLine(frame.start, frame.end, "records", entry.offset, entry.rows)
 
 
 class _Schemas(dict[int, pa.Schema]):
-    """The schemas a file carries, and behind them those of the store."""
+    """The schemas of a file, and those of the store for versions that it lacks."""
 
     def __init__(self, known: dict[int, pa.Schema], find: FindSchema) -> None:
         super().__init__(known)

@@ -1,7 +1,7 @@
-"""Checking a partition: every frame, every segment, and that they join without a gap.
+"""Checks a partition: every frame, every segment, and that they join without a gap.
 
-May run beside a writer. What a writer is doing at the moment can look like damage, so whatever is wrong with the WAL
-is looked at again, and only what stays wrong is reported.
+It may run beside a writer. What a writer is doing at the moment can look like damage, so the WAL is read again when
+something is wrong with it, and only what stays wrong is reported.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from frazil.log.wal.recovery import recover
 from frazil.store import ObjectStore
 
 LOOKS = 3
-"""How often a WAL that seems damaged beside a running writer is looked at."""
+"""A WAL that seems damaged is read this often, because a running writer may be changing it."""
 
 
 class Finding(NamedTuple):
-    """A problem, or a note of something that is harmless."""
+    """A problem, or a note about something harmless."""
 
     kind: Literal["problem", "note"]
     where: str
-    """A file or a key."""
+    """The path of a file or the key of an object."""
     what: str
     byte: int | None = None
 
@@ -51,7 +51,7 @@ def note(where: Path | str, what: str) -> Finding:
 
 
 class TopicCheck:
-    """The schemas of a topic, and what is wrong with them."""
+    """The schemas of a topic, and the problems that were found with them."""
 
     def __init__(self, store: ObjectStore, topic: str) -> None:
         self.findings: list[Finding] = []
@@ -93,7 +93,7 @@ class PartitionCheck:
         world: World,
         on_step: Callable[[str, int, int], None] = lambda *_: None,
     ) -> None:
-        """`on_step` is told what is read, the number of the step, and how many there are."""
+        """`on_step` is called with what is read, the number of the step, and the number of steps."""
         self._store = store
         self._topic = topic
         self._name = name
@@ -149,7 +149,7 @@ class PartitionCheck:
     # --- the WAL -------------------------------------------------------------------------------------------
 
     def _wal(self) -> list[Finding]:
-        """What is wrong at every look; a writer's work under way is wrong at one look only."""
+        """Return the findings of every reading: a writer's work under way looks wrong in one reading only."""
         if not self._directory.is_dir():
             return []
         self._on_step(str(self._directory), 0, 1)
@@ -227,7 +227,7 @@ class PartitionCheck:
                 yield problem(self._directory, what)
 
     def _readable(self, index: SegmentIndex) -> Iterator[Segment]:
-        """What cannot be read is reported where segments are checked."""
+        """Yield the segments that can be read. The others are reported where segments are checked."""
         for first in index.firsts:
             with suppress(*UNREADABLE):
                 yield index.footer(first)
@@ -240,7 +240,7 @@ class PartitionCheck:
                 yield note(path, "left over from a crash; the next start removes it")
 
     def _cut_at_start(self, wal: WalSurvey) -> bool:
-        """Whether start-up takes the damage for what a reboot does to unsynced files."""
+        """Tell whether recovery takes the damage for what a reboot does to unsynced files."""
         try:
             recover(self._directory, self._world.boot_id(), wal.acknowledged)
         except FrazilError:
@@ -249,7 +249,7 @@ class PartitionCheck:
 
 
 def _continuous(wal: WalSurvey) -> Iterator[Finding]:
-    """Each file goes on where the one before it ends, and its frames follow each other."""
+    """Check that each file goes on where the one before it ends, and that its frames follow each other."""
     expected: int | None = None
     for file in wal.files:
         header = file.header

@@ -1,1 +1,1 @@
-"""Appends that are stored as the client sent them, and become rows when somebody reads them."""
+"""Raw appends: they are stored as the client sent them, and decoded into rows when somebody reads them."""

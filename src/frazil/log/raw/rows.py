@@ -1,4 +1,4 @@
-"""Rows of entries that are stored as they came (`forms`), made of many of them together."""
+"""Decodes raw entries (`forms`) into rows, many of them together."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from frazil.log.forms import make_rows
-from frazil.log.wal.entries import Entry, Made
+from frazil.log.wal.entries import DecodedRows, Entry
 
 RUN_BYTES = 8 * 1024 * 1024
-"""Made at a time, as rows: enough that what it costs whatever their number does not matter."""
+"""Entries of about this size are decoded at a time: enough that the fixed costs do not matter."""
 
 
 def with_rows(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, all of which have rows now."""
+    """Return the same entries, all of them decoded."""
     found: list[Entry] = []
     for run in _runs(entries):
         if not run[0].is_raw:
             found += run
             continue
-        batch = make_rows(run[0].form, [entry.stored() for entry in run], run[0].schema)
+        batch = make_rows(run[0].form, [entry.raw_entry() for entry in run], run[0].schema)
         first = run[0].offset
-        found += [entry._replace(made=Made(batch, entry.offset - first)) for entry in run]
+        found += [entry._replace(decoded=DecodedRows(batch, entry.offset - first)) for entry in run]
     return found
 
 
 def batches_of(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
-    """The rows of entries that follow each other: of those that were made together as one batch."""
+    """Yield the rows of consecutive entries. Entries that were decoded together are one batch."""
     run: list[Entry] = []
     for entry in with_rows(entries):
-        if run and not _made_together(run[-1], entry):
+        if run and not _decoded_together(run[-1], entry):
             yield _joined(run)
             run = []
         run.append(entry)
@@ -39,7 +39,7 @@ def batches_of(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
 
 
 def _runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Entries that can be made rows together, and those between them."""
+    """Yield runs of entries that can be decoded together, and runs of the entries between them."""
     run: list[Entry] = []
     nbytes = 0
     for entry in entries:
@@ -61,16 +61,16 @@ def _alike(one: Entry, other: Entry) -> bool:
     )
 
 
-def _made_together(one: Entry, other: Entry) -> bool:
+def _decoded_together(one: Entry, other: Entry) -> bool:
     return (
-        one.made is not None
-        and other.made is not None
-        and one.made.batch is other.made.batch
-        and one.made.first + one.rows == other.made.first
+        one.decoded is not None
+        and other.decoded is not None
+        and one.decoded.batch is other.decoded.batch
+        and one.decoded.first + one.rows == other.decoded.first
     )
 
 
 def _joined(run: list[Entry]) -> pa.RecordBatch:
-    if run[0].made is None or len(run) == 1:
+    if run[0].decoded is None or len(run) == 1:
         return run[0].batch()
-    return run[0].made.batch.slice(run[0].made.first, sum(entry.rows for entry in run))
+    return run[0].decoded.batch.slice(run[0].decoded.first, sum(entry.rows for entry in run))

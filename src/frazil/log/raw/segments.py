@@ -1,8 +1,8 @@
-"""Segments of records that are still as they came (`forms`): rows are made of them by whoever reads them.
+"""Raw segments: they hold appends as they came (`forms`), and readers decode them.
 
-Such a segment has one row of Parquet for each entry of the WAL: how many records it holds, when they were stored,
-about what their rows take, and its bytes. To seal it costs a copy and a compression, and rows are made once, on their
-way into the table.
+Such a segment has one row of Parquet for each WAL entry: how many records it holds, when they were stored, the
+estimated size of their rows, and the payload. Sealing it costs a copy and a compression, and its records are decoded
+once, on their way into the table.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.log.forms import Together, make_rows, unpacked
+from frazil.log.forms import RawEntry, make_rows, unpack_appends
 from frazil.log.schema.repeated_texts import with_repeated_texts
 from frazil.log.wal.entries import Entry
 
 RUN_BYTES = 8 * 1024 * 1024
-"""Made rows of at a time, as rows: enough that what it costs whatever their number does not matter."""
+"""Entries of about this size are decoded at a time: enough that the fixed costs do not matter."""
 READ_ENTRIES = 64
-"""Read at a time by those who take their time."""
+"""A reader that streams a segment fetches this many entries at a time."""
 
 SCHEMA = pa.schema(
     [
@@ -33,16 +33,16 @@ SCHEMA = pa.schema(
 )
 
 
-class Making(NamedTuple):
-    """How rows are made of a segment."""
+class RawEncoding(NamedTuple):
+    """How the payloads of a raw segment are decoded."""
 
     form: str
     schema: pa.Schema
-    """Of the rows."""
+    """The schema of the decoded rows."""
 
 
 def table_of(entries: Sequence[Entry]) -> pa.Table:
-    """The entries as they are sealed."""
+    """Return the Parquet rows of a raw segment."""
     payloads = [entry.payload for entry in entries]
     ends = np.cumsum([0, *(payload.size for payload in payloads)], dtype=np.int64)
     whole = payloads[0] if len(payloads) == 1 else pa.py_buffer(b"".join(map(memoryview, payloads)))
@@ -56,63 +56,68 @@ def table_of(entries: Sequence[Entry]) -> pa.Table:
 
 
 class _Run(NamedTuple):
-    """Entries that follow each other."""
+    """Consecutive entries that are decoded together."""
 
     first: int
-    """Where their rows begin, counted from the segment's first."""
+    """The index of their first row in the segment."""
     rows: int
-    stored: list[Together]
+    stored: list[RawEntry]
 
-    def made(self, making: Making, dictionaries: bool = False) -> pa.RecordBatch:
-        return make_rows(making.form, self.stored, making.schema, dictionaries=dictionaries)
+    def decoded(self, raw_encoding: RawEncoding, dictionaries: bool = False) -> pa.RecordBatch:
+        return make_rows(raw_encoding.form, self.stored, raw_encoding.schema, dictionaries=dictionaries)
 
 
 def rows_of(
-    stored: pa.Table, making: Making, columns: Sequence[str] | None = None, *, dictionaries: bool = False
+    stored: pa.Table, raw_encoding: RawEncoding, columns: Sequence[str] | None = None, *, dictionaries: bool = False
 ) -> Iterator[pa.Table]:
-    """The rows of all entries, some at a time: to decode requests takes several times the memory of their rows.
+    """Yield the rows of all entries, some at a time: decoding requests takes several times the memory of their rows.
 
-    With `dictionaries`, texts that repeat come as dictionaries.
+    With `dictionaries`, texts that repeat are dictionary-encoded.
     """
-    names = _present(making, columns)
+    names = _present(raw_encoding, columns)
     for run in _runs(stored.to_batches(), RUN_BYTES):
-        rows = pa.Table.from_batches([run.made(making, dictionaries).select(names)])
+        rows = pa.Table.from_batches([run.decoded(raw_encoding, dictionaries).select(names)])
         yield with_repeated_texts(rows) if dictionaries else rows
 
 
 def stream_rows(
-    file: pq.ParquetFile, making: Making, skip: int, count: int, columns: Sequence[str] | None, piece_bytes: int
+    file: pq.ParquetFile,
+    raw_encoding: RawEncoding,
+    skip: int,
+    count: int,
+    columns: Sequence[str] | None,
+    piece_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
-    """`count` rows after the first `skip`, in pieces of entries that have about `piece_bytes` as rows."""
-    names, end = _present(making, columns), skip + count
+    """Yield `count` rows after the first `skip`, in batches of about `piece_bytes`."""
+    names, end = _present(raw_encoding, columns), skip + count
     at = 0
     for run in _runs(file.iter_batches(READ_ENTRIES), piece_bytes):
         first, last = max(0, skip - run.first), min(run.rows, end - run.first)
         at = run.first + run.rows
         if first < last:
-            yield run.made(making).select(names).slice(first, last - first)
+            yield run.decoded(raw_encoding).select(names).slice(first, last - first)
         if at >= end:
             return
     raise ValueError(f"{at} rows could be read, not {end}")
 
 
-def _present(making: Making, columns: Sequence[str] | None) -> list[str]:
-    """Columns younger than the segment are not in it."""
-    names: list[str] = making.schema.names
+def _present(raw_encoding: RawEncoding, columns: Sequence[str] | None) -> list[str]:
+    """Return the wanted columns that are in the segment: younger ones are not."""
+    names: list[str] = raw_encoding.schema.names
     return names if columns is None else [name for name in columns if name in names]
 
 
 def _runs(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[_Run]:
-    """Entries of about so many bytes as rows; at least one at a time."""
+    """Yield runs of entries whose rows have about so many bytes; at least one entry at a time."""
     first = rows = weight = 0
-    stored: list[Together] = []
+    stored: list[RawEntry] = []
     for batch in batches:
         numbers = zip(*(batch.column(name).to_pylist() for name in ("rows", "weight", "stored_ms")), strict=True)
         for (own_rows, own_weight, time_ms), payload in zip(numbers, batch.column("payload"), strict=True):
             if stored and weight + own_weight > most_bytes:
                 yield _Run(first, rows, stored)
                 first, rows, weight, stored = first + rows, 0, 0, []
-            stored.append(Together(unpacked(payload.as_buffer()), own_rows, time_ms))
+            stored.append(RawEntry(unpack_appends(payload.as_buffer()), own_rows, time_ms))
             rows += own_rows
             weight += own_weight
     if stored:

@@ -1,1 +1,1 @@
-"""The schema of a topic: its columns, how it may grow, and how batches are made to fit it."""
+"""The schema of a topic: its columns, how it may evolve, and how batches are adapted to it."""

@@ -1,6 +1,6 @@
-"""Which columns a topic may have: such that its table can have them too, and every reader can tell them apart.
+"""Checks the columns of a topic: its table must be able to have them, and every reader must tell them apart.
 
-Others are refused when they come. In the log they would be acknowledged, and no table could ever take them.
+Other columns are refused when they come. The log would acknowledge their records, and no table could ever take them.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from frazil.errors import SchemaMismatch
-from frazil.log.schema.paths import Named, folded, named_parts
+from frazil.log.schema.paths import NamedPath, folded, named_paths
 
 PARTITION = "_log_partition"
-"""Partition of the log that a row came from. Not `_partition`: Spark refuses to read tables with such a column."""
+"""The column with a row's partition of the log. Spark refuses to read tables with a column `_partition`."""
 
 OFFSET = "_offset"
-"""Offset of a row in that partition."""
+"""The column with the offset of a row in that partition."""
 
 NANOSECONDS = "_ns"
-"""What the name of a timestamp's companion ends with: a table's timestamps have microseconds, it has the rest."""
+"""The suffix of the column with a timestamp's nanoseconds: timestamps of a table have microseconds only."""
 
 RESERVED = frozenset(
     {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
 )
-"""Names by which Iceberg's own metadata is asked for; Spark refuses to read tables with such columns."""
+"""The names of Iceberg's metadata columns. Spark refuses to read tables with such columns."""
 
 LONGEST_NAME = 255
-"""Characters of a name. Longer ones are data, and catalogs such as Glue do not take them."""
+"""A name has at most this many characters. Longer ones are data, and catalogs such as Glue do not take them."""
 MOST_LEVELS = 50
-"""How deep columns may lie inside of others."""
+"""Columns may be nested this deep."""
 MOST_DIGITS = 38
-"""Digits of a decimal in Iceberg."""
+"""A decimal of Iceberg has at most this many digits."""
 
 TOO_DEEP = f"columns lie inside of others more than {MOST_LEVELS} levels deep"
 
@@ -44,14 +44,15 @@ _SHOWN = 60
 _LISTED = 5
 
 
-class Flaw(NamedTuple):
+class ColumnProblem(NamedTuple):
     column: str
     """The top-level column."""
     text: str
+    """The problem, as part of a sentence."""
 
 
 def check_columns(wanted: pa.Schema, most: int, present: pa.Schema | None = None) -> None:
-    """Raise `SchemaMismatch` if a topic may not have these columns. What is wrong in `present` already is let be."""
+    """Raise `SchemaMismatch` if a topic may not have these columns. Problems of `present` are ignored."""
     known = set(_refusals(present, most)) if present is not None else set()
     found = [text for text in dict.fromkeys(_refusals(wanted, most)) if text not in known]
     if not found:
@@ -60,13 +61,13 @@ def check_columns(wanted: pa.Schema, most: int, present: pa.Schema | None = None
     raise SchemaMismatch(f"A topic cannot have these columns: {'; '.join(found[:_LISTED])}{more}.")
 
 
-def flaws(schema: pa.Schema) -> list[Flaw]:
-    """Names that Iceberg or Spark would refuse a whole table for."""
+def column_problems(schema: pa.Schema) -> list[ColumnProblem]:
+    """Return the columns for whose names Iceberg or Spark would refuse the whole table."""
     return [*_taken_names(schema), *_ambiguous_names(schema), *_companions(schema)]
 
 
-def name_flaw(path: str, name: str) -> str | None:
-    """What is wrong with a name by itself, for a sentence about its column."""
+def name_problem(path: str, name: str) -> str | None:
+    """Return what is wrong with a name by itself, as part of a sentence about its column."""
     if not name:
         return f"column {shown(path)} has no name"
     if "\0" in name:
@@ -79,7 +80,7 @@ def name_flaw(path: str, name: str) -> str | None:
 
 
 def count_columns(kind: pa.DataType) -> int:
-    """Fields of structs, at all levels."""
+    """Count the fields of structs at all levels."""
     if types.is_map(kind):
         return count_columns(kind.key_type) + count_columns(kind.item_type)
     inside = sum(count_columns(kind.field(at).type) for at in range(kind.num_fields))
@@ -91,7 +92,7 @@ def shown(path: str) -> str:
 
 
 def _refusals(schema: pa.Schema, most: int) -> Iterator[str]:
-    """All that is wrong, for people."""
+    """Yield everything that is wrong, in words."""
     if is_too_deep(schema):
         yield TOO_DEEP
         return
@@ -102,9 +103,9 @@ def _refusals(schema: pa.Schema, most: int) -> Iterator[str]:
         )
         return
     for column in schema:
-        yield from (text for path, name in _paths(column) if (text := name_flaw(path, name)))
+        yield from (text for path, name in _paths(column) if (text := name_problem(path, name)))
         yield from _unknown_types(column.type, column.name)
-    yield from (flaw.text for flaw in flaws(schema))
+    yield from (problem.text for problem in column_problems(schema))
     yield from _alike_in_files(schema)
 
 
@@ -116,9 +117,9 @@ def _is_deeper(kind: pa.DataType, levels: int) -> bool:
     return levels < 0 or any(_is_deeper(kind.field(at).type, levels - 1) for at in range(kind.num_fields))
 
 
-def _paths(column: pa.Field) -> Iterator[Named]:
-    yield Named(column.name, column.name)
-    yield from named_parts(column.type, column.name)
+def _paths(column: pa.Field) -> Iterator[NamedPath]:
+    yield NamedPath(column.name, column.name)
+    yield from named_paths(column.type, column.name)
 
 
 def _unknown_types(kind: pa.DataType, column: str) -> Iterator[str]:
@@ -128,35 +129,38 @@ def _unknown_types(kind: pa.DataType, column: str) -> Iterator[str]:
         yield from _unknown_types(kind.field(at).type, column)
 
 
-def _taken_names(schema: pa.Schema) -> Iterator[Flaw]:
+def _taken_names(schema: pa.Schema) -> Iterator[ColumnProblem]:
     added = {folded(name) for name in (PARTITION, OFFSET)}
     for name in schema.names:
         if folded(name) in added:
-            yield Flaw(name, f"column {name!r} has the name of a column that Frazil adds to every row")
+            yield ColumnProblem(name, f"column {name!r} has the name of a column that Frazil adds to every row")
         elif folded(name) in RESERVED:
-            yield Flaw(name, f"column {name!r} has a name that Iceberg keeps for itself")
+            yield ColumnProblem(name, f"column {name!r} has a name that Iceberg keeps for itself")
 
 
-def _ambiguous_names(schema: pa.Schema) -> Iterator[Flaw]:
+def _ambiguous_names(schema: pa.Schema) -> Iterator[ColumnProblem]:
     alike: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for column in schema:
         for path, name in _paths(column):
             among = alike[folded(path)]
             if not name or "\0" in name:
-                yield Flaw(column.name, str(name_flaw(path, name)))
+                yield ColumnProblem(column.name, str(name_problem(path, name)))
             elif path in among:
                 text = f"there are two columns {shown(path)}: tables name what is inside of others with dots, too"
-                yield Flaw(column.name, text)
+                yield ColumnProblem(column.name, text)
             among[path] = column.name
     for paths in alike.values():
         if len(paths) > 1:
             listed = " and ".join(map(shown, paths))
             *_, last = paths.values()
-            yield Flaw(last, f"columns {listed} differ in case only, which Spark cannot tell apart")
+            yield ColumnProblem(last, f"columns {listed} differ in case only, which Spark cannot tell apart")
 
 
 def _alike_in_files(schema: pa.Schema) -> Iterator[str]:
-    """Spark writes other signs than letters and digits as `_x` and a number, and could not compact such a table."""
+    """Yield columns that have one name in files of Spark, which could not compact such a table.
+
+    Spark writes other signs than letters and digits as `_x` and a number.
+    """
     written: dict[tuple[str, str], str] = {}
     for column in schema:
         for path, name in _paths(column):
@@ -170,10 +174,10 @@ def _in_files(name: str) -> str:
     return f"_{written}" if written[:1].isdigit() else written
 
 
-def _companions(schema: pa.Schema) -> Iterator[Flaw]:
+def _companions(schema: pa.Schema) -> Iterator[ColumnProblem]:
     present = {folded(name) for name in schema.names}
     for column in schema:
         rest = column.name + NANOSECONDS
         if types.is_timestamp(column.type) and column.type.unit == "ns" and folded(rest) in present:
             text = f"column {shown(rest)} has the name of the column for the nanoseconds of {shown(column.name)}"
-            yield Flaw(column.name, text)
+            yield ColumnProblem(column.name, text)

@@ -1,4 +1,4 @@
-"""Columns of nothing but null, which share their memory: most tables of telemetry have many of them."""
+"""Makes columns of nulls, which share their memory: most tables of telemetry have many of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import lru_cache
 import pyarrow as pa
 
 FEWEST, MOST = 2048, 65_536
-"""Rows from which, and up to which, columns share their memory with all others of their type: fewer are made sooner
-than they are found."""
+"""Columns with a number of rows between these share their memory with all others of their type. It takes less time
+to make a smaller one than to look it up."""
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array:
@@ -16,7 +16,7 @@ def nulls(count: int, kind: pa.DataType) -> pa.Array:
 
 
 def are_null(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether nothing else is in it."""
+    """Tell whether all values are null."""
     return bool(column.null_count == len(column))
 
 

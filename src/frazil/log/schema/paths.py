@@ -1,4 +1,4 @@
-"""How tables name what is inside of columns: by a path from the top, with dots, in which case does not count.
+"""Paths of nested columns: the names from the top, joined by dots. Upper and lower case do not differ.
 
 So a column `a.b` cannot be beside a column `a` that has a field `b`.
 """
@@ -12,18 +12,18 @@ import pyarrow as pa
 import pyarrow.types as types
 
 
-class Named(NamedTuple):
+class NamedPath(NamedTuple):
     path: str
     name: str
     """The last part of the path."""
 
 
-def named_parts(kind: pa.DataType, above: str = "") -> Iterator[Named]:
-    """All that has a name inside of a type: fields, and what lists and maps consist of."""
+def named_paths(kind: pa.DataType, above: str = "") -> Iterator[NamedPath]:
+    """Yield the paths of everything that has a name inside of a type: fields, list elements, map keys and values."""
     for name, part in _parts(kind):
         path = below(above, name)
-        yield Named(path, name)
-        yield from named_parts(part, path)
+        yield NamedPath(path, name)
+        yield from named_paths(part, path)
 
 
 def below(above: str, name: str) -> str:
@@ -31,7 +31,7 @@ def below(above: str, name: str) -> str:
 
 
 def folded(path: str) -> str:
-    """Names that readers take for one have the same folded form.
+    """Return the form of a name that it shares with all names that readers take for the same.
 
     Java, and so Spark, compares letter by letter in upper case and then in lower case, and in other places the whole
     name in lower case. So `ı` is `I`, `ς` is `σ`, and `İ` is both `i` and `i` with a dot above.
@@ -43,7 +43,7 @@ def folded(path: str) -> str:
 
 
 def _folded_letter(letter: str) -> str:
-    """Letters whose other case is more than one letter, as the `ß`, stay as they are."""
+    """Fold one letter. Letters whose other case is more than one letter, as the `ß`, stay as they are."""
     upper = letter.upper()
     lower = upper.lower() if len(upper) == 1 else letter
     return lower if len(lower) == 1 else letter

@@ -1,4 +1,4 @@
-"""Texts that repeat, made places in a dictionary: what is done with them then costs less than the texts would."""
+"""Dictionary-encodes columns of texts that repeat: everything that is done with them later costs less."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 SAMPLE = 4096
-"""Texts of a column that are looked at first."""
+"""So many texts of a column are looked at to decide."""
 REPEATS = 4
-"""How often each text must be there, on the average, for a dictionary to pay."""
+"""Each text must occur this often, on the average, for a dictionary to pay."""
 
 
 def with_repeated_texts(rows: pa.Table) -> pa.Table:
-    """The rows with dictionaries for columns of texts, and for maps and lists of texts, that repeat.
+    """Dictionary-encode the texts that repeat, also those in maps and lists.
 
-    Texts among which there are nulls stay as they are: so does whoever writes them want them.
+    Columns with nulls stay as they are, because those who write them expect it.
     """
     for place, field in enumerate(rows.schema):
         chunks = rows.column(place).chunks
@@ -30,18 +30,17 @@ def with_repeated_texts(rows: pa.Table) -> pa.Table:
 
 
 def with_dictionary(array: pa.Array) -> pa.Array:
-    """The texts of one array, also those in maps and lists, as places in dictionaries; not where nulls are among
-    them."""
+    """Dictionary-encode the texts of an array, also those in maps and lists, unless there are nulls among them."""
     return _encode(array, _encoded_type([array], array.type, _are_whole))
 
 
 def if_repeated(texts: pa.Array) -> pa.Array:
-    """The texts as places in a dictionary if they repeat."""
+    """Dictionary-encode texts if they repeat."""
     return texts.dictionary_encode() if _repeat([texts]) else texts
 
 
 def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Rows with this schema as one; columns that not all batches have as dictionaries are plain."""
+    """Join batches of this schema into one table. Only columns that are dictionary-encoded in all stay so."""
     kinds = [{batch.schema.field(place).type for batch in batches} for place in range(len(schema))]
     common = pa.schema(
         [
@@ -55,7 +54,7 @@ def joined(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def _encoded_type(chunks: list[pa.Array], kind: pa.DataType, worth: Callable[[list[pa.Array]], bool]) -> pa.DataType:
-    """The type with dictionaries in place of those texts that are worth it."""
+    """Return the type with dictionaries in place of those texts for which they pay."""
     if types.is_string(kind):
         return pa.dictionary(pa.int32(), pa.string()) if worth(chunks) else kind
     if types.is_map(kind):
@@ -69,16 +68,16 @@ def _encoded_type(chunks: list[pa.Array], kind: pa.DataType, worth: Callable[[li
 
 
 def _are_whole(chunks: list[pa.Array]) -> bool:
-    """Whether no text is null."""
+    """Tell whether no text is null."""
     return not any(chunk.null_count for chunk in chunks)
 
 
 def _repeat(chunks: list[pa.Array]) -> bool:
-    """Whether texts repeat, as far as some of the first show."""
+    """Tell whether texts repeat, as far as a sample of the first chunk shows."""
     if not chunks or not len(chunks[0]) or not _are_whole(chunks):
         return False
     texts = chunks[0]
-    # Evenly over all: the same text may come many times in a row.
+    # The sample is spread evenly, because the same text may come many times in a row.
     sample = texts.take(pa.array(np.arange(0, len(texts), max(1, len(texts) // SAMPLE))))
     return bool(len(sample) >= REPEATS * pc.count_distinct(sample).as_py())
 
@@ -99,8 +98,10 @@ def _encode(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def extent(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Of a list or map: offsets that count from the first value of this very array, not of what it is a slice of;
-    where that value is; and how many there are."""
+    """Return the offsets of a list or map array from its own first value on, where that is, and the number of values.
+
+    The array's own offsets count from the first value of the array of which it is a slice.
+    """
     offsets = array.offsets
     start = offsets[0].as_py()
     if start or offsets.offset:

@@ -1,4 +1,4 @@
-"""How many rows fit into so many bytes."""
+"""Computes how many rows fit into a number of bytes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pyarrow as pa
 from frazil.config.sections.section import MIB
 
 ANSWER_BYTES = 64 * MIB
-"""Rows of one answer, at most, unless a single one is larger: all of them are in memory, and once more as text."""
+"""The rows of one answer have at most this size, unless a single one is larger: they are also in memory as text."""
 
 Rows: TypeAlias = pa.RecordBatch | pa.Table
 
 
 def first_within(rows: Rows, nbytes: int) -> int:
-    """How many of the first rows have at most so many bytes together."""
+    """Return how many of the first rows have at most so many bytes together."""
     return _within(rows, nbytes, lambda count: rows.slice(0, count).nbytes)
 
 
 def last_within(rows: Rows, nbytes: int) -> int:
-    """How many of the last rows have at most so many bytes together."""
+    """Return how many of the last rows have at most so many bytes together."""
     return _within(rows, nbytes, lambda count: rows.slice(len(rows) - count).nbytes)
 
 

@@ -1,6 +1,6 @@
-"""The schema of a topic, how it may grow, and how batches are made to fit it.
+"""The schema of a topic: how it may evolve, and how batches are adapted to it.
 
-Allowed: new nullable columns, a type for a column that had only nulls, and widening (int→long, float→double);
+Allowed are new nullable columns, a type for a column that had only nulls, and widening (int→long, float→double);
 also inside structs, lists and maps.
 A column may be absent from a batch when it is nullable. Anything else is `SchemaMismatch`.
 """
@@ -27,7 +27,7 @@ _SYNONYMS: dict[pa.DataType, pa.DataType] = {
     pa.large_binary(): pa.binary(),
     pa.binary_view(): pa.binary(),
 }
-"""Types that differ in memory layout only; a topic stores one of them."""
+"""Types that differ in memory layout only. A topic stores one of them."""
 
 
 class SchemaVersion(NamedTuple):
@@ -38,7 +38,7 @@ class SchemaVersion(NamedTuple):
 
 
 def plain(schema: pa.Schema) -> pa.Schema:
-    """The schema as a topic stores it: no dictionaries, no metadata, one layout per meaning."""
+    """Return the schema as a topic stores it: without dictionaries and metadata, and with one layout per meaning."""
     if not len(schema):
         raise SchemaMismatch("Records without columns cannot be stored.")
     if is_too_deep(schema):
@@ -54,7 +54,7 @@ def plain(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
-    """Inside other types everything may be null: only columns are checked for nulls before they are stored."""
+    """Make a nested field nullable, because only columns are checked for nulls before they are stored."""
     return pa.field(field.name, plain_type(field.type))
 
 
@@ -76,7 +76,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def evolve(current: pa.Schema, wanted: pa.Schema, topic: str) -> pa.Schema:
-    """The schema that holds records of both; `current` itself when nothing has to change."""
+    """Return a schema that holds records of both; `current` itself when nothing has to change."""
     problems: list[str] = []
     merged = _merge_fields(list(current), list(wanted), "", problems)
     if problems:
@@ -135,7 +135,7 @@ def _merge_item(old: pa.Field, new: pa.Field, name: str, problems: list[str]) ->
 
 @lru_cache(maxsize=64)
 def with_dictionaries(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """The schema, but with the dictionaries that are in a batch of a topic as it was found."""
+    """Return the schema, with dictionary types for the columns that are dictionary-encoded in `found`."""
     kinds = {field.name: field.type for field in found}
     return pa.schema(
         [
@@ -148,14 +148,14 @@ def with_dictionaries(schema: pa.Schema, found: pa.Schema) -> pa.Schema:
 
 
 def has_dictionary(kind: pa.DataType) -> bool:
-    """Whether it is one, or has one within."""
+    """Tell whether a type is a dictionary or contains one."""
     if types.is_map(kind):
         return has_dictionary(kind.key_type) or has_dictionary(kind.item_type)
     return types.is_dictionary(kind) or any(has_dictionary(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch itself where there are none."""
+    """Decode the dictionaries of a batch; return the batch itself where there are none."""
     found = [has_dictionary(field.type) for field in batch.schema]
     if not any(found):
         return batch
@@ -168,7 +168,7 @@ def without_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly this schema: columns in its order, missing ones null, narrow ones widened."""
+    """Return the batch with exactly this schema: columns in its order, missing ones null, narrow ones widened."""
     if batch.schema.equals(schema):
         return batch
     present = set(batch.schema.names)
@@ -179,8 +179,8 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class Fit:
-    """How batches of one schema become batches of a topic's, with everything found out that can be beforehand."""
+class SchemaAdapter:
+    """Adapts batches of one schema to the schema of a topic. What depends on the schemas alone is computed once."""
 
     def __init__(self, given: pa.Schema, version: SchemaVersion) -> None:
         self.given = given
@@ -188,7 +188,7 @@ class Fit:
         self._required = [i for i, field in enumerate(version.schema) if not field.nullable]
         self._exact = given.equals(version.schema)
         self.trivial = self._exact and not self._required
-        """Batches fit as they are."""
+        """Batches can be stored as they are."""
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._exact:

@@ -1,6 +1,6 @@
-"""The segments of one partition as the store lists them, and the mark below which they are being trimmed.
+"""The index of a partition's segments as the store lists them, and the mark below which they are trimmed.
 
-Segments never change, so what was learnt of one is kept.
+Segments never change, so their footers are cached.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from frazil.store import ObjectStore
 
 
 class SegmentIndex:
-    """Thread-safe."""
+    """The segments of one partition. Thread-safe."""
 
     def __init__(self, store: ObjectStore, topic: str, partition: int) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class SegmentIndex:
         self._lock = threading.Lock()
 
     def refresh(self) -> None:
-        """Learn of new segments and marks: marks sort behind segments, so one listing has both."""
+        """List new segments and marks. Marks sort behind segments, so one listing has both."""
         prefix = layout.partition_prefix(self._topic, self._partition)
         with self._lock:
             after = layout.segment_key(self._topic, self._partition, self._firsts[-1]) if self._firsts else None
@@ -55,7 +55,7 @@ class SegmentIndex:
 
     @property
     def firsts(self) -> list[int]:
-        """First offsets of all segments that are left, in order."""
+        """The first offsets of all segments that are left, in order."""
         with self._lock:
             return list(self._firsts)
 
@@ -63,7 +63,7 @@ class SegmentIndex:
         return self._sizes.get(first, 0)
 
     def footer(self, first: int) -> Segment:
-        """What a segment says of itself, but for the positions: those of many segments would fill the memory."""
+        """Return the footer of a segment without its positions: those of many segments would fill the memory."""
         with self._lock:
             known = self._footers.get(first)
         if known is None:
@@ -73,7 +73,7 @@ class SegmentIndex:
         return known
 
     def newest(self) -> Segment | None:
-        """The newest segment with all it says, positions too."""
+        """Return the footer of the newest segment with its positions."""
         firsts = self.firsts
         if not firsts:
             return None
@@ -96,7 +96,7 @@ class SegmentIndex:
         return newest.end if newest else self._low
 
     def run(self, start: int, end: int) -> Iterator[Segment]:
-        """The segments that hold `[start, end)`, which is below the sealed end; raises at the first gap."""
+        """Yield the segments that hold `[start, end)`, a range below the sealed end. Raises at the first gap."""
         firsts = self.firsts
         at = bisect_right(firsts, start) - 1
         if at < 0:

@@ -1,7 +1,7 @@
 """Segments: sealed, immutable Parquet objects, named by their first offset only.
 
-What a segment says of itself (its end, who wrote it, what fed it) stands in the Parquet footer under the key
-`frazil`. It holds rows, or records that are still as they came (`raw_segments`): who reads it gets rows.
+The Parquet footer describes the segment (its end, its writer, its positions) under the key `frazil`. A segment holds
+rows, or raw appends (`log.raw.segments`), which are decoded when it is read.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from frazil.errors import LogCorrupted, LogVersionUnsupported, ObjectNotFound, S
 from frazil.log import layout
 from frazil.log.epochs import Epochs
 from frazil.log.raw import segments as raw_segments
-from frazil.log.raw.segments import Making
+from frazil.log.raw.segments import RawEncoding
 from frazil.log.schema.schema import from_text, to_text
 from frazil.log.wal.entries import Entry
 from frazil.store import ObjectStore
 
 VERSION, RAW_VERSION = 1, 2
-"""Of segments that hold rows, and of those that hold records as they came, which came later."""
+"""The versions of segments that hold rows, and of those that hold raw appends."""
 FOOTER_GUESS = 64 * 1024
-"""Bytes fetched for a footer at first; a larger one costs a second request."""
+"""So many bytes are fetched for a footer at first. A larger one costs a second request."""
 PIECE_BYTES = 4 * 1024 * 1024
-"""How much of a segment is read at a time by those who take their time."""
+"""A reader that streams a segment reads about this much at a time."""
 READ_BYTES = 1024 * 1024
-"""Bytes of a column fetched at a time by them."""
+"""A reader that streams a segment fetches this much of a column at a time."""
 MOST_PIECE_ROWS = 65_536
 DICTIONARY_BYTES, PLACE_BYTES = 1024 * 1024, 4
-"""Of a whole dictionary, and of a place in it, at most."""
+"""The greatest sizes of a whole dictionary, and of an index into it."""
 SMALL_BATCH = 1000
-"""Batches that are smaller on average are joined first: Parquet is written column by column, batch by batch."""
+"""Batches with fewer rows on average are joined first: Parquet is written column by column, batch by batch."""
 _KEY = b"frazil"
 _CRC = b'"footer_crc":"'
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How columns become Parquet, by their paths."""
+    """How columns are encoded in Parquet, by their paths."""
 
     dictionary: tuple[str, ...] | None = None
-    """Columns whose values repeat; None tries all, which costs time where they do not."""
+    """Columns whose values repeat. None tries all, which costs time where they do not."""
     ascending: tuple[str, ...] = ()
-    """Whole numbers and times that mostly grow: stored as their differences."""
+    """Integers and times that mostly grow. They are stored as differences."""
     statistics: tuple[str, ...] | None = None
-    """Columns whose least and greatest value is worth knowing; None takes all."""
+    """Columns that get minimum and maximum statistics. None takes all."""
 
 
 DEFAULT_ENCODING = Encoding()
@@ -72,11 +72,11 @@ class Segment:
     schema_version: int
     created_ms: int
     oldest_ms: int
-    """When its first record was appended."""
+    """The time at which the first record was appended."""
     positions: dict[str, Any] = field(repr=False)
-    """As of `end`, as `Kept.to_json` has them; of requests, those that the writer still knew."""
-    making: Making | None = field(default=None, repr=False)
-    """How rows are made of it, if it does not hold rows."""
+    """The positions as of `end` (`StoredPositions.to_json`), with the requests that the writer still knew."""
+    raw_encoding: RawEncoding | None = field(default=None, repr=False)
+    """How the payloads are decoded, if the segment is raw."""
 
     @property
     def key(self) -> str:
@@ -84,7 +84,7 @@ class Segment:
 
     def _describe(self) -> bytes:
         described = {
-            "version": RAW_VERSION if self.making else VERSION,
+            "version": RAW_VERSION if self.raw_encoding else VERSION,
             "topic": self.topic,
             "partition": self.partition,
             "first_offset": self.first,
@@ -96,7 +96,11 @@ class Segment:
             "created_ms": self.created_ms,
             "oldest_ms": self.oldest_ms,
             "positions": self.positions,
-            **({"form": self.making.form, "rows": to_text(self.making.schema)} if self.making else {}),
+            **(
+                {"form": self.raw_encoding.form, "rows": to_text(self.raw_encoding.schema)}
+                if self.raw_encoding
+                else {}
+            ),
             "footer_crc": "0" * 8,
         }
         return json.dumps(described, separators=(",", ":")).encode()
@@ -109,7 +113,7 @@ def encode(
     level: int,
     encoding: Encoding = DEFAULT_ENCODING,
 ) -> pa.Buffer:
-    """A segment of rows as Parquet bytes; all batches have this schema."""
+    """Encode a segment of rows as Parquet. All batches have this schema."""
     table = pa.Table.from_batches(batches, schema)
     if table.num_rows < len(batches) * SMALL_BATCH:
         table = table.combine_chunks()
@@ -117,7 +121,7 @@ def encode(
 
 
 def encode_raw(segment: Segment, entries: Sequence[Entry], level: int) -> pa.Buffer:
-    """A segment of records that are still as they came."""
+    """Encode a raw segment as Parquet."""
     return _encoded(segment, raw_segments.table_of(entries), level, _RAW_ENCODING)
 
 
@@ -145,18 +149,18 @@ def _encoded(segment: Segment, table: pa.Table, level: int, encoding: Encoding) 
 
 
 def _footer(data: pa.Buffer) -> tuple[int, int]:
-    """Where the footer stands in data that ends as a Parquet file does."""
+    """Return the range of the footer in data that ends as a Parquet file does."""
     stop = data.size - 8
     return stop - int.from_bytes(bytes(memoryview(data)[stop : stop + 4]), "little"), stop
 
 
 def _crc_at(footer: bytes) -> int:
-    # The last one: what comes before is statistics, which may have any text of a record, and this one too.
+    # The last occurrence counts: statistics stand before it, and may contain any text of a record, also this one.
     return footer.rindex(_CRC) + len(_CRC)
 
 
 def _crc(footer: bytes) -> bytes:
-    """The checksum of a footer, its own digits counted as zeros. Pages have their own."""
+    """Compute the checksum of a footer, with its own digits taken as zeros. Pages have checksums of their own."""
     at = _crc_at(footer)
     return b"%08x" % zlib.crc32(footer[:at] + b"0" * 8 + footer[at + 8 :])
 
@@ -170,7 +174,7 @@ def _check_footer(data: pa.Buffer) -> None:
 
 
 def read_footer(store: ObjectStore, key: str) -> Segment:
-    """What a segment says of itself."""
+    """Read the footer of a segment."""
     with _damage_told(store, key):
         data, size = store.get_tail(key, FOOTER_GUESS)
         needed = int.from_bytes(bytes(data)[-8:-4], "little") + 8
@@ -184,16 +188,16 @@ def read_footer(store: ObjectStore, key: str) -> Segment:
 
 
 def read_records(store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None) -> pa.Table:
-    """All records of a segment."""
+    """Read all records of a segment as one table."""
     return pa.concat_tables(read_parts(store, segment, columns))
 
 
 def read_parts(
     store: ObjectStore, segment: Segment, columns: Sequence[str] | None = None, *, dictionaries: bool = False
 ) -> Iterator[pa.Table]:
-    """All records of a segment; where rows have to be made of them, some at a time.
+    """Yield all records of a segment: at once, or some at a time if they have to be decoded.
 
-    With `dictionaries`, texts that come again and again stay what they are in the file: places in a dictionary.
+    With `dictionaries`, texts that repeat stay dictionary-encoded, as they are in the file.
     """
     with _damage_told(store, segment.key):
         data = store.get(segment.key)
@@ -202,14 +206,14 @@ def read_parts(
         file = pq.ParquetFile(
             pa.BufferReader(data),
             metadata=metadata,
-            read_dictionary=_repeated_texts(metadata) if dictionaries and not segment.making else None,
+            read_dictionary=_repeated_texts(metadata) if dictionaries and not segment.raw_encoding else None,
             page_checksum_verification=True,
         )
-        table = file.read(columns=None if segment.making else _present(file, columns))
+        table = file.read(columns=None if segment.raw_encoding else _present(file, columns))
     del data, file
     parts = iter([table])
-    if segment.making:
-        parts = raw_segments.rows_of(table, segment.making, columns, dictionaries=dictionaries)
+    if segment.raw_encoding:
+        parts = raw_segments.rows_of(table, segment.raw_encoding, columns, dictionaries=dictionaries)
     rows = 0
     for part in parts:
         rows += part.num_rows
@@ -219,10 +223,10 @@ def read_parts(
 
 
 def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:
-    """The columns of texts, also in lists and maps, with a dictionary and little beside it: where it was full, texts
-    stand there again.
+    """Return the paths of texts, also in lists and maps, that are stored as dictionaries throughout.
 
-    Of several row groups none: Arrow cannot join their dictionaries within others.
+    Where a dictionary was full, Parquet goes on with plain texts, which shows in the size. With several row groups
+    there are none: Arrow cannot join their nested dictionaries.
     """
     if metadata.num_row_groups != 1:
         return []
@@ -233,7 +237,7 @@ def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:
 
 
 def _texts(path: str, kind: pa.DataType) -> list[str]:
-    """The Parquet paths of texts that are in no struct."""
+    """Return the Parquet paths of texts that are not in a struct."""
     if types.is_map(kind):
         entry = f"{path}.key_value"
         return _texts(f"{entry}.key", kind.key_type) + _texts(f"{entry}.value", kind.item_type)
@@ -255,12 +259,12 @@ def stream_records(
     columns: Sequence[str] | None = None,
     piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """`count` records after the first `skip`, in pieces of about `piece_bytes`; little more is in memory at once."""
+    """Yield `count` records after the first `skip`, in batches of about `piece_bytes`. Little more is in memory."""
     end = skip + count
     at = 0
     with open_records(store, segment) as file:
-        if segment.making:
-            yield from raw_segments.stream_rows(file, segment.making, skip, count, columns, piece_bytes)
+        if segment.raw_encoding:
+            yield from raw_segments.stream_rows(file, segment.raw_encoding, skip, count, columns, piece_bytes)
             return
         rows = piece_rows(file.metadata, piece_bytes)
         for batch in file.iter_batches(rows, columns=_present(file, columns)):
@@ -276,7 +280,7 @@ def stream_records(
 
 @contextmanager
 def open_records(store: ObjectStore, segment: Segment) -> Iterator[pq.ParquetFile]:
-    """A segment to be read where it is needed; pages are verified. Damage that shows meanwhile is told as such."""
+    """Open a segment to read parts of it. Pages are verified; damage in the body is raised as `LogCorrupted`."""
     with _damage_told(store, segment.key):
         file = pq.ParquetFile(
             pa.PythonFile(ObjectFile(store, segment.key), "r"),
@@ -284,20 +288,20 @@ def open_records(store: ObjectStore, segment: Segment) -> Iterator[pq.ParquetFil
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        if segment.making is None and file.metadata.num_rows != segment.end - segment.first:
+        if segment.raw_encoding is None and file.metadata.num_rows != segment.end - segment.first:
             raise ValueError(f"{file.metadata.num_rows} rows, not {segment.end - segment.first}")
         yield file
 
 
 def piece_rows(metadata: pq.FileMetaData, piece_bytes: int) -> int:
-    """How many rows of a Parquet file make a piece of about so many bytes."""
+    """Return how many rows of a Parquet file have about so many bytes."""
     size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     each = max(1, size // max(1, metadata.num_rows))
     return max(1, min(MOST_PIECE_ROWS, piece_bytes // int(each)))
 
 
 class ObjectFile(io.RawIOBase):
-    """An object as a file that is read where it is needed."""
+    """An object as a file: only the ranges that are read are fetched."""
 
     def __init__(self, store: ObjectStore, key: str) -> None:
         self._store = store
@@ -329,7 +333,7 @@ class ObjectFile(io.RawIOBase):
 
 @contextmanager
 def _damage_told(store: ObjectStore, key: str) -> Iterator[None]:
-    """Flipped bits in a Parquet file come out as almost any error."""
+    """Raise errors of the body as `LogCorrupted`: flipped bits in a Parquet file cause almost any error."""
     try:
         yield
     except ObjectNotFound as error:
@@ -339,7 +343,7 @@ def _damage_told(store: ObjectStore, key: str) -> Iterator[None]:
 
 
 def _present(file: pq.ParquetFile, columns: Sequence[str] | None) -> list[str] | None:
-    """Columns younger than the segment are not in it."""
+    """Return the wanted columns that are in the segment: younger ones are not."""
     if columns is None:
         return None
     names = set(file.schema_arrow.names)
@@ -353,8 +357,8 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
     data = json.loads(described)
     if data["version"] > RAW_VERSION:
         raise LogVersionUnsupported(f"Segment {key} in {store.url} was written by a newer version of Frazil.")
-    making = Making(data["form"], from_text(data["rows"])) if "form" in data else None
-    if making is None and metadata.num_rows != data["end_offset"] - data["first_offset"]:
+    raw_encoding = RawEncoding(data["form"], from_text(data["rows"])) if "form" in data else None
+    if raw_encoding is None and metadata.num_rows != data["end_offset"] - data["first_offset"]:
         raise _unreadable(store, key, f"{metadata.num_rows} rows, but it claims {data['end_offset']} as its end")
     return Segment(
         topic=data["topic"],
@@ -368,7 +372,7 @@ def _parse(metadata: pq.FileMetaData, key: str, store: ObjectStore) -> Segment:
         created_ms=data["created_ms"],
         oldest_ms=data.get("oldest_ms", data["created_ms"]),
         positions=data["positions"],
-        making=making,
+        raw_encoding=raw_encoding,
     )
 
 

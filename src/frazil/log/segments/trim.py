@@ -1,4 +1,4 @@
-"""Trimming: deleting segments that no table needs from the log any more.
+"""Trims the log: deletes segments that no table needs any more.
 
 First a mark `low/{offset}` is created; from then on readers and writers take everything below it for gone. Only
 when the mark is older than the grace time are the segments deleted, so that a query that began before the mark
@@ -18,12 +18,12 @@ from frazil.store import ObjectStore
 
 @dataclass(frozen=True)
 class Trimmed:
-    """What one call did, or would do."""
+    """The result of one call, or of a dry run."""
 
     low: int
     deleted: list[str]
     waiting: list[str]
-    """Below the mark, but within the grace time."""
+    """Segments below the mark that are still within the grace time."""
 
 
 def trim(
@@ -36,7 +36,7 @@ def trim(
     now_ms: int,
     dry_run: bool = False,
 ) -> Trimmed:
-    """Let go of whole segments below `needed_from`, the least offset that a table fed by the log still needs."""
+    """Delete whole segments below `needed_from`, the lowest offset that a table of the topic still needs."""
     index = SegmentIndex(store, topic, partition)
     index.refresh()
     low = max(index.low, _first_kept(index, needed_from))
@@ -56,9 +56,9 @@ def trim(
 
 
 def clear(store: ObjectStore, topic: str, partition: int, end: int, now_ms: int) -> None:
-    """Let go of everything below `end`, the newest segment too, and at once: the topic was deleted.
+    """Delete all segments below `end` at once, the newest one too, because the topic was deleted.
 
-    The mark stays, and tells a topic of the same name where to go on.
+    The mark stays, and a topic of the same name goes on from there.
     """
     _mark(store, topic, partition, end, now_ms)
     prefix = layout.partition_prefix(topic, partition)
@@ -68,7 +68,7 @@ def clear(store: ObjectStore, topic: str, partition: int, end: int, now_ms: int)
 
 
 def _first_kept(index: SegmentIndex, needed_from: int) -> int:
-    """Each segment ends where the next one starts; the last is kept in any case."""
+    """Return the first offset of the segments that stay. The newest one always stays."""
     return max((first for first in index.firsts if first <= needed_from), default=0)
 
 
@@ -80,7 +80,7 @@ def _mark(store: ObjectStore, topic: str, partition: int, offset: int, now_ms: i
 
 
 def _ripe_mark(store: ObjectStore, topic: str, partition: int, before_ms: int) -> int:
-    """The highest mark that was made long enough ago."""
+    """Return the highest mark that is older than the grace time."""
     ripe = 0
     for info in store.list(layout.low_prefix(topic, partition)):
         if json.loads(bytes(store.get(info.key)))["marked_ms"] <= before_ms:
@@ -89,7 +89,7 @@ def _ripe_mark(store: ObjectStore, topic: str, partition: int, before_ms: int) -
 
 
 def _forget_marks(store: ObjectStore, topic: str, partition: int, ripe: int) -> None:
-    """Marks below a ripe one say nothing more; the highest always stays."""
+    """Delete the marks below a ripe one, which have no meaning any more. The highest always stays."""
     store.delete(
         info.key
         for info in store.list(layout.low_prefix(topic, partition))

@@ -1,9 +1,9 @@
-"""Topics that people create and delete.
+"""Creation and deletion of topics by people.
 
 A creation says how many partitions the topic has, and a growth that it has more since; a deletion says where each of
-them ended. All are objects of their own, created once and never changed, numbered by generation: of those who create
-or delete at once one is first, and the others find what it did. Topics that come to be by being written to have no
-creation.
+them ended. Each is an object of its own, created once and never changed, and numbered by generation: when several
+processes create or delete a topic at the same moment, one is first and the others find its object. Topics that are
+created by the first append have no creation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 Dispatch = Literal["reliable", "non_reliable"]
-"""Whether subscribers acknowledge messages, and get them again otherwise."""
+"""Reliable means that subscribers acknowledge messages, and get them again otherwise."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Creation:
 class Deletion:
     generation: int
     ends: Mapping[int, int]
-    """Where its partitions ended; a topic of the same name goes on from there."""
+    """The ends of the partitions. A topic of the same name goes on from there."""
     drop_table: bool
 
 
 def creation(store: ObjectStore, topic: str) -> Creation | None:
-    """As the topic is now; None when it was never created, or was deleted since."""
+    """Return the current creation; None when the topic was never created, or was deleted since."""
     newest, gone = _newest(store, layout.creation_prefix(topic)), _newest(store, layout.deletion_prefix(topic))
     if newest <= gone:
         return None
@@ -55,7 +55,7 @@ def creation(store: ObjectStore, topic: str) -> Creation | None:
 
 
 def deletion(store: ObjectStore, topic: str) -> Deletion | None:
-    """The newest, whether the topic was created again or not."""
+    """Return the newest deletion, whether the topic was created again or not."""
     newest = _newest(store, layout.deletion_prefix(topic))
     if not newest:
         return None
@@ -68,7 +68,7 @@ def deletion(store: ObjectStore, topic: str) -> Deletion | None:
 
 
 def create(store: ObjectStore, topic: str, partitions: int, now_ms: int, dispatch: Dispatch = "reliable") -> Creation:
-    """Create the topic; if somebody did already, theirs is what holds."""
+    """Create the topic. If somebody did already, return theirs."""
     if found := creation(store, topic):
         return found
     made = Creation(_newest(store, layout.deletion_prefix(topic)) + 1, partitions, dispatch)
@@ -81,7 +81,7 @@ def create(store: ObjectStore, topic: str, partitions: int, now_ms: int, dispatc
 
 
 def grow(store: ObjectStore, topic: str, made: Creation, partitions: int, now_ms: int) -> Creation:
-    """Give the topic as many partitions, if it has fewer; there never are fewer again."""
+    """Give the topic this many partitions if it has fewer. It never gets fewer again."""
     body = json.dumps({"grown_ms": now_ms}).encode()
     with suppress(ObjectExists):
         store.put_new(layout.growth_key(topic, made.generation, partitions), body)
@@ -89,7 +89,7 @@ def grow(store: ObjectStore, topic: str, made: Creation, partitions: int, now_ms
 
 
 def delete(store: ObjectStore, topic: str, made: Deletion, now_ms: int) -> bool:
-    """From here on the topic is gone; False when that generation of it was gone already."""
+    """Delete the topic. Return False when that generation of it was deleted already."""
     ends = {str(partition): end for partition, end in made.ends.items()}
     body = json.dumps({"ends": ends, "drop_table": made.drop_table, "deleted_ms": now_ms}).encode()
     try:
@@ -100,9 +100,9 @@ def delete(store: ObjectStore, topic: str, made: Deletion, now_ms: int) -> bool:
 
 
 def hidden(store: ObjectStore) -> set[str]:
-    """Topics that were deleted and not created again."""
+    """Return the topics that were deleted and not created again."""
     deleted = {folder.rstrip("/").rpartition("/")[2] for folder in store.list_folders(layout.DELETED)}
-    # By their numbers alone: a record that cannot be read concerns its own topic, and all topics are looked at here.
+    # Only the numbers are compared: an object that cannot be read must not hide the other topics.
     return {topic for topic in deleted if not _is_created(store, topic)}
 
 
@@ -111,7 +111,7 @@ def _is_created(store: ObjectStore, topic: str) -> bool:
 
 
 def _newest(store: ObjectStore, prefix: str) -> int:
-    """The number of the newest object, 0 if there is none."""
+    """Return the number of the newest object, 0 if there is none."""
     names = (info.key.rpartition("/")[2].removesuffix(".json") for info in store.list(prefix))
     return max((int(name) for name in names if name.isdecimal()), default=0)
 

@@ -1,4 +1,4 @@
-"""Topics by the names people use."""
+"""Finds topics by the names that people type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def existing_topic(store: ObjectStore, name: str) -> str:
 
 
 def hint(name: str, known: Sequence[str]) -> str:
-    """The names that may have been meant, as a sentence to add."""
+    """Return the names that may have been meant, as a sentence to add."""
     near = difflib.get_close_matches(name, known, n=3)
     if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"

@@ -1,4 +1,4 @@
-"""No two topics have a table in common: of the second, records would be taken that could never be moved."""
+"""Checks that no two topics share a table: records of the second one could never be moved."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from frazil.store import ObjectStore
 
 
 def check_own_table(config: Config, store: ObjectStore, topic: str) -> None:
-    """`TableTaken` when a topic that is about to come to be would have a table of another one.
+    """Raise `TableTaken` when a new topic would have a table of another one.
 
-    Those that are there count, and those that the settings name: nobody else is to take their tables before them.
+    Existing topics count, and those that the settings name: nobody else is to take their tables first.
     """
     named = {*config.topics, *config.kafka.topics, *filter(config.is_telemetry, TELEMETRY)}
     others = {*list_topics(store), *(() if topic in named else named)}

@@ -1,4 +1,4 @@
-"""Topics and their schemas in the object store.
+"""The schemas of topics in the object store.
 
 Each version of a schema is an object of its own, created once and never changed, so that two writers who widen
 a topic at the same moment agree on the order.
@@ -21,7 +21,7 @@ from frazil.store import ObjectStore
 
 
 class TopicSchemas:
-    """The schema of one topic through time. Thread-safe."""
+    """All versions of one topic's schema. Thread-safe."""
 
     def __init__(self, store: ObjectStore, topic: str, most_columns: int = MOST_COLUMNS) -> None:
         self._store = store
@@ -31,13 +31,13 @@ class TopicSchemas:
         self._lock = threading.Lock()
 
     def latest(self) -> SchemaVersion | None:
-        """The newest version, as the store has it now; None when the topic does not exist."""
+        """Return the newest version in the store; None when the topic does not exist."""
         with self._lock:
             self._refresh()
             return self._newest()
 
     def known(self) -> SchemaVersion:
-        """The newest version without asking the store again."""
+        """Return the newest version without another request to the store."""
         with self._lock:
             newest = self._newest()
         if newest is None:
@@ -55,7 +55,7 @@ class TopicSchemas:
             return self._versions[version]
 
     def admit(self, wanted: pa.Schema) -> SchemaVersion:
-        """The version that holds records of this schema, creating topic or version as needed.
+        """Return the version that holds records of this schema; create topic or version as needed.
 
         Raises `SchemaMismatch` for columns that no table can have, and for more than a topic may have.
         """
@@ -99,7 +99,7 @@ def _encode(version: int, schema: pa.Schema) -> bytes:
 
 
 def list_topics(store: ObjectStore) -> list[str]:
-    """All but those that were deleted."""
+    """List the topics that were not deleted."""
     there = {folder.rstrip("/").rpartition("/")[2] for folder in store.list_folders(layout.QUEUE)}
     return sorted(there - hidden(store))
 

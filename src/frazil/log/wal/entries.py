@@ -1,7 +1,7 @@
-"""What the frames of a WAL file say.
+"""The entries of a WAL file, one in each frame.
 
-A file begins with a header that carries all a reader needs without any other file; then come records, new
-versions of the schema, and, after a clean stop, a mark that nothing is missing.
+A file begins with a header that carries all a reader needs, so that it can be read without any other file. Then come
+records, new versions of the schema, and, after a clean stop, an entry that says that nothing is missing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from isal.isal_zlib import crc32
 from frazil.config.sections.log import Sync
 from frazil.framefile import frames
 from frazil.log.epochs import Epochs
-from frazil.log.forms import Together, make_rows, unpacked
-from frazil.log.positions import Kept, Stored, decode_origins, encode_origins
+from frazil.log.forms import RawEntry, make_rows, unpack_appends
+from frazil.log.positions import StoredAppend, StoredPositions, decode_origins, encode_origins
 from frazil.log.schema.schema import from_text, to_text
 
 _RECORDS = struct.Struct("<QIIqQII")
@@ -32,7 +32,7 @@ class Kind(IntEnum):
     SCHEMA = 3
     CLOSED = 4
     RAW = 5
-    """Records that are not rows yet."""
+    """Records that are stored as they came, and are not decoded yet."""
 
 
 RECORDS = (Kind.RECORDS, Kind.RAW)
@@ -44,7 +44,7 @@ class FileHeader:
 
     writer: str
     former_writers: tuple[str, ...]
-    """Ids this WAL wrote under before; segments that carry them are ours as well."""
+    """The ids under which this WAL was written before. Segments that carry them are ours as well."""
     epochs: Epochs
     first_offset: int
     chain: int
@@ -52,12 +52,12 @@ class FileHeader:
     boot: str
     created_ms: int
     schemas: dict[int, pa.Schema]
-    positions: Kept = field(repr=False)
-    """As of `first_offset`."""
+    positions: StoredPositions = field(repr=False)
+    """The positions as of `first_offset`."""
 
     def encode(self) -> frames.Encoded:
-        """A line of JSON, and requests as they are: there are many, and appends wait for this."""
-        told = _to_json(
+        """Encode a line of JSON, then the requests as bytes: there are many of them, and appends wait for this."""
+        text = _to_json(
             {
                 "writer": self.writer,
                 "former_writers": self.former_writers,
@@ -72,12 +72,12 @@ class FileHeader:
                 "requests_bytes": len(self.positions.requests),
             }
         )
-        return frames.encode(Kind.HEADER, [told, b"\n", self.positions.requests])
+        return frames.encode(Kind.HEADER, [text, b"\n", self.positions.requests])
 
     @classmethod
     def decode(cls, body: memoryview) -> FileHeader:
-        told, _, behind = bytes(body).partition(b"\n")
-        data = json.loads(told)
+        text, _, behind = bytes(body).partition(b"\n")
+        data = json.loads(text)
         return cls(
             writer=data["writer"],
             former_writers=tuple(data["former_writers"]),
@@ -92,41 +92,41 @@ class FileHeader:
         )
 
 
-def _positions(header: dict[str, Any], behind: bytes) -> Kept:
-    """Older files have the requests within the JSON."""
+def _positions(header: dict[str, Any], behind: bytes) -> StoredPositions:
+    """Read the positions. Older files have the requests within the JSON."""
     if "requests_bytes" not in header:
-        return Kept.from_json(header["positions"])
-    return Kept(header["positions"], behind[: header["requests_bytes"]])
+        return StoredPositions.from_json(header["positions"])
+    return StoredPositions(header["positions"], behind[: header["requests_bytes"]])
 
 
-class Made(NamedTuple):
-    """Rows that were made of an entry, perhaps together with others."""
+class DecodedRows(NamedTuple):
+    """A batch of rows that a raw entry was decoded into, perhaps together with others."""
 
     batch: pa.RecordBatch
     first: int
-    """Where those of the entry begin."""
+    """The index of the entry's first row in the batch."""
 
 
 class Entry(NamedTuple):
-    """Records of one frame: one or more appends that were committed together."""
+    """The records of one frame: one or more appends that were committed together."""
 
     offset: int
     rows: int
     schema_version: int
     schema: pa.Schema
     time_ms: int
-    appends: list[Stored]
-    """Those appends that have an origin."""
+    appends: list[StoredAppend]
+    """The appends that have an origin."""
     payload: pa.Buffer
-    """An Arrow IPC record batch message, or appends of a form."""
+    """An Arrow IPC record batch message, or raw appends."""
     chain: int
-    """A running checksum of all frames up to and with this one: two WALs that part ways differ in it."""
+    """A running checksum of all frames up to and with this one. Two WALs with different histories differ in it."""
     form: str = ""
-    """In which the records are stored, if they are not rows."""
+    """The form of raw appends; empty if the payload holds rows."""
     weight: int = 0
-    """About what its rows take, if it has a form."""
-    made: Made | None = None
-    """The rows of an entry that has a form, once they are made."""
+    """The estimated size of the decoded rows, if the entry has a form."""
+    decoded: DecodedRows | None = None
+    """The rows of a raw entry once it is decoded."""
 
     @property
     def end(self) -> int:
@@ -134,27 +134,27 @@ class Entry(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """As rows."""
+        """The size of the rows, estimated if the entry is raw."""
         return self.weight if self.form else int(self.payload.size)
 
     @property
     def is_raw(self) -> bool:
-        """Whether its rows are still to be made."""
-        return bool(self.form) and self.made is None
+        """Whether the entry is still to be decoded."""
+        return bool(self.form) and self.decoded is None
 
-    def stored(self) -> Together:
-        """The appends of an entry that has a form."""
-        return Together(unpacked(self.payload), self.rows, self.time_ms)
+    def raw_entry(self) -> RawEntry:
+        """Return the appends of an entry that has a form."""
+        return RawEntry(unpack_appends(self.payload), self.rows, self.time_ms)
 
-    def bare(self) -> Entry:
-        """Its records, and nothing beside them."""
-        return self._replace(appends=[], made=None)
+    def without_origins(self) -> Entry:
+        """Return the entry with its records alone, not decoded."""
+        return self._replace(appends=[], decoded=None)
 
     def batch(self) -> pa.RecordBatch:
-        if self.made is not None:
-            return self.made.batch.slice(self.made.first, self.rows)
+        if self.decoded is not None:
+            return self.decoded.batch.slice(self.decoded.first, self.rows)
         if self.form:
-            return make_rows(self.form, [self.stored()], self.schema)
+            return make_rows(self.form, [self.raw_entry()], self.schema)
         return pa.ipc.read_record_batch(self.payload, self.schema)
 
 
@@ -179,14 +179,14 @@ def encode_records(entry: Entry, synced_to: int) -> frames.Encoded:
 
 
 def payload_start(encoded: frames.Encoded, entry: Entry) -> int:
-    """Where the payload stands inside its frame: the last part but the checksum, with its padding."""
+    """Return where the payload starts inside its frame. Only the padding and the checksum come after it."""
     return encoded.size - int(entry.payload.size) - len(encoded.parts[-1])
 
 
 def decode_records(
     data: pa.Buffer, view: memoryview, frame: frames.Frame, schemas: dict[int, pa.Schema], chain: int
 ) -> tuple[Entry, int]:
-    """The records of a frame, without copying them, and its `synced_to`."""
+    """Return the records of a frame, without copying them, and its `synced_to`."""
     start = frame.start + frames.BODY_START
     offset, rows, schema_version, time_ms, synced_to, origins_length, weight = _RECORDS.unpack_from(view, start)
     origins_start = start + _RECORDS.size

@@ -1,4 +1,4 @@
-"""A WAL file filled with zeros before it is needed.
+"""The spare WAL file, which is filled with zeros before it is needed.
 
 Overwriting blocks that are on disk already makes `fdatasync` two to three times faster than growing a file,
 because the file system has no metadata to write along (`docs/decisions/0002-wal.md`).
@@ -20,7 +20,7 @@ _CHUNK = bytes(1 << 20)
 
 
 class SpareFile:
-    """At most one such file, made by a thread of its own."""
+    """At most one spare file. A thread of its own fills it."""
 
     def __init__(self, path: Path, size: int) -> None:
         self.size = size
@@ -30,7 +30,7 @@ class SpareFile:
         path.unlink(missing_ok=True)
 
     def prepare(self) -> None:
-        """Start making the file unless it is there or under way."""
+        """Start to fill the file unless it is ready or being filled."""
         if self._ready or (self._thread and self._thread.is_alive()):
             return
         self._thread = threading.Thread(target=self._fill, name="frazil-wal-spare", daemon=True)
@@ -52,7 +52,7 @@ class SpareFile:
             self._remove()
 
     def take(self, target: Path) -> bool:
-        """Move the spare to `target`; False when there is none yet."""
+        """Move the spare to `target`. Return False when there is none yet."""
         if not self._ready:
             return False
         self._ready = False
@@ -65,6 +65,6 @@ class SpareFile:
         self._remove()
 
     def _remove(self) -> None:
-        """What cannot be removed now is removed when the WAL is opened again."""
+        """Delete the file. If that fails, it is deleted when the WAL is opened again."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How large batches are, and those that are too large for one append in pieces that are not."""
+"""Measures batches, and splits those that are too large for one append."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 _ROUGHLY = 1024 * 1024
-"""Up to here the size of the buffers is good enough for the size of a batch; exact numbers take longer to get."""
+"""Up to this size the size of the buffers is taken for the size of a batch: the exact one takes longer to compute."""
 
 
 def size_of(batch: pa.RecordBatch) -> int:
-    """In bytes. Of a small slice it may be what the whole has."""
+    """Return the size in bytes. For a small slice it may be the size of the whole."""
     roughly: int = batch.get_total_buffer_size()
     return roughly if roughly <= _ROUGHLY else int(batch.nbytes)
 
 
-def pieces(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces of at most so many bytes; a single larger record is a piece of its own."""
+def split_batch(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Split a batch into batches of at most so many bytes. A single larger record is a batch of its own."""
     if batch.num_rows == 1 or batch.nbytes <= most_bytes:
         yield batch
         return
     half = batch.num_rows // 2
-    yield from pieces(batch.slice(0, half), most_bytes)
-    yield from pieces(batch.slice(half), most_bytes)
+    yield from split_batch(batch.slice(0, half), most_bytes)
+    yield from split_batch(batch.slice(half), most_bytes)

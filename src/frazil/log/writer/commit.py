@@ -1,4 +1,4 @@
-"""Turning a group of appends into one stored entry: duplicates out, offsets given, frame written, synced."""
+"""Commits a group of appends as one entry: leaves out duplicates, assigns offsets, writes the frame and syncs it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from frazil.clock import World
 from frazil.errors import DiskFull, FrazilError, LogBroken, PartitionFenced, SequenceTooOld, WriteFailed
-from frazil.log.forms import packed
-from frazil.log.known_requests import Place
-from frazil.log.positions import Feeders, Origin, Sequence, Stored
+from frazil.log.forms import pack_appends
+from frazil.log.known_requests import AppendLocation
+from frazil.log.positions import Feeders, Origin, Sequence, StoredAppend
 from frazil.log.tail import Tail
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.directory import Wal
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class Committer:
-    """One commit at a time; `lock` also keeps rotation and sealing apart from commits."""
+    """Commits one group at a time. `lock` also keeps rotation and sealing apart from commits."""
 
     def __init__(
         self, start: Start, schemas: TopicSchemas, tail: Tail, wal: Wal | None, options: WriterOptions, world: World
@@ -36,9 +36,9 @@ class Committer:
         self.lock = threading.Lock()
         self.stats = WriterStats()
         self.generation = 0
-        """How often another writer came first; what was queued before is not committed after."""
+        """Another writer came first this often. Groups that were queued before are not committed after it."""
         self.stopped: FrazilError | None = None
-        """Why nothing is committed any more."""
+        """The reason why nothing is committed any more."""
         self._schemas = schemas
         self._tail = tail
         self._wal = wal
@@ -64,11 +64,15 @@ class Committer:
                     raise
 
     def is_quick(self, nbytes: int) -> bool:
-        """Whether a small commit now takes microseconds: no sync, no new file, nobody else at work."""
+        """Tell whether a small commit now takes microseconds: no sync, no new file, and nobody else is committing."""
         wal = self._wal
         return not self.lock.locked() and (
             wal is None
-            or (self._options.sync != "always" and wal.is_open and wal.filled + nbytes < self._options.max_file_bytes)
+            or (
+                self._options.sync != "always"
+                and wal.file.is_open
+                and wal.file.filled + nbytes < self._options.max_file_bytes
+            )
         )
 
     def commit(self, group: Group, stored_then: Callable[[Group], None]) -> None:
@@ -89,7 +93,7 @@ class Committer:
             stored_then(group)
 
     def _store_new(self, group: Group) -> tuple[int, list[Ack | FrazilError]]:
-        """Store what is not stored yet: how many appends, and what each is going to be answered."""
+        """Store the appends that are not stored yet. Return how many they are, and the outcome of every append."""
         if not group.origins:
             self._store(self._entry(group, _payload(group), group.rows, []))
             return len(group.rows), self._acks(group.rows)
@@ -100,7 +104,7 @@ class Committer:
         return len(fresh), outcomes
 
     def _stop_sources(self, group: Group, error: BaseException) -> None:
-        """What a source sends is a sequence: to store what comes after a gap would be to lose what is in it."""
+        """Stop after a failed append of a source: storing what comes after the gap would lose the records in it."""
         if self.stopped is None and any(origin.source for origin in group.origins.values()):
             self.stopped = WriteFailed(f"An append failed, and none is taken after it: {error}. Open the log again.")
 
@@ -113,16 +117,16 @@ class Committer:
         stats.records = self._next - self._opened_at
 
     def _acks(self, rows: list[int]) -> list[Ack | FrazilError]:
-        """Of appends that are just stored."""
+        """Return the acknowledgements of appends that were just stored."""
         offsets = accumulate(rows, initial=self._next - sum(rows))
         return list(map(Ack, offsets, rows, repeat(self._tail.epochs.current), repeat(self._options.ack)))
 
-    def _without_duplicates(self, group: Group) -> tuple[list[int], list[Stored], list[Ack | FrazilError]]:
-        """The appends that are not stored yet, their origins, and what each one is going to be answered."""
+    def _without_duplicates(self, group: Group) -> tuple[list[int], list[StoredAppend], list[Ack | FrazilError]]:
+        """Return the appends that are not stored yet, their origins, and the outcome of every append."""
         fresh: list[int] = []
-        stored: list[Stored] = []
+        stored: list[StoredAppend] = []
         outcomes: list[Ack | FrazilError] = []
-        seen: dict[Sequence | bytes, Place] = {}
+        seen: dict[Sequence | bytes, AppendLocation] = {}
         offset, epoch, durability = self._next, self._tail.epochs.current, self._options.ack
         now = self._world.clock.now_ms()
         for index, rows in enumerate(group.rows):
@@ -138,15 +142,15 @@ class Committer:
                     continue
                 for name in (origin.sequence, origin.request):
                     if name:
-                        seen[name] = Place(offset, rows)
-                stored.append(Stored(offset, rows, origin))
+                        seen[name] = AppendLocation(offset, rows)
+                stored.append(StoredAppend(offset, rows, origin))
             outcomes.append(Ack(offset, rows, epoch, durability))
             fresh.append(index)
             offset += rows
         return fresh, stored, outcomes
 
-    def _entry(self, group: Group, payload: pa.Buffer, appends: list[int], stored: list[Stored]) -> Entry:
-        """Of some appends of a group, which have so many rows."""
+    def _entry(self, group: Group, payload: pa.Buffer, appends: list[int], stored: list[StoredAppend]) -> Entry:
+        """Make the entry of some appends of a group, which have so many rows each."""
         now = self._world.clock.now_ms()
         rows = sum(appends)
         weight = group.nbytes * rows // sum(group.rows) if group.form else 0
@@ -168,23 +172,23 @@ class Committer:
         except FrazilError:
             raise
         except BaseException:
-            # Cut off anywhere, by Ctrl-C say: what is on disk and what is in memory may differ.
+            # Interrupted anywhere, for example by Ctrl-C, disk and memory may differ.
             self.stopped = LogBroken("The log was interrupted in the middle of a write. Open it again.")
             raise
 
     def _write(self, wal: Wal, entry: Entry) -> Entry:
-        if not wal.is_open or wal.filled >= self._options.max_file_bytes:
+        if not wal.file.is_open or wal.file.filled >= self._options.max_file_bytes:
             self._begin_file(wal)
         if entry.schema_version not in self._file_schemas:
-            wal.append(encode_schema(entry.schema_version, entry.schema))
+            wal.file.append(encode_schema(entry.schema_version, entry.schema).parts)
             self._file_schemas.add(entry.schema_version)
-        encoded = encode_records(entry, wal.synced)
-        start = wal.append(encoded)
+        encoded = encode_records(entry, wal.file.synced)
+        start = wal.file.append(encoded.parts)
         if self._options.sync == "always":
             wal.sync()
         chain = extend_chain(self._chain, encoded.crc)
         # The page cache has these bytes now: a second copy would cost memory, and the time to get it.
-        mapped = wal.mapped(start + payload_start(encoded, entry), entry.payload.size)
+        mapped = wal.file.mapped(start + payload_start(encoded, entry), entry.payload.size)
         return entry._replace(chain=chain, payload=mapped or entry.payload)
 
     def _begin_file(self, wal: Wal) -> None:
@@ -199,7 +203,7 @@ class Committer:
             boot=self._world.boot_id(),
             created_ms=self._world.clock.now_ms(),
             schemas={latest.version: latest.schema},
-            positions=self._positions.kept(),
+            positions=self._positions.to_stored(),
         )
         try:
             wal.begin(header)
@@ -210,11 +214,11 @@ class Committer:
         self._file_start = self._next
 
     def drop_sealed(self, end: int) -> None:
-        """Delete the files whose records are all sealed; the current one is ended first, so that it can go too."""
+        """Delete the files whose records are all sealed. The current one is ended first, so that it can go too."""
         try:
             self.rotate()
         except FrazilError as error:
-            # Tried again after the next seal; until then the file stays.
+            # It is tried again after the next seal. Until then the file stays.
             logger.warning("cannot end a WAL file", extra={"reason": str(error)})
         self.drop_below(end)
 
@@ -224,7 +228,7 @@ class Committer:
                 # What was written last may be known here and not counted, or the other way round: only the file that
                 # has it can tell.
                 return
-            if self._wal and self._wal.is_open and self._next > self._file_start:
+            if self._wal and self._wal.file.is_open and self._next > self._file_start:
                 # Sealing is what frees a full disk: it must not need room for a new file.
                 with suppress(DiskFull):
                     self._begin_file(self._wal)
@@ -232,7 +236,7 @@ class Committer:
     @property
     def unsynced(self) -> int:
         """Bytes written since the last sync."""
-        return self._wal.size - self._wal.synced if self._wal else 0
+        return self._wal.file.unsynced if self._wal else 0
 
     def drop_below(self, offset: int) -> None:
         if self._wal:
@@ -247,15 +251,15 @@ class Committer:
                 raise
 
     def requests_below(self, end: int) -> bytes:
-        """Those to keep that are stored below an offset; for who has the lock."""
-        return self._positions.requests.kept(end)
+        """Return the encoded requests that are stored below an offset. The caller has the lock."""
+        return self._positions.requests.encode(end)
 
     def feeders(self) -> Feeders:
         with self.lock:
             return self._positions.feeders.copy()
 
     def restart(self, start: Start) -> None:
-        """Go on from another writer's segment, under a new id."""
+        """Go on after another writer's segment, under a new id."""
         self.writer = start.writer
         self._chain = start.chain
         self.generation += 1
@@ -271,23 +275,23 @@ class Committer:
 
 
 def _payload(group: Group, fresh: list[int] | None = None) -> pa.Buffer:
-    """Of a group, or of these appends of it."""
+    """Return the payload of a group, or of these appends of it."""
     some = fresh is not None and len(fresh) < len(group.rows)
     if group.form:
-        return pa.py_buffer(packed([group.appends[index] for index in fresh or ()] if some else group.appends))
+        return pa.py_buffer(pack_appends([group.appends[index] for index in fresh or ()] if some else group.appends))
     batches = group.batches if not some else _chosen(group, fresh or [])
     batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     return batch.serialize()
 
 
 def _chosen(group: Group, appends: list[int]) -> list[pa.RecordBatch]:
-    """The rows of these appends of a group."""
+    """Return the rows of these appends of a group."""
     whole = pa.concat_batches(group.batches)
     starts = list(accumulate(group.rows, initial=0))
     return [whole.slice(starts[index], group.rows[index]) for index in appends]
 
 
-def _seen(seen: dict[Sequence | bytes, Place], origin: Origin) -> Place | None:
+def _seen(seen: dict[Sequence | bytes, AppendLocation], origin: Origin) -> AppendLocation | None:
     return next((seen[name] for name in (origin.sequence, origin.request) if name and name in seen), None)
 
 

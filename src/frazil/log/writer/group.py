@@ -20,46 +20,46 @@ from frazil.log.signal import resolve
 
 
 class Ack(NamedTuple):
-    """An append is stored, as durably as `durability` says."""
+    """The acknowledgement of an append, which is stored as durably as `durability` says."""
 
     offset: int
     rows: int
     epoch: str
     durability: Literal["local", "object"]
     duplicate: bool = False
-    """It had been stored before, at this offset, and was not stored again."""
+    """The append had been stored before, at this offset, and was not stored again."""
 
 
-class Part(NamedTuple):
-    """Rows of a batch that are an append of their own."""
+class BatchAppend(NamedTuple):
+    """One append of a batch that holds the rows of several appends."""
 
     rows: int
     origin: Origin | None = None
 
 
 class Group:
-    """Appends of one schema that share one frame and one fate."""
+    """Appends of one schema that are written as one frame, and succeed or fail together."""
 
     def __init__(self, schema: SchemaVersion, form: str, generation: int) -> None:
         self.schema = schema
-        """Of the rows."""
+        """The schema of the rows."""
         self.form = form
-        """In which the appends are stored, if they are not rows."""
+        """The form of raw appends; empty for rows."""
         self.generation = generation
-        """How often the partition had been fenced when the group began: what came before a fence stays out."""
+        """The partition had been fenced this often when the group began. A group from before a fence is dropped."""
         self.batches: list[pa.RecordBatch] = []
-        """All rows, in their order; the rows of one may be several appends. None with a form."""
+        """All rows, in their order. One batch may hold several appends. Empty for raw appends."""
         self.appends: list[bytes] = []
-        """With a form."""
+        """The raw appends, if the group has a form."""
         self.rows: list[int] = []
-        """Of each append."""
+        """The number of rows of each append."""
         self.origins: dict[int, Origin] = {}
-        """Where those appends came from that said so, by their index."""
+        """The origins of the appends that have one, by the index of the append."""
         self.nbytes = 0
-        """As rows."""
+        """The size of the rows, estimated for raw appends."""
         self.done = False
         self.acked_at = 0
-        """The offset that must be safe before the group is acknowledged."""
+        """The offset up to which records must be durable before the group is acknowledged."""
         self.outcomes: list[Ack | FrazilError] = []
         self._event: threading.Event | None = None
         self._futures: list[asyncio.Future[None]] = []
@@ -70,7 +70,7 @@ class Group:
         return self._event
 
     def future(self) -> asyncio.Future[None]:
-        """One for each append: whoever is cancelled cancels only its own."""
+        """Return a future for one append: who is cancelled cancels only its own."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._futures.append(future)
         return future
@@ -93,14 +93,14 @@ class Group:
 
 
 class GroupQueue:
-    """Groups on their way to the disk. Every method but `next` is called under `lock`."""
+    """Groups that wait to be written. Every method but `next` is called under `lock`."""
 
     def __init__(self, max_group_bytes: int) -> None:
         self.lock = threading.Lock()
         self.nbytes = 0
         self.generation = 0
         self.busy = False
-        """Somebody is writing groups and will look here again before stopping."""
+        """Somebody is the leader: they write groups, and look for more before they stop."""
         self._max_group_bytes = max_group_bytes
         self._groups: deque[Group] = deque()
         self._joinable: Group | None = None
@@ -109,11 +109,11 @@ class GroupQueue:
         self,
         schema: SchemaVersion,
         content: pa.RecordBatch | list[bytes],
-        parts: Iterable[Part],
+        parts: Iterable[BatchAppend],
         nbytes: int,
         form: str = "",
     ) -> tuple[Group, int]:
-        """The group that these appends are in now, and the index of the first of them there."""
+        """Add appends to a group. Return the group and the index of the first of them in it."""
         group = self._joinable
         if (
             group is None
@@ -138,14 +138,14 @@ class GroupQueue:
         return group, first
 
     def lead(self) -> bool:
-        """True when the caller is now the one who writes."""
+        """Return True when the caller is now the leader, who writes the groups."""
         if self.busy:
             return False
         self.busy = True
         return True
 
     def next(self) -> Group | None:
-        """The next group for the leader, who stops leading when there is none."""
+        """Return the next group to the leader, who stops being the leader when there is none."""
         with self.lock:
             if not self._groups:
                 self.busy = False

@@ -1,4 +1,4 @@
-"""Opening the writer of a partition: lock, recovery, and the state to go on from."""
+"""Opens the writer of a partition: locks its folder, recovers its WAL, and finds where to go on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from frazil.clock import World
-from frazil.disk.durable import make_folder
-from frazil.disk.files import DirectoryLock, NoLock, io_error
+from frazil.disk.files import NoLock, io_error
 from frazil.errors import LogCorrupted, WalDamaged
+from frazil.framefile.folder import lock_folder
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.directory import Wal
@@ -32,8 +32,8 @@ def open_writer(
     on_change: Callable[[PartitionWriter], None] = lambda _: None,
     confirm: Callable[[], None] = lambda: None,
 ) -> PartitionWriter:
-    """Take the partition over from whoever wrote it before, here or elsewhere."""
-    lock = _lock(directory) if options.exclusive or options.ack == "local" else NoLock()
+    """Take the partition over from its former writer, here or elsewhere."""
+    lock = lock_folder(directory) if options.exclusive or options.ack == "local" else NoLock()
     wal: Wal | None = None
     try:
         index = SegmentIndex(store, topic, partition)
@@ -72,16 +72,8 @@ def open_writer(
         raise
 
 
-def _lock(directory: Path) -> DirectoryLock:
-    try:
-        make_folder(directory)
-        return DirectoryLock(directory)
-    except OSError as error:
-        raise io_error(error, "Opening", directory) from error
-
-
 def check_nothing_lost(index: SegmentIndex, acknowledged: int, directory: Path) -> None:
-    """Raise when records were acknowledged that are neither in segments nor in WAL files, for there are none."""
+    """Raise when there are no WAL files, and acknowledged records are not in segments either."""
     index.refresh()
     if acknowledged > index.sealed_end():
         raise WalDamaged(

@@ -1,4 +1,4 @@
-"""How one partition's writer behaves: the settings of `log` with what its topic does differently."""
+"""The options of a partition's writer: the settings of `log`, with those of its topic before them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class WriterOptions:
     compression_level: int = 1
     sources: SourcesConfig = field(default_factory=SourcesConfig)
     encoding: Encoding = DEFAULT_ENCODING
-    """How segments are written: for a door that knows what its columns look like."""
+    """How segments are encoded. A door that knows what its columns look like sets it."""
     looked_up: bool = True
-    """Whether the hot buffer goes on to hold what is sealed: for a door whose records hardly anybody asks for by
-    their offsets, that would be memory and a copy for nothing."""
+    """Whether the hot buffer holds records after they are sealed. For a door whose records are hardly ever asked for
+    by offset, that would be memory and a copy for nothing."""
     exclusive: bool = True
-    """Whether other processes of this machine are kept out while one writes. Only `ack: object` can do without:
-    whoever is given the partition then takes it, and the former writer is fenced, even if it hangs."""
+    """Whether other processes of this machine are kept out while one writes. Only `ack: object` can do without: a new
+    writer then takes the partition over, and the former one is fenced, even if it hangs."""
 
     @classmethod
     def of(cls, log: LogConfig, topic: TopicConfig) -> WriterOptions:

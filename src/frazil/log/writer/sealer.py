@@ -1,4 +1,4 @@
-"""Seals partitions when they are due, in the background."""
+"""Seals partitions in the background when they are due."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from frazil.log.writer.writer import PartitionWriter
 logger = logging.getLogger(__name__)
 
 BACKOFF = Backoff(base_seconds=0.1, longest_seconds=5.0)
-"""Short, because the tail fills up meanwhile."""
+"""It is short, because the tail fills up meanwhile."""
 PARALLEL_SEALS = 4
 
 OnFailure = Callable[[FrazilError], None]
-"""Told of every attempt that failed, on the thread that made it."""
+"""It is called with the error of every failed attempt, on the thread that made it."""
 
 
-class _Charge:
-    """One partition that is looked after."""
+class _SealState:
+    """The state of sealing one partition."""
 
     def __init__(self, writer: PartitionWriter) -> None:
         self.writer = writer
@@ -34,12 +34,12 @@ class _Charge:
 
 
 class Sealer:
-    """One thread decides, a few seal; a store that fails is tried again, ever slower, until it works."""
+    """One thread decides what is due, and a few others seal. A failing store is retried with growing pauses."""
 
     def __init__(self, world: World, on_failure: OnFailure) -> None:
         self._world = world
         self._on_failure = on_failure
-        self._charges: dict[PartitionWriter, _Charge] = {}
+        self._states: dict[PartitionWriter, _SealState] = {}
         self._condition = threading.Condition()
         self._stopping = False
         self._pool = ThreadPoolExecutor(PARALLEL_SEALS, thread_name_prefix="frazil-seal")
@@ -48,68 +48,68 @@ class Sealer:
 
     def add(self, writer: PartitionWriter) -> None:
         with self._condition:
-            self._charges[writer] = _Charge(writer)
+            self._states[writer] = _SealState(writer)
             self._condition.notify()
 
     def remove(self, writer: PartitionWriter) -> None:
         with self._condition:
-            self._charges.pop(writer, None)
+            self._states.pop(writer, None)
 
     def wake(self, _: PartitionWriter) -> None:
         with self._condition:
             self._condition.notify()
 
     def problems(self) -> dict[str, FrazilError]:
-        """Partitions that cannot be sealed at the moment, and why."""
+        """Return the partitions that cannot be sealed at the moment, with the reason."""
         with self._condition:
-            return {f"{c.writer.topic}/{c.writer.partition}": c.error for c in self._charges.values() if c.error}
+            return {f"{c.writer.topic}/{c.writer.partition}": c.error for c in self._states.values() if c.error}
 
     def _run(self) -> None:
         with self._condition:
             while not self._stopping:
                 now = self._world.clock.monotonic()
                 wait: float | None = None
-                for charge in self._charges.values():
-                    due = charge.writer.seal_in()
-                    if due is None or charge.sealing:
+                for state in self._states.values():
+                    due = state.writer.seal_in()
+                    if due is None or state.sealing:
                         continue
-                    due = max(due, charge.not_before - now)
+                    due = max(due, state.not_before - now)
                     if due <= 0:
-                        charge.sealing = True
-                        self._pool.submit(self._seal, charge)
+                        state.sealing = True
+                        self._pool.submit(self._seal, state)
                     else:
                         wait = due if wait is None else min(wait, due)
                 self._condition.wait(wait)
 
-    def _seal(self, charge: _Charge) -> None:
+    def _seal(self, state: _SealState) -> None:
         error: FrazilError | None = None
         try:
-            charge.writer.seal()
+            state.writer.seal()
         except PartitionFenced as fenced:
-            logger.info("another writer came first", extra={**_names(charge), "reason": str(fenced)})
+            logger.info("another writer came first", extra={**_names(state), "reason": str(fenced)})
         except FrazilError as caught:
             error = caught
         except Exception as caught:
-            logger.exception("sealing failed", extra=_names(charge))
-            error = FrazilError(f"sealing {charge.writer.topic}/{charge.writer.partition} failed: {caught}")
+            logger.exception("sealing failed", extra=_names(state))
+            error = FrazilError(f"sealing {state.writer.topic}/{state.writer.partition} failed: {caught}")
         if error is not None:
             self._on_failure(error)
         with self._condition:
-            self._note(charge, error)
-            charge.sealing = False
+            self._note(state, error)
+            state.sealing = False
             self._condition.notify()
 
-    def _note(self, charge: _Charge, error: FrazilError | None) -> None:
+    def _note(self, state: _SealState, error: FrazilError | None) -> None:
         if error:
-            delay = BACKOFF.delay(charge.failures, self._world.rng)
-            charge.not_before = self._world.clock.monotonic() + delay
-            charge.failures += 1
-            if str(error) != str(charge.error):
-                logger.warning("cannot seal", extra={**_names(charge), "reason": str(error)})
-        elif charge.error:
-            logger.info("sealing works again", extra=_names(charge))
-            charge.failures, charge.not_before = 0, 0.0
-        charge.error = error
+            delay = BACKOFF.delay(state.failures, self._world.rng)
+            state.not_before = self._world.clock.monotonic() + delay
+            state.failures += 1
+            if str(error) != str(state.error):
+                logger.warning("cannot seal", extra={**_names(state), "reason": str(error)})
+        elif state.error:
+            logger.info("sealing works again", extra=_names(state))
+            state.failures, state.not_before = 0, 0.0
+        state.error = error
 
     def stop(self) -> None:
         with self._condition:
@@ -119,5 +119,5 @@ class Sealer:
         self._pool.shutdown(wait=True)
 
 
-def _names(charge: _Charge) -> dict[str, object]:
-    return {"topic": charge.writer.topic, "partition": charge.writer.partition}
+def _names(state: _SealState) -> dict[str, object]:
+    return {"topic": state.writer.topic, "partition": state.writer.partition}

@@ -1,6 +1,6 @@
-"""Putting segments: one at a time, the same bytes again until the outcome is known.
+"""Puts segments into the store: one at a time, and the same bytes again until the outcome is known.
 
-Names hold the first offset only, so two writers collide instead of forking the log.
+A segment is named after its first offset only, so two writers collide instead of forking the log.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import pyarrow as pa
 from frazil.clock import World
 from frazil.errors import ObjectExists
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Feeders, Kept
+from frazil.log.positions import Feeders, StoredPositions
 from frazil.log.raw.rows import batches_of
-from frazil.log.raw.segments import Making
+from frazil.log.raw.segments import RawEncoding
 from frazil.log.schema.schema import conform
 from frazil.log.segments import segment as segments
 from frazil.log.segments.index import SegmentIndex
@@ -28,21 +28,21 @@ from frazil.store import ObjectStore
 
 
 class Draft(NamedTuple):
-    """A segment that is put or about to be, its outcome not known yet."""
+    """A segment that is being put, or about to be, and whose outcome is not known yet."""
 
     segment: Segment
     data: pa.Buffer
     entries: list[Entry]
     feeders: Feeders
-    """As of its end."""
+    """The positions of sources and producers as of its end."""
 
 
 class Fenced(Exception):
-    """Raised when the segment's name belongs to another writer; says how that was found out."""
+    """Raised when the segment's name belongs to another writer. The text says how that was found out."""
 
 
 class Sealing:
-    """Called by one thread at a time."""
+    """Makes and puts the segments of one partition. It is called by one thread at a time."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Sealing:
         self._feeders = start.sealed_positions.feeders
 
     def prepare(self, entries: list[Entry], requests: bytes, writer: str, epochs: Epochs) -> Draft:
-        """Of these entries; `requests` are those to keep, as of the last entry."""
+        """Make a segment of these entries. `requests` are the known request hashes as of the last entry."""
         version = max(entry.schema_version for entry in entries)
         schema = self._schemas.get(version)
         feeders = self._advanced(entries)
@@ -81,14 +81,14 @@ class Sealing:
             schema_version=version,
             created_ms=self._world.clock.now_ms(),
             oldest_ms=entries[0].time_ms,
-            positions=Kept(feeders.to_json(), requests).to_json(),
-            making=_making(entries, schema),
+            positions=StoredPositions(feeders.to_json(), requests).to_json(),
+            raw_encoding=_raw_encoding(entries, schema),
         )
         return Draft(segment, self._encode(segment, entries, schema), entries, feeders)
 
     def _encode(self, segment: Segment, entries: list[Entry], schema: pa.Schema) -> pa.Buffer:
         level = self._options.compression_level
-        if segment.making:
+        if segment.raw_encoding:
             return segments.encode_raw(segment, entries, level)
         batches = [conform(batch, schema) for batch in batches_of(entries)]
         return segments.encode(segment, batches, schema, level, self._options.encoding)
@@ -100,7 +100,7 @@ class Sealing:
         return feeders
 
     def put(self, draft: Draft, tail: Tail) -> Segment:
-        """Put the draft; the segment that now stands there, which may be one of ours from before a crash."""
+        """Put the draft. Return the segment that is there now, which may be one of ours from before a crash."""
         try:
             self._store.put_new(draft.segment.key, draft.data)
             segment = draft.segment
@@ -137,9 +137,9 @@ class Sealing:
         self._feeders = start.sealed_positions.feeders
 
 
-def _making(entries: list[Entry], schema: pa.Schema) -> Making | None:
-    """How rows are made of a segment of these entries later, if none of them is rows already."""
+def _raw_encoding(entries: list[Entry], schema: pa.Schema) -> RawEncoding | None:
+    """Return how a raw segment of these entries is decoded; None if it must hold rows, because some entries do."""
     forms = {entry.form for entry in entries}
     if "" in forms or len(forms) > 1 or any(entry.schema_version != entries[0].schema_version for entry in entries):
         return None
-    return Making(forms.pop(), schema)
+    return RawEncoding(forms.pop(), schema)

@@ -1,4 +1,4 @@
-"""Where a writer goes on: what the store and the WAL say together when a partition is opened."""
+"""Finds where a writer goes on, from the segments in the store and the WAL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.clock import World
 from frazil.config.sections.log import SourcesConfig
 from frazil.errors import PartitionTaken, SegmentMissing
 from frazil.log.epochs import Epochs
-from frazil.log.positions import Kept, Positions
+from frazil.log.positions import Positions, StoredPositions
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import Segment
 from frazil.log.wal.entries import Entry
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Start:
-    """The state a writer begins with."""
+    """The state with which a writer begins."""
 
     writer: str
     former_writers: tuple[str, ...]
@@ -28,10 +28,10 @@ class Start:
     sealed_end: int
     sealed_positions: Positions
     entries: list[Entry]
-    """What is not sealed yet."""
+    """The entries that are not sealed yet."""
     chain: int
     same_writer: bool = False
-    """The WAL goes on under the id that its files name."""
+    """The writer keeps the id that its WAL files name."""
 
     @property
     def next_offset(self) -> int:
@@ -39,14 +39,14 @@ class Start:
 
 
 def start_from_store(index: SegmentIndex, world: World, limits: SourcesConfig) -> Start:
-    """Without a WAL the newest segment is all there is; unsealed rows were never promised to anybody."""
+    """Go on after the newest segment. Without a WAL nobody was promised anything that is not sealed."""
     newest = index.newest()
     epochs = newest.epochs if newest else Epochs(((world.new_id(), index.low),))
     return _fresh(index, newest, epochs, world, limits)
 
 
 def start_new_wal(index: SegmentIndex, world: World, limits: SourcesConfig, where: str) -> Start:
-    """No WAL though there may be segments: then its newest records are lost, and a new epoch begins."""
+    """Begin a new WAL. If there are segments, the newest records were lost with the old one: a new epoch begins."""
     newest = index.newest()
     if newest:
         epochs = newest.epochs.begin(world.new_id(), newest.end)
@@ -66,7 +66,9 @@ def _fresh(index: SegmentIndex, newest: Segment | None, epochs: Epochs, world: W
         epochs=epochs,
         sealed_end=newest.end if newest else index.low,
         sealed_positions=(
-            Positions.from_kept(Kept.from_json(newest.positions), limits) if newest else Positions(limits)
+            Positions.from_stored(StoredPositions.from_json(newest.positions), limits)
+            if newest
+            else Positions(limits)
         ),
         entries=[],
         chain=newest.chain if newest else 0,
@@ -89,7 +91,7 @@ def start_from_wal(
             "the machine was restarted before the WAL was synced: a new epoch begins",
             extra={"partition": where, "offset": sealed_end, "end": recovered.end, "epoch": epochs.current},
         )
-    positions = Positions.from_kept(recovered.files[0].header.positions, limits)
+    positions = Positions.from_stored(recovered.files[0].header.positions, limits)
     for entry in recovered.entries:
         if entry.end <= sealed_end:
             positions.apply(entry.appends, entry.time_ms)
@@ -128,7 +130,7 @@ def _check_same_log(recovered: Recovered, newest: Segment | None, sealed_end: in
 
 
 def _chain_at(recovered: Recovered, offset: int) -> int | None:
-    """The chain of the WAL at an offset where a frame ends."""
+    """Return the chain of the WAL at an offset where a frame ends."""
     if offset == recovered.start:
         return recovered.files[0].header.chain
     return next((entry.chain for entry in recovered.entries if entry.end == offset), None)

@@ -1,4 +1,4 @@
-"""What a partition's writer has done since it was opened. Counted by whoever does it, read by anybody."""
+"""Counters of a partition's writer since it was opened. The thread that does the work counts it; any may read."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Syncer:
-    """Brings what was written to the disk every so often, whether or not more is appended."""
+    """Syncs the WALs of its writers at an interval, whether or not more is appended."""
 
     def __init__(self, interval_seconds: float) -> None:
         self._interval = interval_seconds

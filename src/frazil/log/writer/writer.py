@@ -1,4 +1,4 @@
-"""The one writer of a partition: appends, and seals what was appended.
+"""The writer of a partition: it appends records and seals them.
 
 With a WAL (`ack: local`) an append is acknowledged once its frame is written as the sync mode says. Without one
 (`ack: object`) it is acknowledged once its segment is in the store; until then its rows are provisional.
@@ -33,9 +33,9 @@ from frazil.errors import (
     ShutdownError,
     WriteFailed,
 )
-from frazil.log.forms import Raw
+from frazil.log.forms import RawAppends
 from frazil.log.positions import Feeders, Origin
-from frazil.log.schema.schema import Fit, SchemaVersion
+from frazil.log.schema.schema import SchemaAdapter, SchemaVersion
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import Segment
 from frazil.log.tail import Tail, TailView
@@ -43,7 +43,7 @@ from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.directory import Wal
 from frazil.log.writer.batch_sizes import size_of
 from frazil.log.writer.commit import Committer
-from frazil.log.writer.group import Ack, Group, GroupQueue, Part
+from frazil.log.writer.group import Ack, BatchAppend, Group, GroupQueue
 from frazil.log.writer.options import WriterOptions
 from frazil.log.writer.sealing import Draft, Fenced, Sealing
 from frazil.log.writer.starting import Start, start_from_store
@@ -52,11 +52,11 @@ from frazil.store import ObjectStore
 logger = logging.getLogger(__name__)
 
 MAX_GROUP_BYTES = 8 * 1024 * 1024
-"""Larger groups would make those who wait for them wait longer, without saving anything."""
+"""A group has at most this size. Larger ones would make appends wait longer, without saving anything."""
 SYNC_AHEAD = 8 * 1024 * 1024
-"""Unsynced bytes at which a sync is started, so that the end of a file does not have to wait for all of it."""
+"""A sync is started when this much is unsynced, so that the end of a file does not have to wait for all of it."""
 SMALL = 512 * 1024
-"""Up to here an append may be written by the event loop itself."""
+"""The event loop itself may write an append of up to this size."""
 
 
 def done_future() -> Future[None]:
@@ -67,7 +67,7 @@ def done_future() -> Future[None]:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An append on its way."""
+    """An append that is not acknowledged yet."""
 
     group: Group
     index: int
@@ -82,7 +82,7 @@ class Pending:
 
 
 class PartitionWriter:
-    """Thread-safe; both threads and coroutines may append."""
+    """The only writer of a partition. Thread-safe; both threads and coroutines may append."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class PartitionWriter:
         on_change: Callable[[PartitionWriter], None] = lambda _: None,
         confirm: Callable[[], None] = lambda: None,
     ) -> None:
-        """`confirm` is called before a segment is put, and raises when what it holds must not be stored."""
+        """`confirm` is called before a segment is put, and raises when its records must not be stored."""
         self.topic = topic
         self.partition = partition
         self.options = options
@@ -118,21 +118,21 @@ class PartitionWriter:
         self._queue = GroupQueue(MAX_GROUP_BYTES)
         self._committer.drop_below(start.sealed_end)
         self._unsealed: deque[Group] = deque()
-        """Committed groups that are acknowledged only when sealed."""
+        """The committed groups that are acknowledged when they are sealed."""
         self._seal_lock = threading.Lock()
         self._dropping: Future[None] = done_future()
         """The deletion of WAL files that are sealed."""
         self._syncing: Future[None] = done_future()
         self._waiting_since: float | None = None
-        """When the oldest unsealed record came, by a clock that nobody sets."""
+        """The time of the oldest unsealed record, by the monotonic clock."""
         if start.entries:
             self._waiting_since = world.clock.monotonic()
         self._waiting_for_room = 0
         self._hurried_to = 0
-        """What lies below this offset is to be sealed whatever its size and age."""
+        """Records below this offset are due to be sealed, whatever their size and age."""
         self._refusing: ShutdownError | None = None
-        self._fit: Fit | None = None
-        """How batches of the schema that came last are made to fit."""
+        self._adapter: SchemaAdapter | None = None
+        """The adapter for batches of the schema that came last."""
 
     # --- appending -----------------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class PartitionWriter:
         return pending.result()
 
     def submit(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Pending:
-        """Store a batch without waiting for the acknowledgement; only for room."""
+        """Store a batch without waiting for the acknowledgement. It may wait for room in the tail."""
         pending, leading = self._enqueue(batch, origin)
         if leading and self.options.sync == "always" and self.options.ack == "local":
             self._executor.submit(self._lead)
@@ -153,47 +153,49 @@ class PartitionWriter:
         return pending
 
     def _enqueue(self, batch: pa.RecordBatch, origin: Origin | None) -> tuple[Pending, bool]:
-        """Put a batch on its way; whether the caller is the one who writes it."""
+        """Queue a batch. Return also whether the caller is the leader, who has to write it."""
         nbytes = self._measure(batch)
-        fit = self._fit
-        if fit is None or not batch.schema.equals(fit.given):
-            fit = self._learn(batch.schema)
-        batch = fit.apply(batch)
+        adapter = self._adapter
+        if adapter is None or not batch.schema.equals(adapter.given):
+            adapter = self._learn(batch.schema)
+        batch = adapter.apply(batch)
         if not self._has_room(nbytes):
             self._await_room(nbytes)
         with self._queue.lock:
             self._check_open()
-            group, index = self._queue.add(fit.version, batch, [Part(batch.num_rows, origin)], nbytes)
+            group, index = self._queue.add(adapter.version, batch, [BatchAppend(batch.num_rows, origin)], nbytes)
             group.event()
             return Pending(group, index), self._queue.lead()
 
     async def append_async(self, batch: pa.RecordBatch, origin: Origin | None = None) -> Ack:
-        """As `append`, without blocking the event loop."""
-        (outcome,) = await self.append_parts(batch, [Part(batch.num_rows, origin)])
+        """Do what `append` does without blocking the event loop."""
+        (outcome,) = await self.append_many(batch, [BatchAppend(batch.num_rows, origin)])
         if isinstance(outcome, FrazilError):
             raise outcome.again()
         return outcome
 
-    async def append_parts(self, batch: pa.RecordBatch, parts: Sequence[Part]) -> list[Ack | FrazilError]:
-        """Store a batch whose rows are several appends: what became of each. They share one fate but for those that
-        were stored before."""
-        nbytes = self._measure(batch)
-        fit = await self._fit_of(batch.schema)
-        if not fit.trivial:
-            batch = fit.apply(batch)
-        return await self._append(fit.version, batch, parts, nbytes)
+    async def append_many(self, batch: pa.RecordBatch, parts: Sequence[BatchAppend]) -> list[Ack | FrazilError]:
+        """Store a batch whose rows are several appends, and return the outcome of each.
 
-    async def append_raw(self, raw: Raw, parts: Sequence[Part]) -> list[Ack | FrazilError]:
-        """As `append_parts`, for appends of which rows are made later."""
+        They succeed or fail together, except for those that were stored before.
+        """
+        nbytes = self._measure(batch)
+        adapter = await self._adapter_for(batch.schema)
+        if not adapter.trivial:
+            batch = adapter.apply(batch)
+        return await self._append(adapter.version, batch, parts, nbytes)
+
+    async def append_raw(self, raw: RawAppends, parts: Sequence[BatchAppend]) -> list[Ack | FrazilError]:
+        """Do what `append_many` does for raw appends, which are decoded later."""
         self._check_size(raw.nbytes)
-        fit = await self._fit_of(raw.schema)
-        return await self._append(fit.version, raw.appends, parts, raw.nbytes, raw.form)
+        adapter = await self._adapter_for(raw.schema)
+        return await self._append(adapter.version, raw.appends, parts, raw.nbytes, raw.form)
 
     async def _append(
         self,
         schema: SchemaVersion,
         content: pa.RecordBatch | list[bytes],
-        parts: Sequence[Part],
+        parts: Sequence[BatchAppend],
         nbytes: int,
         form: str = "",
     ) -> list[Ack | FrazilError]:
@@ -215,7 +217,7 @@ class PartitionWriter:
         return group.outcomes[first : first + len(parts)]
 
     def _measure(self, batch: pa.RecordBatch) -> int:
-        """The size of a batch, if it may be stored."""
+        """Return the size of a batch. Raises when the batch is empty or too large."""
         nbytes = size_of(batch)
         self._check_size(nbytes)
         if not batch.num_rows:
@@ -229,23 +231,23 @@ class PartitionWriter:
                 f"{self.options.max_append_bytes:,} (`log.max_append_mb`). Send smaller batches."
             )
 
-    async def _fit_of(self, schema: pa.Schema) -> Fit:
-        fit = self._fit
-        if fit is None or not schema.equals(fit.given):
-            fit = await asyncio.to_thread(self._learn, schema)
-        return fit
+    async def _adapter_for(self, schema: pa.Schema) -> SchemaAdapter:
+        adapter = self._adapter
+        if adapter is None or not schema.equals(adapter.given):
+            adapter = await asyncio.to_thread(self._learn, schema)
+        return adapter
 
-    def _learn(self, schema: pa.Schema) -> Fit:
-        """How batches of this schema fit the topic, which is widened if it must be."""
-        self._fit = Fit(schema, self._schemas.admit(schema))
-        return self._fit
+    def _learn(self, schema: pa.Schema) -> SchemaAdapter:
+        """Make an adapter for batches of this schema. The schema of the topic is widened if necessary."""
+        self._adapter = SchemaAdapter(schema, self._schemas.admit(schema))
+        return self._adapter
 
     def _check_open(self) -> None:
         if stopped := self._committer.stopped or self._refusing:
             raise stopped.again()
 
     def has_room_for(self, batch: pa.RecordBatch) -> bool:
-        """Whether an append of it would not have to wait."""
+        """Tell whether the batch could be appended without waiting for room."""
         return self._has_room(self._measure(batch))
 
     def _has_room(self, nbytes: int) -> bool:
@@ -264,7 +266,7 @@ class PartitionWriter:
 
     @contextmanager
     def _room_wanted(self) -> Iterator[None]:
-        """While somebody waits for room, sealing is due."""
+        """Make sealing due while somebody waits for room."""
         self.stats.waits_for_room += 1
         with self._queue.lock:
             self._waiting_for_room += 1
@@ -284,7 +286,7 @@ class PartitionWriter:
         )
 
     def _lead(self, until: Group | None = None) -> None:
-        """Write groups until there are none; a caller that waits for its own group leaves the rest to a thread."""
+        """Write groups until there are none. A caller that waits for its own group leaves the rest to a thread."""
         while group := self._queue.next():
             try:
                 self._commit(group)
@@ -303,7 +305,7 @@ class PartitionWriter:
         except FrazilError as error:
             group.fail(error)
             return
-        except Exception as error:  # those who wait must hear of it, whatever it is
+        except Exception as error:  # callers that wait must get it, whatever it is
             logger.exception("a group of appends failed", extra={"topic": self.topic, "partition": self.partition})
             group.fail(WriteFailed(f"{self.topic}/{self.partition}: {error}"))
             return
@@ -323,12 +325,12 @@ class PartitionWriter:
     # --- sealing -------------------------------------------------------------------------------------------
 
     def seal_due(self) -> bool:
-        """By size, count or time, whichever comes first."""
+        """Tell whether sealing is due: by size, count or time, whichever comes first."""
         wait = self.seal_in()
         return wait is not None and wait <= 0
 
     def seal_in(self) -> float | None:
-        """Seconds until something is due; None when there is nothing to seal."""
+        """Return the seconds until sealing is due; None when there is nothing to seal."""
         since = self._waiting_since
         if since is None or isinstance(self._committer.stopped, PartitionTaken):
             return None
@@ -340,12 +342,12 @@ class PartitionWriter:
         return self.options.seal_seconds - (self._world.clock.monotonic() - since)
 
     def hurry(self) -> None:
-        """Have what is there sealed now, in the background."""
+        """Have all current records sealed now, in the background."""
         self._hurried_to = self._tail.end
         self._on_change(self)
 
     def seal(self) -> Segment | None:
-        """Make the oldest unsealed records a segment; None when there are none.
+        """Seal the oldest unsealed records as one segment. Return None when there are none.
 
         A retryable error leaves everything as it is: call again.
         """
@@ -376,7 +378,7 @@ class PartitionWriter:
             pass
 
     def _prepare(self) -> Draft | None:
-        """The next segment. The WAL has its records on disk before anybody can see it in the store."""
+        """Make the next segment. The WAL has its records on disk before anybody can see it in the store."""
         try:
             with self._committer.lock:
                 entries = self._tail.first(self.options.seal_rows, self.options.seal_bytes)
@@ -418,7 +420,7 @@ class PartitionWriter:
         self._dropping = self._executor.submit(self._committer.drop_sealed, segment.end)
 
     def _fence(self, why: str) -> FrazilError:
-        """Another writer came first. What a WAL holds is kept for `repair`; what only memory holds is dropped."""
+        """Stop because another writer came first. A WAL keeps its records for `repair`, memory does not."""
         where = f"{self.topic}/{self.partition}"
         error: FrazilError
         if self.options.ack == "local":
@@ -452,7 +454,7 @@ class PartitionWriter:
             self._queue.generation = self._committer.generation
 
     def resume(self) -> Feeders:
-        """Take appends again after `PartitionFenced`; what feeds the partition goes on from where these are."""
+        """Accept appends again after `PartitionFenced`. Return the positions from which the sources go on."""
         with self._committer.lock:
             if isinstance(self._committer.stopped, PartitionFenced):
                 self._committer.stopped = None
@@ -462,12 +464,12 @@ class PartitionWriter:
 
     @property
     def feeders(self) -> Feeders:
-        """How far each is, as of the newest record."""
+        """The positions of sources and producers as of the newest record."""
         return self._committer.feeders()
 
     @property
     def stopped(self) -> FrazilError | None:
-        """Why appends are refused."""
+        """The reason why appends are refused, if they are."""
         return self._committer.stopped or self._refusing
 
     @property
@@ -491,13 +493,13 @@ class PartitionWriter:
         self._committer.sync()
 
     def refuse(self) -> None:
-        """Take no more appends; those under way are finished."""
+        """Accept no more appends. Those under way are finished."""
         with self._queue.lock:
             self._refusing = ShutdownError(f"{self.topic}/{self.partition} is shutting down.")
         self._tail.freed.notify()
 
     def close(self) -> None:
-        """Finish what was appended and let go. What is not sealed stays in the WAL."""
+        """Finish the appends under way and release the partition. What is not sealed stays in the WAL."""
         self.refuse()
         self.drain()
         with self._seal_lock:
@@ -510,7 +512,7 @@ class PartitionWriter:
             self._fail_unsealed(ShutdownError(f"{self.topic}/{self.partition} was closed before sealing."))
 
     def drain(self) -> None:
-        """Commit what is queued."""
+        """Commit the groups that are queued."""
         while True:
             with self._queue.lock:
                 if self._queue.lead():

@@ -1,1 +1,1 @@
-"""The transaction log: what the pipeline did, so that it can be finished after a crash and read by people."""
+"""The transaction log: it records what the pipeline does, for recovery after a crash and for people."""

@@ -1,6 +1,6 @@
-"""What the transaction log says: seven kinds of entry, each with its number and its time.
+"""The entries of the transaction log: seven kinds, each with its number and its time.
 
-An entry is one frame whose body is JSON. Offsets are told here for people; the truth about them is in the tables.
+An entry is one frame whose body is JSON. Offsets are noted here for people; the tables decide about them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from frazil.lake.commit.ranges import Range
 
 @dataclass(frozen=True)
 class Entry:
-    """What all entries have. Numbers of one slot follow each other without a gap."""
+    """The fields that all entries have. The numbers of one slot follow each other without a gap."""
 
     number: int
     time_ms: int
@@ -41,13 +41,13 @@ class FlushStart(Entry):
     attempt: str
     record_count: int
     batch_size: int
-    """Bytes."""
+    """The size of the batch in bytes."""
     ranges: tuple[Range, ...]
 
 
 @dataclass(frozen=True)
 class FlushEnd(Entry):
-    """A batch is finished; nothing of this attempt is left to do."""
+    """A batch is finished: nothing of this attempt is left to do."""
 
     topic: str
     table: str
@@ -58,20 +58,20 @@ class FlushEnd(Entry):
 
 @dataclass(frozen=True)
 class CommitStart(Entry):
-    """A commit request is about to be sent; from here on it may arrive, even late."""
+    """A commit request is about to be sent: from here on it may arrive, even late."""
 
     topic: str
     table: str
     attempt: str
     snapshot_id: int
-    """The snapshot that the request makes."""
+    """The snapshot that the request creates."""
     parent_snapshot_id: int
     sequence_number: int
 
 
 @dataclass(frozen=True)
 class CommitEnd(Entry):
-    """What became of a commit. One whose outcome is unknown has no such entry."""
+    """The outcome of a commit. A commit whose outcome is unknown has no such entry."""
 
     topic: str
     table: str
@@ -85,7 +85,7 @@ class CommitEnd(Entry):
 
 @dataclass(frozen=True)
 class MaintenanceOp(Entry):
-    """Something was done to a table that adds no rows."""
+    """An operation changed a table without adding rows."""
 
     op_type: str
     table: str
@@ -95,15 +95,15 @@ class MaintenanceOp(Entry):
 
 @dataclass(frozen=True)
 class Checkpoint(Entry):
-    """Everything that recovery needs of the entries before. The first entry of every file."""
+    """The state after all entries before it. It is the first entry of every file."""
 
     state: Mapping[str, Any]
-    """As `State.to_json` has it."""
+    """The result of `State.to_json`."""
     boot: str
-    """Which start of the machine this was: what it had not synced is lost with the next one."""
+    """The boot id of the machine: what was not synced may be lost with a reboot."""
 
 
-# A range of its own among all kinds of frame, so that a file of the WAL is never taken for one of these.
+# The kinds differ from those of all other logs, so that a WAL file is never taken for one of these.
 KINDS: dict[int, type[Entry]] = {
     32: OffsetMarker,
     33: FlushStart,
@@ -129,12 +129,12 @@ def as_data(entry: Entry) -> dict[str, Any]:
 
 
 def decode(kind: int, body: memoryview) -> tuple[Entry, int]:
-    """The entry and its `synced_to`; raises ValueError when the body is not one of that kind."""
+    """Return the entry and its `synced_to`. Raises `ValueError` when the body is not one of that kind."""
     cls = KINDS[kind]
     data = json.loads(bytes(body))
     try:
         synced_to = int(data.get(_SYNCED, 0))
-        # A later version may say more than this one knows of.
+        # A later version may have fields that this one does not know.
         known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         if "ranges" in known:
             known["ranges"] = tuple(Range(*each) for each in known["ranges"])

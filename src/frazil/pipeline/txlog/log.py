@@ -1,7 +1,7 @@
 """The transaction log of one pipeline.
 
-What may be followed by files (`flush_start`) or by a commit request (`commit_start`) is on disk before the call
-returns; everything else is written at once and synced along with the next of those.
+Entries after which there may be files (`flush_start`) or a commit request (`commit_start`) are on disk before the
+call returns. All others are written at once, and synced along with the next of those.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found out about an open attempt."""
+    """The outcome of an open attempt, once it was found out."""
 
     success: bool
     reason: str
@@ -46,7 +46,7 @@ class Outcome:
 
 
 class TransactionLog:
-    """Thread-safe. Holds one slot of the data folder until it is closed or the process ends."""
+    """Writes the entries of one pipeline. Thread-safe. It holds one slot until it is closed or the process ends."""
 
     def __init__(self, data_dir: Path, config: TransactionLogConfig, world: World, slot: Slot) -> None:
         self.data_dir = data_dir
@@ -61,7 +61,7 @@ class TransactionLog:
 
     @classmethod
     def open(cls, data_dir: Path, config: TransactionLogConfig, world: World | None = None) -> TransactionLog:
-        """Take the first free slot; what its last process left open is open here."""
+        """Take the first free slot. The attempts that its last process left open are open here."""
         world = world or World()
         slot = first_free_slot(data_dir, config, world)
         try:
@@ -82,7 +82,7 @@ class TransactionLog:
     def config(self) -> TransactionLogConfig:
         return self._config
 
-    # --- what the pipeline did ---------------------------------------------------------------------------
+    # --- entries ---------------------------------------------------------------------------------------
 
     def offset_marker(self, topic: str, partition: int, offset: int, record_count: int) -> None:
         self._append(lambda number, ms: OffsetMarker(number, ms, topic, partition, offset, record_count))
@@ -90,15 +90,15 @@ class TransactionLog:
     def flush_start(
         self, topic: str, table: str, attempt: str, *, record_count: int, batch_size: int, ranges: Iterable[Range]
     ) -> None:
-        """Before the first file of a batch is written."""
-        kept = tuple(ranges)
+        """Note that a batch begins, before its first file is written."""
+        fixed = tuple(ranges)
         self._append(
-            lambda number, ms: FlushStart(number, ms, topic, table, attempt, record_count, batch_size, kept),
+            lambda number, ms: FlushStart(number, ms, topic, table, attempt, record_count, batch_size, fixed),
             synced=True,
         )
 
     def commit_start(self, topic: str, table: str, attempt: str, request: Request) -> None:
-        """Before the request is sent."""
+        """Note a commit request, before it is sent."""
         self._append(lambda number, ms: CommitStart(number, ms, topic, table, attempt, *request), synced=True)
 
     def commit_end(
@@ -112,7 +112,7 @@ class TransactionLog:
         reason: str = "",
         retry: bool = False,
     ) -> None:
-        """When the outcome is known; with `retry` the attempt stays open, for its files are committed again."""
+        """Note the outcome of a commit. With `retry` the attempt stays open: its files are committed again."""
         self._append(
             lambda number, ms: CommitEnd(number, ms, topic, table, attempt, success, snapshot_id, reason, retry)
         )
@@ -124,7 +124,7 @@ class TransactionLog:
         self._append(lambda number, ms: MaintenanceOp(number, ms, op_type, table, dict(details), topic))
 
     def resolve(self, attempt: OpenAttempt, outcome: Outcome) -> None:
-        """Close an open attempt, once nothing of it is left to find out."""
+        """Close an open attempt when its outcome is known."""
         self.commit_end(
             attempt.topic,
             attempt.table,
@@ -134,43 +134,43 @@ class TransactionLog:
             reason=outcome.reason,
         )
 
-    # --- what is known of it -----------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------------------
 
     def open_attempts(self) -> list[OpenAttempt]:
-        """Batches that began and are not known to have ended, in the order of their start."""
+        """Return the attempts that began and are not known to have ended, in the order of their start."""
         with self._lock:
             return sorted(self._slot.state.attempts.values(), key=lambda each: (each.started_ms, each.attempt))
 
     def last_commits(self) -> dict[str, LastCommit]:
-        """The last commit that succeeded, by table."""
+        """Return the last commit that succeeded, by table."""
         with self._lock:
             return dict(self._slot.state.commits)
 
     def last_offsets(self) -> dict[tuple[str, int], LastOffset]:
-        """The last offset marker, by topic and partition."""
+        """Return the last offset marker, by topic and partition."""
         with self._lock:
             return dict(self._slot.state.offsets)
 
     @property
     def broken(self) -> str | None:
-        """Why nothing can be written any more, if so."""
+        """The reason why nothing can be written any more, if there is one."""
         return self._slot.broken
 
     @property
     def problem(self) -> FrazilError | None:
-        """Why the last entry could not be written, if so."""
+        """The error of the last entry, if it could not be written."""
         return self._problem
 
     # --- checkpoints -------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Start a new file with all that recovery needs."""
+        """Start a new file with a checkpoint."""
         with self._lock:
             self._check_open()
             self._begin(self._slot.state)
 
     def absorb(self, state: State) -> None:
-        """Take over what another slot left; it is on disk when this returns."""
+        """Take over the state of another slot. It is on disk when this returns."""
         with self._lock:
             self._check_open()
             merged = self._slot.state.copy()
@@ -197,7 +197,7 @@ class TransactionLog:
         try:
             self._begin(self._slot.state)
         except CheckpointFailed as error:
-            # The entry before it is stored, so its caller goes on; the next entry tries again.
+            # The entry before it is stored, so its caller goes on. The next entry tries again.
             logger.warning("no checkpoint of the transaction log", extra={"reason": str(error)})
 
     # --- writing -----------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class TransactionLog:
             raise ShutdownError(f"The transaction log in {self._slot.folder} is closed.")
 
     def close(self) -> None:
-        """End with a checkpoint; the slot is free for others even when that fails."""
+        """End with a checkpoint. The slot is free for others even when that fails."""
         with self._lock:
             if self._closed:
                 return
@@ -244,9 +244,9 @@ class TransactionLog:
 
 
 def first_free_slot(data_dir: Path, config: TransactionLogConfig, world: World) -> Slot:
-    """The first that no living process holds, so that two pipelines never share a file.
+    """Take the first slot that no living process holds, so that two pipelines never share a file.
 
-    A damaged one is left as it is, for people to look at; `recover` tells of it.
+    A damaged slot is left as it is, for people to look at; `recover` raises its error.
     """
     boot = world.boot_id()
     for number in itertools.count():

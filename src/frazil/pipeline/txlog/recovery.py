@@ -1,7 +1,7 @@
-"""What pipelines that are gone left behind, taken over by one that lives.
+"""Takes over the slots of pipelines whose process has ended.
 
-What a slot knows is written into our own checkpoint first, and only then emptied there. Killed in between, it is
-known twice: an attempt can be resolved twice without harm, but must not be forgotten.
+The state of a slot is written into our own checkpoint first, and only then is the slot emptied. After a kill in
+between both have it: an attempt can be resolved twice without harm, but must not be forgotten.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 def recover(log: TransactionLog) -> list[OpenAttempt]:
-    """Take over all slots whose process is gone; then return every open attempt, ours and theirs.
+    """Take over all slots whose process has ended. Return every open attempt, ours and theirs.
 
-    A damaged slot keeps none of the others from being taken over; its error is raised at the end.
+    The error of a damaged slot is raised at the end, after the others were taken over.
     """
     damage: LogCorrupted | None = None
     for number in slots(log.data_dir):

@@ -1,4 +1,4 @@
-"""The transaction log for people. Reads beside a running pipeline, without its lock."""
+"""Shows the transaction log to people. It reads beside a running pipeline, without its lock."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from frazil.pipeline.txlog.entries import (
     OffsetMarker,
     as_data,
 )
-from frazil.pipeline.txlog.file import damaged, files, scan, slot_folder, slots
+from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder, slots
 
 
-class Told(NamedTuple):
+class SlotEntry(NamedTuple):
     slot: int
     entry: Entry
 
 
 @dataclass
 class History:
-    entries: list[Told] = field(default_factory=list)
-    """In the order of their time."""
+    entries: list[SlotEntry] = field(default_factory=list)
+    """The entries in the order of their time."""
     damage: LogCorrupted | None = None
-    """Why there is not more, if something is damaged."""
+    """The first damage that was found, if there is any: entries behind it are missing."""
 
 
 def history(data_dir: Path, topic: str | None = None, last: int | None = None) -> History:
-    """What is kept of all slots, of one topic if asked, and the newest only if asked."""
+    """Return the entries of all slots: of one topic if `topic` is given, and only the newest `last` ones."""
     shown = History()
     for slot in slots(data_dir):
-        kept: deque[Told] = deque(maxlen=last)
+        kept: deque[SlotEntry] = deque(maxlen=last)
         try:
             for entry in _entries(slot_folder(data_dir, slot)):
                 if topic is None or getattr(entry, "topic", None) == topic:
-                    kept.append(Told(slot, entry))
+                    kept.append(SlotEntry(slot, entry))
         except LogCorrupted as error:
             shown.damage = shown.damage or error
         except OSError as error:
             raise io_error(error, "Reading", slot_folder(data_dir, slot)) from error
         shown.entries += kept
-    shown.entries.sort(key=lambda told: (told.entry.time_ms, told.slot, told.entry.number))
+    shown.entries.sort(key=lambda listed: (listed.entry.time_ms, listed.slot, listed.entry.number))
     if last is not None:
         shown.entries = shown.entries[-last:] if last else []
     return shown
@@ -62,18 +62,18 @@ def _entries(folder: Path) -> Iterator[Entry]:
     there = files(folder)
     for path in there:
         try:
-            scanned = scan(path)
+            scanned = ScannedTxlog(path)
         except FileNotFoundError:
-            # A checkpoint has just replaced it.
+            # A checkpoint has just replaced the file.
             continue
         yield from scanned.entries
-        # The end of the newest one may be on its way just now.
+        # The pipeline may be writing the end of the newest file just now.
         if scanned.flaw and (path != there[-1] or scanned.clean_after_flaw):
-            raise damaged(path, scanned.clean_bytes, scanned.flaw)
+            raise scanned.damaged(scanned.clean_bytes, scanned.flaw)
 
 
-class Row(NamedTuple):
-    """An entry in words."""
+class EntryLine(NamedTuple):
+    """An entry in words, as one line of a table."""
 
     what: str
     topic: str = ""
@@ -83,43 +83,43 @@ class Row(NamedTuple):
     snapshot: int | None = None
 
 
-def in_words(entry: Entry) -> Row:
+def in_words(entry: Entry) -> EntryLine:
     match entry:
         case OffsetMarker():
             what = f"read {_records(entry.record_count)}"
-            return Row(what, entry.topic, offsets=f"{entry.partition}: up to {entry.offset}")
+            return EntryLine(what, entry.topic, offsets=f"{entry.partition}: up to {entry.offset}")
         case FlushStart():
             what = f"began to write {_records(entry.record_count)}, {entry.batch_size:,} bytes ({entry.attempt})"
-            return Row(what, entry.topic, entry.table, _offsets(entry.ranges))
+            return EntryLine(what, entry.topic, entry.table, _offsets(entry.ranges))
         case FlushEnd():
             what = f"finished ({entry.attempt})"
-            return Row(what, entry.topic, entry.table, files=entry.files_created, snapshot=entry.snapshot_id)
+            return EntryLine(what, entry.topic, entry.table, files=entry.files_created, snapshot=entry.snapshot_id)
         case CommitStart():
             parent = f" on top of {entry.parent_snapshot_id}"
             what = f"began to commit{parent} ({entry.attempt})"
-            return Row(what, entry.topic, entry.table, snapshot=entry.snapshot_id)
+            return EntryLine(what, entry.topic, entry.table, snapshot=entry.snapshot_id)
         case CommitEnd():
             outcome = "committed" if entry.success else "did not commit"
             reason = f": {entry.reason}" if entry.reason else ""
             again = "; tries again" if entry.retry else ""
             what = f"{outcome}{reason}{again} ({entry.attempt})"
-            return Row(what, entry.topic, entry.table, snapshot=entry.snapshot_id)
+            return EntryLine(what, entry.topic, entry.table, snapshot=entry.snapshot_id)
         case MaintenanceOp():
             details = ", ".join(f"{key} {value}" for key, value in entry.details.items())
             what = f"maintenance: {entry.op_type}{' (' + details + ')' if details else ''}"
-            return Row(what, entry.topic or "", entry.table)
+            return EntryLine(what, entry.topic or "", entry.table)
         case Checkpoint():
             attempts = len(entry.state.get("attempts", ()))
-            return Row(f"checkpoint; {attempts or 'no'} unfinished attempt{'' if attempts == 1 else 's'}")
+            return EntryLine(f"checkpoint; {attempts or 'no'} unfinished attempt{'' if attempts == 1 else 's'}")
     raise TypeError(f"an entry that cannot be put in words: {entry!r}")
 
 
-def to_data(told: Told) -> dict[str, Any]:
-    """An entry for programs."""
-    data = as_data(told.entry)
-    if isinstance(told.entry, FlushStart):
-        data["ranges"] = [each._asdict() for each in told.entry.ranges]
-    return {"slot": told.slot, "entry": type(told.entry).__name__, **data}
+def to_data(listed: SlotEntry) -> dict[str, Any]:
+    """Return an entry as plain data for programs."""
+    data = as_data(listed.entry)
+    if isinstance(listed.entry, FlushStart):
+        data["ranges"] = [each._asdict() for each in listed.entry.ranges]
+    return {"slot": listed.slot, "entry": type(listed.entry).__name__, **data}
 
 
 def _records(count: int) -> str:
@@ -127,6 +127,6 @@ def _records(count: int) -> str:
 
 
 def _offsets(ranges: tuple[Range, ...]) -> str:
-    """All ranges in one cell; of many, the first few."""
+    """Describe the ranges in one cell; of many, the first few."""
     shown = ", ".join(f"{each.partition}: {each.start}–{each.end}" for each in ranges[:4])
     return f"{shown}, and {len(ranges) - 4} more" if len(ranges) > 4 else shown

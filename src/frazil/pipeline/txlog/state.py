@@ -1,4 +1,4 @@
-"""What recovery needs to know, as the sum of all entries so far."""
+"""The state of the transaction log after all its entries: what recovery needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.pipeline.txlog.entries import (
 )
 
 Key = tuple[str, str]
-"""Table and attempt: one attempt may write to several tables."""
+"""Table and attempt. One attempt may write to several tables."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class OpenAttempt:
     ranges: tuple[Range, ...]
     started_ms: int
     requests: tuple[Request, ...] = ()
-    """Requests to commit it that may have been sent, so each may have succeeded, or may yet."""
+    """The commit requests that may have been sent: each may have succeeded, or may still do so."""
 
     @property
     def key(self) -> Key:
@@ -59,7 +59,7 @@ class LastOffset:
 
 @dataclass
 class State:
-    """As large as the number of tables, partitions and unfinished attempts, however long the log is."""
+    """Open attempts, last commits and last offsets. Its size does not depend on the length of the log."""
 
     attempts: dict[Key, OpenAttempt] = field(default_factory=dict)
     commits: dict[str, LastCommit] = field(default_factory=dict)
@@ -94,12 +94,12 @@ class State:
                 self.attempts, self.commits, self.offsets = there.attempts, there.commits, there.offsets
 
     def _attempt(self, entry: CommitStart | CommitEnd) -> OpenAttempt:
-        """A commit may come without a flush: one that only changes offsets has no files."""
+        """Return the attempt of a commit. A commit that only changes offsets has no flush before it."""
         known = self.attempts.get((entry.table, entry.attempt))
         return known or OpenAttempt(entry.topic, entry.table, entry.attempt, (), entry.time_ms)
 
     def merge(self, other: State) -> None:
-        """Add what another slot knows; where both know something, the newer counts."""
+        """Add the state of another slot. Where both have an entry, the newer one counts."""
         self.attempts = other.attempts | self.attempts
         for table, commit in other.commits.items():
             if table not in self.commits or self.commits[table].time_ms < commit.time_ms:

@@ -44,7 +44,7 @@ def _with_payloads(views: Views, payload: Callable[[Entry], pa.Buffer]) -> Views
     return {
         topic: {
             partition: view._replace(
-                entries=[entry._replace(payload=payload(entry), made=None) for entry in view.entries]
+                entries=[entry._replace(payload=payload(entry), decoded=None) for entry in view.entries]
             )
             for partition, view in tails.items()
         }

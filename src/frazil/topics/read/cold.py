@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from frazil.errors import OffsetGone, OffsetOutOfRange, SegmentMissing, SegmentsGone, StorageError, TableDamaged
-from frazil.log.reader import Bounds
+from frazil.log.reader import PartitionBounds
 from frazil.scan.cut import Span
 from frazil.topics.messages import MESSAGE, Records
 from frazil.topics.read.cache import PIECE_BYTES, Found, Origin, View, since
@@ -29,7 +29,7 @@ _NOTHING = Found(float("-inf"), _TAIL)
 
 
 class _Files(NamedTuple):
-    bounds: Bounds
+    bounds: PartitionBounds
     cold: Cold | None
     """The table, if the log does not have it any more."""
     found: Found
@@ -97,7 +97,7 @@ class ColdReader:
         """`EpochChanged` when a position did not last."""
         self._check(self._reader.bounds(), epoch, offset)
 
-    def _check(self, bounds: Bounds, epoch: str | None, offset: int) -> None:
+    def _check(self, bounds: PartitionBounds, epoch: str | None, offset: int) -> None:
         if epoch is not None and bounds.epochs is not None:
             bounds.epochs.check(epoch, offset, self._where)
 
@@ -127,7 +127,7 @@ class ColdReader:
                 problem = error
         raise problem
 
-    def _look(self) -> tuple[Bounds, Cold | None]:
+    def _look(self) -> tuple[PartitionBounds, Cold | None]:
         """The log first: what is trimmed from it is in the table."""
         bounds = self._reader.bounds()
         return bounds, self._place.cold(self._partition)
@@ -185,7 +185,7 @@ class ColdReader:
         for run in self._reader.read(offset, end, columns=MESSAGE.names, piece_bytes=PIECE_BYTES):
             yield Records(self._partition, run.offset, run.batch, run.epoch)
 
-    def _from_table(self, offset: int, bounds: Bounds, cold: Cold) -> Iterator[Records]:
+    def _from_table(self, offset: int, bounds: PartitionBounds, cold: Cold) -> Iterator[Records]:
         end = min(cold.committed, bounds.start)
         at = offset
         while at < end:
@@ -206,7 +206,7 @@ class ColdReader:
         )
 
 
-def _earliest(bounds: Bounds, cold: Cold | None) -> int:
+def _earliest(bounds: PartitionBounds, cold: Cold | None) -> int:
     """Where messages begin that may all be there."""
     if cold is None:
         return bounds.start

@@ -1,7 +1,7 @@
-"""Acknowledgements become durable: one journal for all subscriptions of a process.
+"""The journal of acknowledgements: one for all subscriptions of a process.
 
-Those that come while others are being written are written together, and one sync serves them all. A journal of its
-own, not a partition of the log: what it holds is small, is replaced by every checkpoint, and must never be sealed,
+Acknowledgements that come while others are being written are written together, and one sync serves them all. The
+journal is not a partition of the log, because it is small, is replaced by every checkpoint, and must never be sealed,
 moved or trimmed.
 """
 
@@ -26,7 +26,7 @@ from frazil.topics.subscriptions.progress import Progress
 
 MAX_FILE_BYTES = 16 * MIB
 QUICK = 3 * 1024
-"""Numbers that are written at once, without a thread: it would cost more than the write."""
+"""Up to this many numbers are written by the event loop itself: a thread would cost more than the write."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,18 +36,18 @@ def journal_folder(data_dir: Path) -> Path:
 
 
 class _Group:
-    """Acknowledgements that share one write and one fate."""
+    """Acknowledgements that are written together, and succeed or fail together."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.triples: array[int] = array("Q")
         self.lanes: list[tuple[int, LaneKey, Progress]] = []
         self.stored: asyncio.Future[None] = loop.create_future()
-        # Not everybody waits for it.
+        # Asking for the error keeps asyncio from logging it when nobody waits.
         self.stored.add_done_callback(lambda future: future.cancelled() or future.exception())
 
 
 class Journal:
-    """Used by one event loop. What may take long is done in a thread of its own."""
+    """Writes acknowledgements to disk. It belongs to one event loop, and does what may take long in a thread."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class Journal:
         self._max_file_bytes = max_file_bytes
         self._rotate_at = max_file_bytes
         self._lanes: dict[LaneKey, Progress] = dict(folder.lanes)
-        """Of open subscriptions these are the very objects that they acknowledge in."""
+        """The progress of all lanes. Open subscriptions acknowledge in these very objects."""
         self._numbers: dict[LaneKey, int] = {}
-        """As the current file has them."""
+        """The numbers of the lanes in the current file."""
         self._next_number = 0
         self._loop = asyncio.get_running_loop()
         self._group = _Group(self._loop)
@@ -87,13 +87,13 @@ class Journal:
         sync_interval_seconds: float = 0.1,
         max_file_bytes: int = MAX_FILE_BYTES,
     ) -> Journal:
-        """Take the journal of a data folder; `PartitionLocked` when another process has it."""
+        """Take the journal of a data folder. Raises `PartitionLocked` when another process has it."""
         boot = (world or World()).boot_id()
         folder = await asyncio.to_thread(AckFolder, journal_folder(data_dir), boot)
         return cls(folder, sync=sync, sync_interval_seconds=sync_interval_seconds, max_file_bytes=max_file_bytes)
 
     def recovered(self, place: Place, generation: str) -> dict[int, Progress]:
-        """What this journal knows of a subscription, by partition."""
+        """Return the progress of a subscription that the journal recovered, by partition."""
         return {
             key.partition: progress.copy()
             for key, progress in self._lanes.items()
@@ -101,9 +101,9 @@ class Journal:
         }
 
     def attach(self, key: LaneKey, progress: Progress) -> None:
-        """From now on acknowledgements of this lane are in `progress`, which the caller goes on to change.
+        """Register the progress of a lane, in which the caller goes on to acknowledge.
 
-        Also to be called when something was taken back in it: the whole is written again.
+        It must be called again when acknowledgements were taken back, so that the whole progress is written.
         """
         self._lanes[key] = progress
         number = self._numbers[key] = self._next_number
@@ -111,13 +111,13 @@ class Journal:
         self._group.lanes.append((number, key, progress.copy()))
 
     def detach(self, key: LaneKey, progress: Progress) -> None:
-        """Forget a lane: all that is known of it is in a checkpoint. Nothing happens if somebody else attached it."""
+        """Forget a lane whose progress is in a checkpoint. Nothing happens if somebody else has attached it."""
         if self._lanes.get(key) is progress:
             del self._lanes[key]
             self._numbers.pop(key, None)
 
     def forget(self, place: Place, *, but: str | None = None) -> None:
-        """Forget a subscription that is no more, and others of its name but this generation."""
+        """Forget a deleted subscription, and former ones of its name, but not the generation `but`."""
         for key in [key for key in self._lanes if key.place == place and key.generation != but]:
             del self._lanes[key]
             self._numbers.pop(key, None)
@@ -125,8 +125,8 @@ class Journal:
     def record(self, key: LaneKey, ranges: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
         """Write ranges that were just acknowledged in the lane's progress. The future is done when they are stored.
 
-        It is shared: wait for it with `asyncio.shield`. When it fails, the ranges are stored along with the next
-        that can be.
+        The future is shared: wait for it with `asyncio.shield`. When it fails, the ranges are stored along with the
+        next ones.
         """
         if self._closed:
             raise ShutdownError("The journal of acknowledgements is closed.")
@@ -140,7 +140,7 @@ class Journal:
         return group.stored
 
     async def flush(self) -> None:
-        """Return when everything recorded so far was written, or has failed."""
+        """Wait until everything recorded so far was written, or has failed."""
         await self._idle.wait()
 
     def _write_next(self) -> None:
@@ -173,7 +173,7 @@ class Journal:
         return None
 
     def _write(self, group: _Group, lanes: Lanes | None) -> None:
-        """With `lanes` a new file begins, which has all of the group already."""
+        """Write a group. With `lanes` a new file begins, whose header contains the group already."""
         failpoint("acks-before-write")
         if lanes is not None:
             self._folder.begin(lanes)
@@ -221,7 +221,7 @@ class Journal:
             logger.error("cannot sync acknowledgements; they are written anew", extra={"reason": str(error)})
 
     async def close(self) -> None:
-        """Write and sync what is left, and let the folder go."""
+        """Write and sync what is left, and release the folder."""
         if self._closed:
             return
         self._closed = True
