@@ -67,7 +67,7 @@ class ConsumerGroup(KafkaError):
 
 
 class OffsetCommit(KafkaError):
-    """Raised when group offsets cannot be committed."""
+    """Raised when group offsets cannot be committed; the log has the positions that count."""
 
     retryable = True
 
@@ -85,13 +85,13 @@ class KafkaTimeout(KafkaError):
 
 
 class BackpressureEngaged(KafkaError):
-    """Raised when consumption is paused because the log is full."""
+    """Raised when a partition has to be paused, because the log has no room for more of it."""
 
     retryable = True
 
 
 class MessageParse(KafkaError):
-    """Raised when a message cannot be decoded."""
+    """Raised when a message that was asked for cannot become a row: undecodable, or it does not fit its table."""
 
     public = True
 
@@ -177,7 +177,7 @@ class NotBuffered(BufferingError):
 
 
 class ArrowConversion(BufferingError):
-    """Raised when values cannot be turned into Arrow arrays."""
+    """Raised when values cannot be turned into Arrow arrays of the type that they are to have."""
 
 
 class SchemaMismatch(BufferingError):
@@ -185,7 +185,7 @@ class SchemaMismatch(BufferingError):
 
 
 class MemoryAlignment(BufferingError):
-    """Raised when a buffer handed in is not aligned as Arrow needs it."""
+    """Raised when a buffer of an Arrow file or stream does not begin where Arrow's format lets it begin."""
 
 
 class EmptyBuffer(BufferingError):
@@ -253,13 +253,13 @@ class TableRolledBack(IcebergError):
 
 
 class SnapshotCommit(IcebergError):
-    """Raised when a snapshot could not be committed."""
-
-    retryable = True
+    """Raised when the catalog does not take a snapshot, for a reason that does not pass by itself."""
 
 
 class CommitUnknown(SnapshotCommit):
     """Raised when nobody can say yet whether a snapshot was committed; the same attempt may be committed again."""
+
+    retryable = True
 
 
 class ParquetWrite(IcebergError):
@@ -515,10 +515,6 @@ class SerializationError(FrazilError):
     """Raised when bytes and values cannot be turned into each other."""
 
     public = True
-
-
-class RecordUndecodable(SerializationError):
-    """Raised when a record that was asked for cannot become a row: undecodable, or it does not fit its table."""
 
 
 class RequestError(FrazilError):

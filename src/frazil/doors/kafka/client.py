@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -15,20 +16,28 @@ from frazil.doors.kafka.cluster import PartitionKey
 from frazil.doors.kafka.failures import translated
 from frazil.doors.kafka.said import client_logger
 from frazil.doors.kafka.settings import consumer_settings, create
-from frazil.errors import PartitionAssignment
+from frazil.errors import ConsumerClosed, OffsetCommit, PartitionAssignment
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
 
+_COMMITTING = "Committing the group's offsets"
+
 OnChange = Callable[[list[PartitionKey]], None]
-"""Told of partitions: assigned, revoked, lost, not committed. Always within a call of `consume` or `close`."""
+"""Told of partitions that are assigned, revoked or lost. The client calls it within `consume` or `close` only."""
 
 OnFailure = Callable[[ClientError], None]
 
+OnNotCommitted = Callable[[list[PartitionKey], OffsetCommit], None]
+"""Told of partitions whose offsets the group does not know, and why. It is called like `OnChange`, or by `commit`."""
+
+_CLOSED = "Consumer closed"
+"""What the client library says, in a `RuntimeError`, when somebody uses a consumer that is closed."""
+
 
 class Client:
-    def __init__(self, kafka: KafkaConfig, on_failure: OnFailure, on_not_committed: OnChange) -> None:
+    def __init__(self, kafka: KafkaConfig, on_failure: OnFailure, on_not_committed: OnNotCommitted) -> None:
         """`on_failure` is told of what fails in the background: of a broker that cannot be reached, say."""
         self._kafka = kafka
         self._taken: set[PartitionKey] = set()
@@ -69,44 +78,52 @@ class Client:
 
         The time for a batch begins with its first message, so that one that comes alone does not wait for nothing.
         """
-        try:
-            messages = self._consumer.consume(1, idle_seconds)
-            if messages and self._kafka.batch_size > 1:
-                messages += self._consumer.consume(self._kafka.batch_size - 1, self._kafka.batch_timeout_ms / 1000)
-            return messages
-        except KafkaException as error:
-            raise translated(error, "Consuming") from error
+        with _open_consumer("Consuming"):
+            try:
+                messages = self._consumer.consume(1, idle_seconds)
+                if messages and self._kafka.batch_size > 1:
+                    rest = self._kafka.batch_size - 1
+                    messages += self._consumer.consume(rest, self._kafka.batch_timeout_ms / 1000)
+                return messages
+            except KafkaException as error:
+                raise translated(error, "Consuming") from error
 
     def pause(self, keys: Collection[PartitionKey]) -> None:
-        self._consumer.pause([TopicPartition(*key) for key in keys if key in self._taken])
+        with _open_consumer("Pausing"):
+            self._consumer.pause([TopicPartition(*key) for key in keys if key in self._taken])
 
     def read_from(self, key: PartitionKey, offset: int) -> None:
         """Read an assigned partition from this offset on; nothing else of it is handed out any more."""
-        place = TopicPartition(*key, offset)
-        try:
-            if key not in self._taken:
-                self._consumer.incremental_assign([place])
-                self._taken.add(key)
-                return
+        doing = f"Reading {key[0]}/{key[1]}"
+        with _open_consumer(doing):
             try:
-                self._consumer.resume([place])
-                self._consumer.seek(place)
+                self._seek(key, TopicPartition(*key, offset))
             except KafkaException as error:
-                if error.args[0].code() != ClientError._STATE:
-                    raise
-                # After an error the client has given the partition up, and only takes it anew.
-                self._consumer.incremental_unassign([place])
-                self._consumer.incremental_assign([place])
+                raise PartitionAssignment(str(translated(error, doing))) from error
+
+    def _seek(self, key: PartitionKey, place: TopicPartition) -> None:
+        if key not in self._taken:
+            self._consumer.incremental_assign([place])
+            self._taken.add(key)
+            return
+        try:
+            self._consumer.resume([place])
+            self._consumer.seek(place)
         except KafkaException as error:
-            raise _not_taken(key, error) from error
+            if error.args[0].code() != ClientError._STATE:
+                raise
+            # After an error the client has given the partition up, and only takes it anew.
+            self._consumer.incremental_unassign([place])
+            self._consumer.incremental_assign([place])
 
     def commit(self, offsets: Mapping[PartitionKey, int]) -> None:
         """Tell the group how far records are stored. Nobody waits for it, and nothing depends on it."""
         places = [TopicPartition(*key, offset) for key, offset in offsets.items()]
-        try:
-            self._consumer.commit(offsets=places, asynchronous=True)
-        except KafkaException as error:
-            self._committed(error.args[0], places)
+        with _open_consumer(_COMMITTING):
+            try:
+                self._consumer.commit(offsets=places, asynchronous=True)
+            except KafkaException as error:
+                self._committed(error.args[0], places)
 
     def close(self) -> None:
         """Leave the group, if it can be done in time: brokers that are away keep the client waiting for minutes.
@@ -122,13 +139,21 @@ class Client:
     def _committed(self, error: ClientError | None, places: list[TopicPartition]) -> None:
         failed = [each for each in places if error or each.error]
         if failed:
-            logger.debug("group offsets were not committed", extra={"reason": str(error or failed[0].error)})
-            self._on_not_committed(_keys(failed))
+            cause = error or failed[0].error
+            logger.debug("group offsets were not committed", extra={"reason": str(cause)})
+            self._on_not_committed(_keys(failed), OffsetCommit(str(translated(cause, _COMMITTING))))
 
 
 def _keys(partitions: list[TopicPartition]) -> list[PartitionKey]:
     return [(each.topic, each.partition) for each in partitions]
 
 
-def _not_taken(key: PartitionKey, error: KafkaException) -> PartitionAssignment:
-    return PartitionAssignment(str(translated(error, f"Reading {key[0]}/{key[1]}")))
+@contextmanager
+def _open_consumer(doing: str) -> Iterator[None]:
+    """Raises `ConsumerClosed` when the consumer is closed; other errors pass, for callbacks raise theirs too."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != _CLOSED:
+            raise
+        raise ConsumerClosed(f"{doing}: the Kafka consumer is closed.") from error

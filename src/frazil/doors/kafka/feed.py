@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+
+import pyarrow as pa
 
 from frazil.doors.kafka.cluster import PartitionKey
 from frazil.doors.kafka.identity import Proof
 from frazil.doors.kafka.opening import Opened
 from frazil.doors.kafka.positions import Place, source
 from frazil.doors.kafka.records import Run, to_batch
-from frazil.errors import FrazilError
+from frazil.errors import BackpressureEngaged, FrazilError
 from frazil.failpoints import failpoint
 from frazil.log.positions import Origin
 from frazil.log.writer.batch_sizes import pieces
@@ -99,22 +102,26 @@ class Feed:
         self._begun = True
         return False
 
-    def append(self, run: Run, most_bytes: int) -> tuple[int, int]:
-        """Append messages; how many there was room for, and their bytes. The partition is `full` if some are left,
-        which have to be read again."""
+    def append(self, run: Run, most_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Append messages, and yield each batch of them that was appended.
+
+        Raises `BackpressureEngaged` when the log has no room for the rest: the partition is `full` then, and the
+        messages that are left have to be read again.
+        """
         writer, proof = self.writer, self._proof
         assert writer
         assert proof
         if (first := run[0].offset()) is None or first < self.next:
             run = [message for message in run if (message.offset() or 0) >= self.next]
-        taken = nbytes = 0
+        taken = 0
         batch = to_batch(run) if run else None
         for piece in pieces(batch, most_bytes) if batch else ():
             if not writer.has_room_for(piece):
                 self.full = True
                 writer.hurry()
-                break
-            nbytes += piece.nbytes
+                raise BackpressureEngaged(
+                    f"{self.topic}/{self.partition} is paused from offset {self.next} on, until more is sealed."
+                )
             taken += piece.num_rows
             after = (run[taken - 1].offset() or 0) + 1
             proof.read = after
@@ -122,7 +129,7 @@ class Feed:
             self._waiting.append((writer.submit(piece, origin), after))
             self.next = after
             failpoint("kafka.appended")
-        return taken, nbytes
+            yield piece
 
     def collect(self) -> FrazilError | None:
         """Learn what was sealed since; what went wrong, if anything did."""

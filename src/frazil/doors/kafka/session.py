@@ -28,6 +28,7 @@ from frazil.doors.kafka.records import Run, by_partition
 from frazil.doors.kafka.settings import is_pattern, named_topics
 from frazil.doors.kafka.watch import Sight, Watch
 from frazil.errors import (
+    BackpressureEngaged,
     ConnectionFailed,
     FrazilError,
     KafkaError,
@@ -35,6 +36,7 @@ from frazil.errors import (
     KafkaRefused,
     KafkaTopicMissing,
     KafkaTopicReplaced,
+    OffsetCommit,
 )
 from frazil.failpoints import failpoint
 from frazil.log.log import Log
@@ -124,8 +126,9 @@ class Session:
         elif isinstance(problem, KafkaRefused):
             self._refused = problem
 
-    def _not_committed(self, keys: list[PartitionKey]) -> None:
+    def _not_committed(self, keys: list[PartitionKey], problem: OffsetCommit) -> None:
         self._metrics.commit_failures.inc()
+        self._metrics.errors.count(problem)
         self._assignment.commit_again(keys)
         # Told again the next time: in a rebalance all commits fail, and nothing new may come after it.
         for feed in self.feeds:
@@ -154,7 +157,13 @@ class Session:
             self._assignment.read(feed)
             return False
         try:
-            rows, nbytes = feed.append(run, self._most_bytes)
+            for batch in feed.append(run, self._most_bytes):
+                self._metrics.messages.labels(feed.topic).inc(batch.num_rows)
+                self._metrics.bytes.labels(feed.topic).inc(batch.nbytes)
+        except BackpressureEngaged:
+            self._assignment.works(feed.topic)
+            self._pause([feed])
+            return False
         except FrazilError as error:
             self._trouble(feed, error)
             return False
@@ -164,12 +173,8 @@ class Session:
             where = f"Records of {feed.topic}/{feed.partition} from offset {run[0].offset()} on"
             self._trouble(feed, FrazilError(f"{where} could not be appended: {type(error).__name__}: {error}."))
             return False
-        self._metrics.messages.labels(feed.topic).inc(rows)
-        self._metrics.bytes.labels(feed.topic).inc(nbytes)
         self._assignment.works(feed.topic)
-        if feed.full:
-            self._pause([feed])
-        return not feed.full
+        return True
 
     def _note(self, message: Message, left: Collection[PartitionKey]) -> None:
         """What stands in a message's place when something went wrong, or the end was reached."""

@@ -26,7 +26,7 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.table import Table
 
 from frazil.backoff import Backoff
-from frazil.errors import CommitUnknown, FrazilError, IcebergError
+from frazil.errors import CommitUnknown, FrazilError, IcebergError, SnapshotCommit
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Lake
@@ -72,16 +72,24 @@ def commit_add_files(
 
 
 def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
-    """Send a proposal once; the table as it is afterwards."""
-    with calling(f"Committing to table {named(table)}"):
-        try:
+    """Send a proposal once, and return the table as it is afterwards.
+
+    Raises `SnapshotCommit` when the catalog says that it cannot do this at all.
+    """
+    doing = f"Committing to table {named(table)}"
+    try:
+        with calling(doing):
             response = lake.catalog.commit_table(table, proposal.requirements, proposal.updates)
-        except ValueError as error:
-            # A catalog in this process says so what a server says with status 400. Subclasses come from elsewhere,
-            # from an answer that was cut off for one.
-            if type(error) is not ValueError:
-                raise
-            raise IcebergError(f"Committing to table {named(table)}: {error}") from error
+    except IcebergError as error:
+        if type(error) is not IcebergError:
+            raise
+        raise SnapshotCommit(str(error)) from error
+    except ValueError as error:
+        # A catalog in this process says so what a server says with status 400. Subclasses come from elsewhere,
+        # from an answer that was cut off for one.
+        if type(error) is not ValueError:
+            raise
+        raise SnapshotCommit(f"{doing}: {error}") from error
     done = Table(table.name(), response.metadata, response.metadata_location, table.io, table.catalog, table.config)
     # As PyIceberg's own transactions do, where the table's properties ask for it. A server tidies up after itself.
     if isinstance(lake.catalog, MetastoreCatalog):

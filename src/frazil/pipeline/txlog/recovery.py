@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from frazil.errors import LogCorrupted, PartitionLocked
+from frazil.errors import LogCorrupted, PartitionLocked, RecoveryFailed
 from frazil.failpoints import failpoint
 from frazil.pipeline.txlog.file import slots
 from frazil.pipeline.txlog.log import TransactionLog
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def recover(log: TransactionLog) -> list[OpenAttempt]:
     """Take over all slots whose process is gone; then return every open attempt, ours and theirs.
 
-    A damaged slot keeps none of the others from being taken over; its error is raised at the end.
+    A damaged slot keeps none of the others from being taken over; `RecoveryFailed` is raised for it at the end.
     """
     damage: LogCorrupted | None = None
     for number in slots(log.data_dir):
@@ -34,7 +34,7 @@ def recover(log: TransactionLog) -> list[OpenAttempt]:
         except LogCorrupted as error:
             damage = damage or error
     if damage:
-        raise damage
+        raise RecoveryFailed(str(damage)) from damage
     return log.open_attempts()
 
 
