@@ -138,8 +138,7 @@ class Client:
 
     def _committed(self, error: ClientError | None, places: list[TopicPartition]) -> None:
         failed = [each for each in places if error or each.error]
-        if failed:
-            cause = error or failed[0].error
+        if failed and (cause := error or failed[0].error):
             logger.debug("group offsets were not committed", extra={"reason": str(cause)})
             self._on_not_committed(_keys(failed), OffsetCommit(str(translated(cause, _COMMITTING))))
 

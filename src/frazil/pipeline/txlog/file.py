@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from frazil.disk.files import move_away
-from frazil.errors import LogCorrupted, LogVersionUnsupported
+from frazil.errors import LogVersionUnsupported, TransactionLogDamaged
 from frazil.framefile import frames
 from frazil.pipeline.txlog.entries import KINDS, Checkpoint, Entry, decode
 
@@ -123,8 +123,8 @@ def is_torn(scanned: Scanned, boot: str) -> bool:
     return not scanned.clean_after_flaw or lost_unsynced
 
 
-def damaged(path: Path, byte: int, why: str) -> LogCorrupted:
-    return LogCorrupted(
+def damaged(path: Path, byte: int, why: str) -> TransactionLogDamaged:
+    return TransactionLogDamaged(
         f"{path} is damaged at byte {byte}: {why}. No rows depend on it (offsets are in the tables), and the "
         f"pipeline goes on in another folder. Files of batches that it names and that never committed are "
         f"left to orphan removal. When you have looked at it, run: {move_away(path.parent)}"

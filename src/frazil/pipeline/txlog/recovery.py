@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from frazil.errors import LogCorrupted, PartitionLocked, RecoveryFailed
+from frazil.errors import PartitionLocked, RecoveryFailed, TransactionLogDamaged
 from frazil.failpoints import failpoint
 from frazil.pipeline.txlog.file import slots
 from frazil.pipeline.txlog.log import TransactionLog
@@ -23,7 +23,7 @@ def recover(log: TransactionLog) -> list[OpenAttempt]:
 
     A damaged slot keeps none of the others from being taken over; `RecoveryFailed` is raised for it at the end.
     """
-    damage: LogCorrupted | None = None
+    damage: TransactionLogDamaged | None = None
     for number in slots(log.data_dir):
         if number == log.slot:
             continue
@@ -31,7 +31,7 @@ def recover(log: TransactionLog) -> list[OpenAttempt]:
             _take_over(log, number)
         except PartitionLocked:
             continue
-        except LogCorrupted as error:
+        except TransactionLogDamaged as error:
             damage = damage or error
     if damage:
         raise RecoveryFailed(str(damage)) from damage

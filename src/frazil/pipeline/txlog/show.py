@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from frazil.disk.files import io_error
-from frazil.errors import LogCorrupted
+from frazil.errors import TransactionLogDamaged
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     Checkpoint,
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 class History:
     entries: list[Told] = field(default_factory=list)
     """In the order of their time."""
-    damage: LogCorrupted | None = None
+    damage: TransactionLogDamaged | None = None
     """Why there is not more, if something is damaged."""
 
 
@@ -47,7 +47,7 @@ def history(data_dir: Path, topic: str | None = None, last: int | None = None) -
             for entry in _entries(slot_folder(data_dir, slot)):
                 if topic is None or getattr(entry, "topic", None) == topic:
                     kept.append(Told(slot, entry))
-        except LogCorrupted as error:
+        except TransactionLogDamaged as error:
             shown.damage = shown.damage or error
         except OSError as error:
             raise io_error(error, "Reading", slot_folder(data_dir, slot)) from error

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from frazil.disk.durable import make_folder, sync_data, sync_file, sync_folder
 from frazil.disk.files import DirectoryLock, io_error, write_all
-from frazil.errors import DiskFull, FrazilError, LogBroken, WriteFailed
+from frazil.errors import DiskFull, FrazilError, TransactionLogBroken, TransactionLogWriteFailed
 from frazil.pipeline.txlog.entries import Checkpoint, Entry, encode
 from frazil.pipeline.txlog.file import damaged, file_path, files, is_torn, scan, slot_folder
 from frazil.pipeline.txlog.state import State
@@ -170,15 +170,15 @@ class Slot:
 
     def _check(self) -> None:
         if self._broken:
-            raise LogBroken(self._broken)
+            raise TransactionLogBroken(self._broken)
 
-    def _break(self, error: OSError) -> LogBroken:
+    def _break(self, error: OSError) -> TransactionLogBroken:
         """After a failed sync nobody knows which bytes are on disk; only reading them again tells."""
         self._broken = (
             f"{self._path}: the disk failed ({error.strerror}), so the newest entries may or may not be stored. "
             f"Restart to read them back."
         )
-        return LogBroken(self._broken)
+        return TransactionLogBroken(self._broken)
 
     def close(self) -> None:
         with self._sync_lock:
@@ -200,7 +200,7 @@ def _cut(path: Path, size: int) -> None:
 
 def _failed(error: OSError, what: str, path: Path) -> FrazilError:
     explained = io_error(error, what, path)
-    return explained if isinstance(explained, DiskFull) else WriteFailed(str(explained))
+    return explained if isinstance(explained, DiskFull) else TransactionLogWriteFailed(str(explained))
 
 
 @contextmanager
