@@ -1,9 +1,11 @@
-"""Requests to a schema registry, a connection for each: they are few. Answers are told apart by what can be done."""
+"""Requests to a schema registry. Each has a connection of its own, for they are few, and processes are forked.
+
+Answers are told apart by what can be done about them.
+"""
 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import ssl
 from typing import Any
@@ -11,6 +13,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from frazil.config.sections.kafka import RegistryConfig
 from frazil.errors import ConfigError, RegistryError, RegistryRefused, RegistryUnavailable
+from frazil.ops.http_client import HttpClient, RequestFailed, untrusted_certificate
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -27,9 +30,8 @@ class RegistryHttp:
             raise ConfigError("kafka.registry.url: this format needs a schema registry, and none is set.")
         parts = _parts(config.url)
         self.address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-        """Without credentials."""
+        """The address of the registry, without credentials."""
         self._timeout = config.timeout_seconds
-        self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._tls = _tls(config) if parts.scheme == "https" else None
         self.proven = False
         """Whether what is at the address has answered as only a registry does."""
@@ -48,13 +50,13 @@ class RegistryHttp:
         where = f"{self.address}{path}"
         try:
             status, body = self._ask(path)
-        except ssl.SSLCertVerificationError as error:
-            raise RegistryRefused(
-                f"The certificate of {self.address} is not trusted: {error.verify_message}. Set "
-                f"kafka.registry.ca_location to the certificates that are."
-            ) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise RegistryUnavailable(f"The schema registry does not answer: GET {where}: {_said(error)}.") from error
+        except RequestFailed as error:
+            if reason := untrusted_certificate(error):
+                raise RegistryRefused(
+                    f"The certificate of {self.address} is not trusted: {reason}. Set kafka.registry.ca_location to "
+                    f"the certificates that are."
+                ) from error
+            raise RegistryUnavailable(f"The schema registry does not answer: GET {where}: {error}.") from error
         if status == 404 and self.proven and not common:
             return None
         found = _judged(status, body, where)
@@ -62,21 +64,12 @@ class RegistryHttp:
         return found
 
     def _ask(self, path: str) -> tuple[int, bytes]:
-        connection = self._connect()
+        client = HttpClient(self.address, self._timeout, self._headers, self._tls)
         try:
-            connection.request("GET", self._path + path, headers=self._headers)
-            response = connection.getresponse()
-            body = response.read(LARGEST_ANSWER)
-            if response.length:
-                raise http.client.IncompleteRead(body, response.length)
+            with client.ask("GET", path) as answer:
+                return answer.status, answer.read(LARGEST_ANSWER)
         finally:
-            connection.close()
-        return response.status, body
-
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+            client.close()
 
 
 def _parts(url: str) -> SplitResult:
