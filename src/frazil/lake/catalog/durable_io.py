@@ -11,6 +11,7 @@ import os
 import threading
 from pathlib import Path
 
+from pyarrow.fs import FileSystem
 from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
@@ -29,14 +30,17 @@ class DurableFileIO(PyArrowFileIO):
         scheme, netloc, path = self.parse_location(location, self.properties)
         if scheme != "file":
             return super().new_output(location)
-        return _DurableFile(location=location, path=path, fs=self.fs_by_scheme(scheme, netloc))
+        return _DurableFile(location, path, self.fs_by_scheme(scheme, netloc))
 
 
 class _DurableFile(PyArrowFile):
+    def __init__(self, location: str, path: str, filesystem: FileSystem) -> None:
+        super().__init__(location, path, filesystem)
+        self._local_path = Path(path)
+
     def create(self, overwrite: bool = False) -> OutputStream:
-        path = Path(self._path)
-        prepare_folder(path.parent)
-        raw = _SyncedFile(str(path), "wb" if overwrite else "xb")
+        prepare_folder(self._local_path.parent)
+        raw = _SyncedFile(str(self._local_path), "wb" if overwrite else "xb")
         return io.BufferedWriter(raw, _BUFFER_BYTES)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pyiceberg.catalog.rest import RestCatalog
+# PyIceberg makes its requests with this library, and has no setting for how long one may take.
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
+
+from frazil.lake.pyiceberg_internals import RestCatalogWithSession
 
 CONNECT_SECONDS = 5.0
 
@@ -15,19 +17,17 @@ _ADD_SCHEMA = "add-schema"
 _LAST_COLUMN = "last-column-id"
 
 
-class PatientRestCatalog(RestCatalog):
+class PatientRestCatalog(RestCatalogWithSession):
     """PyIceberg's REST catalog sets no timeout: a server that never answers would hold a commit for ever."""
 
     def __init__(self, name: str, seconds: float, **properties: Any) -> None:
         self._seconds = seconds
         super().__init__(name, **properties)
 
-    def _create_session(self) -> Session:
-        session: Session = super()._create_session()
+    def prepare_session(self, session: Session) -> None:
         for prefix, adapter in list(session.adapters.items()):
             # One mounted for request signing has work of its own, and does it after this.
             session.mount(prefix, _prepared(adapter, self._seconds))
-        return session
 
 
 def _prepared(adapter: Any, seconds: float) -> HTTPAdapter:

@@ -22,7 +22,6 @@ import random
 import time
 from collections.abc import Callable
 
-from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.table import Table
 
 from frazil.backoff import Backoff
@@ -46,6 +45,7 @@ from frazil.lake.commit.offsets import (
 )
 from frazil.lake.commit.outcomes import Committed, Outcome, judge
 from frazil.lake.commit.proposals import Proposal, Request, propose
+from frazil.lake.pyiceberg_internals import delete_old_metadata
 
 TRIES = Backoff(base_seconds=0.1, longest_seconds=5.0, max_attempts=5)
 """A commit is tried for some three seconds; who calls it has a longer patience and better reasons to give up."""
@@ -91,9 +91,7 @@ def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
             raise
         raise SnapshotCommit(f"{doing}: {error}") from error
     done = Table(table.name(), response.metadata, response.metadata_location, table.io, table.catalog, table.config)
-    # As PyIceberg's own transactions do, where the table's properties ask for it. A server tidies up after itself.
-    if isinstance(lake.catalog, MetastoreCatalog):
-        lake.catalog._delete_old_metadata(table.io, table.metadata, done.metadata)
+    delete_old_metadata(lake.catalog, table, done)
     return done
 
 
