@@ -1,4 +1,4 @@
-"""The client library's consumer, in the words that the door needs. All calls are made by one thread."""
+"""Wraps the consumer of the client library for the needs of the door. One thread makes all calls."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ CLOSE_SECONDS = 5.0
 _COMMITTING = "Committing the group's offsets"
 
 OnChange = Callable[[list[PartitionKey]], None]
-"""Told of partitions that are assigned, revoked or lost. The client calls it within `consume` or `close` only."""
+"""Is told of partitions that are assigned, revoked or lost. The client calls it within `consume` or `close` only."""
 
 OnFailure = Callable[[ClientError], None]
 
 OnNotCommitted = Callable[[list[PartitionKey], OffsetCommit], None]
-"""Told of partitions whose offsets the group does not know, and why. It is called like `OnChange`, or by `commit`."""
+"""Is told of partitions whose offsets the group does not know, and why. `commit` may call it, too."""
 
 _CLOSED = "Consumer closed"
-"""What the client library says, in a `RuntimeError`, when somebody uses a consumer that is closed."""
+"""The client library says this, in a `RuntimeError`, when somebody uses a consumer that is closed."""
 
 
 class Client:
     def __init__(self, kafka: KafkaConfig, on_failure: OnFailure, on_not_committed: OnNotCommitted) -> None:
-        """`on_failure` is told of what fails in the background: of a broker that cannot be reached, say."""
+        """`on_failure` is told of failures in the background, of a broker that cannot be reached for example."""
         self._kafka = kafka
-        self._taken: set[PartitionKey] = set()
-        """Those of the assigned partitions that are read, or paused."""
+        self._reading: set[PartitionKey] = set()
+        """These of the assigned partitions are being read, or are paused."""
         self._on_not_committed = on_not_committed
         settings: dict[str, Any] = {
             **consumer_settings(kafka),
@@ -52,8 +52,8 @@ class Client:
 
     def subscribe(self, on_assigned: OnChange, on_revoked: OnChange, on_lost: OnChange) -> None:
         def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
-            # Where to begin is not known yet, so nothing is taken: to begin somewhere and to seek later would let an
-            # answer that is on its way at that moment set the position back.
+            # Nothing is read yet, because the starting offset is not known. If the client started anywhere and did a
+            # seek later, an answer that is on its way at that moment could set the position back.
             self._consumer.incremental_assign([])
             if partitions:
                 on_assigned(_keys(partitions))
@@ -69,14 +69,14 @@ class Client:
         self._consumer.subscribe(self._kafka.topics, on_assign=assigned, on_revoke=revoked, on_lost=lost)
 
     def _give_back(self, partitions: list[TopicPartition]) -> None:
-        taken = self._taken.intersection(_keys(partitions))
-        self._taken -= taken
+        taken = self._reading.intersection(_keys(partitions))
+        self._reading -= taken
         self._consumer.incremental_unassign([TopicPartition(*key) for key in taken])
 
     def consume(self, idle_seconds: float) -> list[Message]:
-        """The next messages, and errors in their places; none when none came for so long.
+        """Return the next messages, and errors in their places. The list is empty when none came in this time.
 
-        The time for a batch begins with its first message, so that one that comes alone does not wait for nothing.
+        The time for a batch begins with its first message, so a single message does not wait for others in vain.
         """
         with _open_consumer("Consuming"):
             try:
@@ -90,10 +90,10 @@ class Client:
 
     def pause(self, keys: Collection[PartitionKey]) -> None:
         with _open_consumer("Pausing"):
-            self._consumer.pause([TopicPartition(*key) for key in keys if key in self._taken])
+            self._consumer.pause([TopicPartition(*key) for key in keys if key in self._reading])
 
     def read_from(self, key: PartitionKey, offset: int) -> None:
-        """Read an assigned partition from this offset on; nothing else of it is handed out any more."""
+        """Read an assigned partition from this offset on. The client hands out no other messages of it any more."""
         doing = f"Reading {key[0]}/{key[1]}"
         with _open_consumer(doing):
             try:
@@ -102,9 +102,9 @@ class Client:
                 raise PartitionAssignment(str(translated(error, doing))) from error
 
     def _seek(self, key: PartitionKey, place: TopicPartition) -> None:
-        if key not in self._taken:
+        if key not in self._reading:
             self._consumer.incremental_assign([place])
-            self._taken.add(key)
+            self._reading.add(key)
             return
         try:
             self._consumer.resume([place])
@@ -112,12 +112,12 @@ class Client:
         except KafkaException as error:
             if error.args[0].code() != ClientError._STATE:
                 raise
-            # After an error the client has given the partition up, and only takes it anew.
+            # After an error the client has given up the partition, which must be assigned again.
             self._consumer.incremental_unassign([place])
             self._consumer.incremental_assign([place])
 
     def commit(self, offsets: Mapping[PartitionKey, int]) -> None:
-        """Tell the group how far records are stored. Nobody waits for it, and nothing depends on it."""
+        """Commit to the group how far records are stored. Nobody waits for it, and nothing depends on it."""
         places = [TopicPartition(*key, offset) for key, offset in offsets.items()]
         with _open_consumer(_COMMITTING):
             try:
@@ -126,9 +126,10 @@ class Client:
                 self._committed(error.args[0], places)
 
     def close(self) -> None:
-        """Leave the group, if it can be done in time: brokers that are away keep the client waiting for minutes.
+        """Leave the group, if that takes no longer than `CLOSE_SECONDS`.
 
-        Then it is left to itself, and the group notices that this member is silent.
+        Brokers that are away keep the client waiting for minutes. Then nobody waits for it, and the group notices
+        that this member is silent.
         """
         closing = threading.Thread(target=self._consumer.close, name="kafka-close", daemon=True)
         closing.start()

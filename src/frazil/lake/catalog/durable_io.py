@@ -1,7 +1,7 @@
-"""Files of local tables that survive a power loss.
+"""Makes files of local tables survive a power loss.
 
-A commit must never name a file that the disk has not got. On object stores a finished put is durable; on a local
-disk a file is only when it, its name, and the folders above it are synced.
+A commit must never name a file that is not on disk. On object stores a finished put is durable. On a local disk a
+file is durable only when the file, its name, and the folders above it are synced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 class DurableFileIO(PyArrowFileIO):
-    """As PyIceberg's own, but a local file is on disk when it is closed."""
+    """Does the same as PyIceberg's own class, but a local file is on disk when it is closed."""
 
     def new_output(self, location: str) -> PyArrowFile:
         scheme, netloc, path = self.parse_location(location, self.properties)
@@ -56,9 +56,9 @@ class _SyncedFile(io.FileIO):
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder, and make sure that it and all above it will be found again after a power loss.
+    """Make the folder, and sync it and all folders above it, so that a power loss does not undo it.
 
-    A folder that exists may be one that another process made and did not live to sync.
+    An existing folder is synced, too: another process may have made it and died before it could sync it.
     """
     with _lock:
         if folder in _durable and folder.is_dir():
@@ -68,7 +68,7 @@ def prepare_folder(folder: Path) -> None:
         try:
             sync_folder(above)
         except PermissionError:
-            # Folders that this user may not even read are not its own, and older than this.
+            # Folders that this user may not read belong to others, and are older than this one.
             break
         with _lock:
             if above in _durable:
