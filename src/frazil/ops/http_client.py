@@ -103,7 +103,9 @@ class HttpClient:
         """Send a request, and yield the answer whatever its status is. Raises `Unreachable` or `AnswerLost`."""
         with _failures_translated():
             client = self._open()
-            request = client.build_request(method, self._address + path, content=body, headers=headers)
+            # The library encodes text as ASCII, but a person may have typed anything; the server refuses it then.
+            encoded = {name.encode(): value.encode() for name, value in (headers or {}).items()}
+            request = client.build_request(method, self._address + path, content=body, headers=encoded)
             response = client.send(request, stream=True)
         try:
             yield Answer(response)
