@@ -34,7 +34,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
 
 def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
-    heavy = "pydantic", "pyarrow", "starlette", "granian", "obstore", "yaml"
+    heavy = "pydantic", "pyarrow", "starlette", "granian", "obstore", "yaml", "httpx"
     program = (
         "import sys; from frazil.cli.app import run; run(['--help']); "
         f"print('loaded:', [name for name in {heavy} if name in sys.modules])"

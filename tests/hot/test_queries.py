@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.errors import ConfigError, NotBuffered, QueryTooLarge, TopicNotFound
+from frazil.errors import ConfigError, MessageParse, NotBuffered, QueryTooLarge, TopicNotFound
 from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
 from frazil.scan.lookup.cold_lookup import ColdLookup
@@ -300,6 +300,8 @@ def test_a_row_has_columns_that_the_table_gets_later(tmp_path: Path) -> None:
             row = hot.query_by_offset(TOPIC, 0, 2)
             assert row is not None
             assert row.schema.equals(rows.schema)
+            with pytest.raises(MessageParse, match="partition 0, offset 3 cannot become a row"):
+                hot.query_by_offset(TOPIC, 0, 3)
 
 
 def test_a_catalog_that_is_away_does_not_matter(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from frazil.config.model import Config
 from frazil.config.sections.log import LogConfig
-from frazil.errors import RecordTooLarge, SchemaMismatch, SerializationError
+from frazil.errors import ArrowConversion, MemoryAlignment, RecordTooLarge, SchemaMismatch, SerializationError
 from frazil.formats import kafka
 from frazil.load.inputs import Input, find_input
 from frazil.load.loading import Loaded, Loader
@@ -204,7 +205,7 @@ def test_a_schema_given_is_all_there_is(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
         with pytest.raises(SchemaMismatch, match="'extra'"):
             load(log, "t", tmp_path / "a.parquet", schema=schema)
-        with pytest.raises(SerializationError, match=r"b\.parquet, rows 1 to 2"):
+        with pytest.raises(ArrowConversion, match=r"b\.parquet, rows 1 to 2"):
             load(log, "t", tmp_path / "b.parquet", schema=schema)
 
 
@@ -240,6 +241,16 @@ def test_files_that_are_not_what_they_say(tmp_path: Path, name: str, harm: str) 
     data = path.read_bytes()
     path.write_bytes({"empty": b"", "cut": data[: len(data) // 2], "other": b"something else"}[harm])
     with opened(tmp_path) as log, pytest.raises(SerializationError, match=f"{name} cannot be read"):
+        load(log, "t", path)
+
+
+def test_arrow_buffers_that_begin_between_two_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_file(path, pa.schema([("v", pa.binary())])) as writer:
+        writer.write_table(pa.table({"v": [b"x" * 2000]}))
+    misaligned = path.read_bytes().replace(struct.pack("<qq", 8, 2000), struct.pack("<qq", 9, 1999))
+    path.write_bytes(misaligned)
+    with opened(tmp_path) as log, pytest.raises(MemoryAlignment, match=r"a\.arrow cannot be read as Arrow: Buffer"):
         load(log, "t", path)
 
 

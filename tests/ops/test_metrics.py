@@ -11,6 +11,8 @@ from prometheus_client.registry import Collector
 
 from frazil.errors import (
     CasConflict,
+    CheckpointFailed,
+    ChecksumMismatch,
     DependencyUnavailable,
     DiskFull,
     FrazilError,
@@ -18,6 +20,7 @@ from frazil.errors import (
     LogFull,
     SparkFailed,
     StorageUnavailable,
+    TransactionLogDamaged,
     WriteFailed,
 )
 from frazil.ops.metrics import ErrorCounter, create_registry, render
@@ -54,7 +57,10 @@ def samples(text: str) -> dict[str, float]:
         (CasConflict("x"), "iceberg"),
         (StorageUnavailable("x"), "storage"),
         (DiskFull("x"), "storage"),
-        (WriteFailed("x"), "txlog"),
+        (WriteFailed("x"), "log"),
+        (ChecksumMismatch("a damaged segment"), "log"),
+        (CheckpointFailed("x"), "txlog"),
+        (TransactionLogDamaged("x"), "txlog"),
         (SparkFailed("x"), "spark"),
         (DependencyUnavailable("x", CasConflict("y")), "iceberg"),
         (FrazilError("x"), "other"),

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -16,6 +13,7 @@ from frazil.cli.terminal.address import address_of, default_url
 from frazil.cli.terminal.context import GivenContext
 from frazil.cli.terminal.output import Format, print_json
 from frazil.errors import HealthCheckFailed
+from frazil.ops.http_client import HttpClient, RequestFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,18 +75,14 @@ def _looks(address: str, interval: float) -> Iterator[Status]:
 
 
 def _ask(address: str) -> Status:
-    # A health check is about one process: a proxy between would answer for it.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    client = HttpClient(address, _TIMEOUT_SECONDS)
     try:
-        try:
-            with opener.open(f"{address}/status", timeout=_TIMEOUT_SECONDS) as answer:
-                body = answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                body = error.read()
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
-        raise HealthCheckFailed(f"no Frazil answers at {address}: {reason}; is `frazil serve` running?") from error
+        with client.ask("GET", "/status") as answer:
+            body = answer.read()
+    except RequestFailed as error:
+        raise HealthCheckFailed(f"no Frazil answers at {address}: {error}; is `frazil serve` running?") from error
+    finally:
+        client.close()
     try:
         report = json.loads(body)
         _ = [report[key] for key in ("status", "version", "uptime_seconds", "components", "topics")]

@@ -21,14 +21,24 @@ ErrorOf = Callable[[OSError, str, Path], FrazilError]
 class LogWriter(FrameWriter):
     """A `FrameWriter` that raises our errors, and refuses to write once it is broken."""
 
-    def __init__(self, folder: Path, *, contents: str, beginning: str, error_of: ErrorOf = io_error) -> None:
-        """`contents` and `beginning` are words for error messages: what the frames hold, and what `begin` does."""
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        contents: str,
+        beginning: str,
+        error_of: ErrorOf = io_error,
+        broken_error: type[LogBroken] = LogBroken,
+    ) -> None:
+        """`contents` and `beginning` are words for error messages: what the frames hold, and what `begin` does.
+        `broken_error` is raised once the log is broken."""
         super().__init__(folder)
         self.broken: str | None = None
         """The reason why nothing can be written any more, if there is one."""
         self._contents = contents
         self._beginning = beginning
         self._error_of = error_of
+        self._broken_error = broken_error
 
     def begin(self, path: Path, first: Encoded) -> None:
         """Go on in a new file, after the current one was brought to the disk."""
@@ -58,7 +68,7 @@ class LogWriter(FrameWriter):
     def append(self, parts: Sequence[Bytes]) -> int:
         """Write whole frames and return where they start; on an error nothing of them stays."""
         if self.broken:
-            raise LogBroken(self.broken)
+            raise self._broken_error(self.broken)
         start = self.position
         try:
             self.position = write_all(self._fd, parts, start)
@@ -84,11 +94,11 @@ class LogWriter(FrameWriter):
     def check(self) -> None:
         """Raise when the log is broken."""
         if self.broken:
-            raise LogBroken(self.broken)
+            raise self._broken_error(self.broken)
 
     def _break(self, error: OSError) -> LogBroken:
         self.broken = (
             f"{self.path}: the disk failed ({error.strerror}), so the newest {self._contents} may or may not be "
             f"stored. Restart to read them back."
         )
-        return LogBroken(self.broken)
+        return self._broken_error(self.broken)

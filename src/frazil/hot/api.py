@@ -12,11 +12,11 @@ from frazil.config.model import Config
 from frazil.errors import (
     CallError,
     FrazilError,
+    MessageParse,
     NotBuffered,
     PartitionDamaged,
     QueriesBusy,
     QueryTimeout,
-    RecordUndecodable,
     RequestError,
     TopicNotFound,
 )
@@ -119,7 +119,7 @@ def _refusal(error: FrazilError) -> Response:
         return problem(404, error, first_offset=error.first, cold=True)
     if isinstance(error, TopicNotFound):
         return problem(404, error, cold=False)
-    if isinstance(error, RecordUndecodable):
+    if isinstance(error, MessageParse):
         return problem(422, error)
     if isinstance(error, QueryTimeout):
         return problem(504, error)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.config.model import Config
-from frazil.errors import CallError, NotBuffered, QueryTooLarge, RecordUndecodable, TopicNotFound
+from frazil.errors import CallError, MessageParse, NotBuffered, QueryTooLarge, TopicNotFound
 from frazil.hot import finding
 from frazil.hot.ages import LastRow, last_rows
 from frazil.hot.buffer import Buffer
@@ -150,7 +150,7 @@ class HotBuffer:
             return raw_rows(pieces)
         rows, undecodable = self._rows.make(topic, pieces)
         for partition, offset, reason in undecodable:
-            raise RecordUndecodable(
+            raise MessageParse(
                 f"Topic {topic!r}: the record of partition {partition}, offset {offset} cannot become a row: "
                 f"{reason.rstrip('.')}. Ask with raw=true for its bytes."
             )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.errors import RecordTooLarge, SerializationError
+from frazil.errors import MemoryAlignment, RecordTooLarge, SerializationError
+from frazil.formats.arrow_ipc import is_misaligned
 from frazil.load.inputs import Input, Piece
 
 BATCH_BYTES = 4 << 20
@@ -36,7 +37,8 @@ def open_columnar(source: Input) -> Iterator[Columnar]:
                 yield _arrow(file, size)
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         what = "Parquet" if source.format == "parquet" else "Arrow"
-        raise SerializationError(f"{source.name} cannot be read as {what}: {_short(error)}") from error
+        kind = MemoryAlignment if is_misaligned(error) else SerializationError
+        raise kind(f"{source.name} cannot be read as {what}: {_short(error)}") from error
 
 
 def _parquet(file: pq.ParquetFile, size: int) -> Columnar:

@@ -12,7 +12,7 @@ from functools import partial
 import pyarrow as pa
 
 from frazil.config.sections.section import MIB
-from frazil.errors import FrazilError, LogFull, SchemaMismatch, SerializationError
+from frazil.errors import ArrowConversion, FrazilError, LogFull, SchemaMismatch
 from frazil.formats import kafka
 from frazil.formats.json.kinds import known_part
 from frazil.formats.kafka import is_kafka
@@ -212,7 +212,7 @@ class Loader:
             return pa.RecordBatch.from_arrays(columns, schema=pa.schema(present))
         except pa.ArrowInvalid as error:
             rows = f"rows {row + 1} to {row + batch.num_rows}"
-            raise SerializationError(f"{source.name}, {rows}: {str(error).rstrip('.')}.") from error
+            raise ArrowConversion(f"{source.name}, {rows}: {str(error).rstrip('.')}.") from error
 
     def _append(self, piece: Piece, digest: str | None, loaded: FileLoaded) -> None:
         if not len(piece.batch.schema):

@@ -23,7 +23,7 @@ from prometheus_client.samples import Sample
 from frazil.errors import FrazilError
 from frazil.version import __version__
 
-_KINDS = ("kafka", "registry", "buffer", "txlog", "storage", "iceberg", "spark", "other")
+_KINDS = ("kafka", "registry", "buffer", "log", "txlog", "storage", "iceberg", "spark", "other")
 """Shown from the start, so that the first failure of a kind is an increase."""
 
 _COUNTED = ("counter", "histogram", "summary")

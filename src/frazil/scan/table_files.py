@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from pyiceberg.expressions.parser import parse
 from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
@@ -19,6 +19,7 @@ from frazil.lake.catalog.calls import calling
 from frazil.lake.checksums import projection  # noqa: F401 - for what it puts right in PyIceberg
 from frazil.lake.checksums.damage import VerifyingFileIO
 from frazil.lake.commit.offsets import current_snapshot, named
+from frazil.lake.pyiceberg_internals import scan_file
 from frazil.lake.tables.portable import without_history
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.cut import Span
@@ -80,9 +81,7 @@ class FileReader:
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
                 with io.damage_told(task):
-                    # What PyIceberg offers to everybody gathers a whole file before it hands out the first batch.
-                    deletes = _read_all_delete_files(io, [task])
-                    yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
+                    yield from scan_file(scan, io, task)
 
 
 def read_rows(

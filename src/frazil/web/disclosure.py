@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 _SENTENCES = {
     "config": "The server is not set up for this",
-    "txlog": "The log of this topic cannot be used now",
+    "log": "The log of this topic cannot be used now",
     "storage": "The storage of the server does not work now",
     "iceberg": "The table or the catalog cannot be used now",
     "kafka": "The source of this topic cannot be used now",

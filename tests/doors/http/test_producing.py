@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from frazil.doors.http import arrow_body as arrowbody
 from frazil.doors.http import json_lines as jsonlines
-from frazil.errors import InvalidMessage
+from frazil.errors import InvalidMessage, MemoryAlignment
 from frazil.topics.message_limits import MOST_BYTES
 from frazil.topics.messages import MESSAGE, from_batch
 from tests.doors.http.support import Served, encoded, serving
@@ -118,6 +118,7 @@ VIEWS = pa.record_batch({"payload": pa.array([b"x" * 100], pa.binary_view())})
 UNKNOWN = pa.record_batch({"payload": [b"x"], "colour": ["red"]})
 NULLS = pa.record_batch({"payload": pa.array([b"x", None])})
 SIGNED = pa.record_batch({"payload": [b"x"], "producer_id": ["me"], "sequence": [1]})
+MISALIGNED = encoded(GOOD).replace(struct.pack("<qq", 8, 2000), struct.pack("<qq", 9, 1999))
 LATE = pa.record_batch({"payload": [b"x"], "publish_time": pa.array([2**62], pa.timestamp("ms", "UTC"))})
 
 
@@ -127,6 +128,7 @@ LATE = pa.record_batch({"payload": [b"x"], "publish_time": pa.array([2**62], pa.
         (b"", "is not an Arrow stream"),
         (b"this is no Arrow at all, is it?", "is not an Arrow stream"),
         (encoded(GOOD)[:-1500], "is not an Arrow stream"),
+        (MISALIGNED, "did not start on 8-byte aligned offset"),
         (encoded(GOOD, compression="zstd"), "is compressed"),
         (encoded(GOOD, compression="lz4"), "is compressed"),
         (encoded(DICTIONARY), "messages have binary"),
@@ -155,9 +157,14 @@ def test_bytes_that_are_wrong_somewhere_never_break_the_reader(place: int) -> No
     body[place] ^= 0xFF
     try:
         found = arrowbody.parse(bytes(body))
-    except InvalidMessage:
+    except (InvalidMessage, MemoryAlignment):
         return
     found.validate(full=True)
+
+
+def test_buffers_begin_where_arrow_lets_them_begin() -> None:
+    with pytest.raises(MemoryAlignment, match="not an Arrow stream that can be read: Buffer"):
+        arrowbody.parse(MISALIGNED)
 
 
 @pytest.mark.parametrize("rows", [100, 1 << 28, 1 << 62])

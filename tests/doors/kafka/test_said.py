@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from frazil.doors.kafka.said import QUIET_SECONDS, Seldom
+from frazil.doors.kafka.said import QUIET_SECONDS, RepeatFilter
 
 
 def test_the_same_is_said_once_until_it_was_quiet_for_a_while() -> None:
     now = 0.0
-    seldom = Seldom(lambda: now)
+    seldom = RepeatFilter(lambda: now)
 
     def passes(text: str) -> bool:
         return seldom.filter(logging.makeLogRecord({"msg": text}))
@@ -25,4 +25,4 @@ def test_the_same_is_said_once_until_it_was_quiet_for_a_while() -> None:
 
 def test_settings_that_a_client_has_no_use_for_are_not_worth_a_word() -> None:
     record = logging.makeLogRecord({"msg": "CONFWARN Configuration property group.id is a consumer property"})
-    assert not Seldom().filter(record)
+    assert not RepeatFilter().filter(record)

@@ -79,7 +79,7 @@ def test_internal_topics_are_hidden_from_patterns() -> None:
 )
 def test_what_the_client_does_not_know_is_told_by_its_name(settings: dict[str, Any], name: str) -> None:
     with pytest.raises(ConfigError, match=rf"^kafka\.settings\.{name}: "):
-        Client(kafka(**settings), lambda _: None, lambda _: None)
+        Client(kafka(**settings), lambda _: None, lambda *_: None)
 
 
 def test_where_to_begin() -> None:

@@ -11,7 +11,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from frazil.errors import CasConflict
 from frazil.lake.catalog.lake import Lake, calling
-from frazil.lake.tables.creation import empty_snapshot
+from frazil.lake.pyiceberg_internals import write_empty_snapshot
 from tests.lake.support import local_config, make_base_table
 
 
@@ -29,7 +29,7 @@ def main(folder: Path, count: int) -> None:
                     table,
                     (AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id),),
                     (
-                        *empty_snapshot(Transaction(table), {}),
+                        *write_empty_snapshot(Transaction(table), {}),
                         SetPropertiesUpdate(updates={"count": str(counted)}),
                     ),
                 )

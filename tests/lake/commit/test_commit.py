@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import BadRequestError
 from pyiceberg.schema import Schema
 from pyiceberg.table import CommitTableResponse
 from pyiceberg.types import IntegerType, NestedField, StringType
@@ -20,6 +21,7 @@ from frazil.errors import (
     CommitUnknown,
     FrazilError,
     IcebergError,
+    SnapshotCommit,
     TableReplaced,
     TableRolledBack,
     WriteFailed,
@@ -259,6 +261,23 @@ def test_an_attempt_given_up_may_land_late_and_its_successor_is_superseded(world
     assert world.rows() == span(0, 0, 10)
 
 
+def refused_by_a_server(lake: FaultyLake, deliver: Deliver) -> CommitTableResponse:
+    raise BadRequestError("BadRequestException: no such update")
+
+
+def refused_in_this_process(lake: FaultyLake, deliver: Deliver) -> CommitTableResponse:
+    raise ValueError("no such update")
+
+
+@pytest.mark.parametrize("fault", [refused_by_a_server, refused_in_this_process])
+def test_a_request_that_the_catalog_can_never_accept_is_not_tried_again(world: World, fault: Fault) -> None:
+    with pytest.raises(SnapshotCommit, match=r"Committing to table .*no such update") as raised:
+        world.commit(write_attempt(world.table, (0, 0, 10)), fault)
+    assert type(raised.value) is SnapshotCommit
+    assert not raised.value.retryable
+    assert world.rows() == []
+
+
 def test_a_catalog_that_is_gone_is_unknown_too(world: World) -> None:
     attempt = write_attempt(world.table, (0, 0, 10))
     uri = world.lake.properties["uri"].partition("?")[0].removeprefix("sqlite:///")
@@ -470,7 +489,7 @@ def test_a_kill_at_any_place_leaves_all_or_nothing(tmp_path: Path, place: str, d
     lake = make_lake(tmp_path)
     make_table(lake)
     program = (
-        "import sys; from pathlib import Path; from tests.lake import commits as c;"
+        "import sys; from pathlib import Path; from tests.lake.commit import commits as c;"
         "from frazil.lake.commit.commit import commit_add_files;"
         "lake = c.make_lake(Path(sys.argv[1])); table = lake.load(c.NAME);"
         "commit_add_files(lake, table, c.write_attempt(table, (0, 0, 10)), clock=lambda: c.NOW_MS)"

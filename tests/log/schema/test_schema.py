@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from frazil.errors import SchemaMismatch
+from frazil.errors import ArrowConversion, SchemaMismatch
 from frazil.log.schema.schema import SchemaAdapter, SchemaVersion, conform, evolve, from_text, plain, to_text
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.store.local import LocalStore
@@ -116,3 +116,10 @@ def test_two_writers_agree_on_the_versions_of_a_topic(local_store: LocalStore) -
     assert merged.schema.names == ["id", "price", "a", "b"]
     assert one.latest() == merged
     assert one.get(2).names == ["id", "price", "a"]
+
+
+def test_a_value_that_its_column_cannot_hold() -> None:
+    given = pa.schema([("t", pa.timestamp("s"))])
+    fit = SchemaAdapter(given, SchemaVersion(1, plain(given)))
+    with pytest.raises(ArrowConversion, match="cannot be made to fit their topic"):
+        fit.apply(pa.record_batch([pa.array([2**62], pa.timestamp("s"))], schema=given))

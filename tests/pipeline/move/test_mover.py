@@ -23,7 +23,7 @@ UnboundLocalError: nothing
     [
         (f"{QUERY}Python worker failed to connect back.", SparkFailed, "Python worker failed to connect back."),
         (f"{QUERY}{TRACE}", SparkFailed, "Failed to plan: AttributeError: 'int' object has no attribute 'offset'"),
-        (f"{QUERY}failed\n frazil.errors.DiskFull: no room here\n", DiskFull, "no room here"),
+        (f"{QUERY}failed\n {DiskFull.__module__}.DiskFull: no room here\n", DiskFull, "no room here"),
         ("", SparkFailed, "PySparkException"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.errors import LogCorrupted, LogVersionUnsupported
+from frazil.errors import LogVersionUnsupported, TransactionLogDamaged
 from frazil.framefile import frames
 from frazil.pipeline.txlog.entries import Entry, decode
 from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder
@@ -106,7 +106,7 @@ def test_cut_at_every_byte(tmp_path: Path) -> None:
     for cut in range(len(data) + 1):
         cut_file.write_bytes(data[:cut])
         if cut < first:
-            with pytest.raises(LogCorrupted, match=r"0\.txlog is damaged at byte 0"):
+            with pytest.raises(TransactionLogDamaged, match=r"0\.txlog is damaged at byte 0"):
                 slot_of(folder)
             continue
         again = opened(folder)
@@ -148,7 +148,7 @@ def test_damage_in_the_middle_is_told_with_file_and_byte(tmp_path: Path) -> None
     path = newest(tmp_path)
     damage(path, begins[2] + 20)
     before = path.read_bytes()
-    with pytest.raises(LogCorrupted) as caught:
+    with pytest.raises(TransactionLogDamaged) as caught:
         slot_of(tmp_path, machine)
     assert caught.value.exit_code == 5
     assert f"{path} is damaged at byte {begins[2]}: " in str(caught.value)
@@ -166,7 +166,7 @@ def test_after_a_reboot_pages_that_were_not_synced_may_be_missing(tmp_path: Path
         assert log.last_offsets()["orders", 0].offset == 0, "the markers after it were never synced"
 
     damage(newest(tmp_path / "synced"), begins[1] + 20)
-    with pytest.raises(LogCorrupted, match=f"damaged at byte {begins[1]}"):
+    with pytest.raises(TransactionLogDamaged, match=f"damaged at byte {begins[1]}"):
         slot_of(tmp_path / "synced", machine)
 
 

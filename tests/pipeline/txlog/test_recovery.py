@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.errors import LogCorrupted
+from frazil.errors import RecoveryFailed
 from frazil.failpoints import VARIABLE
 from frazil.pipeline.txlog.log import Outcome
 from frazil.pipeline.txlog.recovery import recover
@@ -121,7 +121,7 @@ def test_a_damaged_slot_keeps_no_other_from_being_taken_over(tmp_path: Path) -> 
         crash(log)
     newest(tmp_path, slot=1).write_bytes(b"rubbish, and long enough to be a frame")
     with opened(tmp_path) as log:
-        with pytest.raises(LogCorrupted, match=r"00001/0+\.txlog is damaged at byte 0"):
+        with pytest.raises(RecoveryFailed, match=r"00001/0+\.txlog is damaged at byte 0"):
             recover(log)
         assert attempts(log) == ["a0", "a2"]
 
@@ -135,7 +135,7 @@ def test_a_pipeline_goes_on_beside_a_damaged_slot(tmp_path: Path) -> None:
     with opened(tmp_path) as log:
         assert log.slot == 1
         start(log, "b")
-        with pytest.raises(LogCorrupted) as told:
+        with pytest.raises(RecoveryFailed) as told:
             recover(log)
         assert attempts(log) == ["b"]
         # As it is printed, and without a restart.

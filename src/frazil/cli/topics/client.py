@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from frazil.errors import (
     FrazilError,
@@ -17,6 +16,7 @@ from frazil.errors import (
     RequestError,
     TopicNotFound,
 )
+from frazil.ops.http_client import Answer, HttpClient, RequestFailed, Unreachable
 
 _TIMEOUT_SECONDS = 60.0
 
@@ -41,14 +41,12 @@ class TopicsClient:
     """One connection, used for one request after the other."""
 
     def __init__(self, address: str) -> None:
-        parts = urlsplit(address)
         self.address = address
-        self._base = parts.path
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname or "", parts.port, timeout=_TIMEOUT_SECONDS)
+        self._client = HttpClient(address, _TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        self._connection.close()
+        """Close the connection; the next request opens another one."""
+        self._client.close()
 
     def ask(
         self,
@@ -61,7 +59,7 @@ class TopicsClient:
         """The answer, which is JSON."""
         with self._answer(method, path, query or {}, body, headers or {}) as answer:
             try:
-                return json.loads(self._read(answer))
+                return json.loads(answer.read())
             except ValueError as error:
                 raise HealthCheckFailed(f"what answers at {self.address} is not Frazil") from error
 
@@ -69,53 +67,28 @@ class TopicsClient:
     def lines(self, path: str, query: Query, headers: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
         """The lines of an answer as they come, until it ends."""
         with self._answer("GET", path, query, None, headers) as answer:
-            yield self._lines(answer)
-
-    def _lines(self, answer: http.client.HTTPResponse) -> Iterator[bytes]:
-        while True:
-            try:
-                line = answer.readline()
-            except (OSError, http.client.HTTPException) as error:
-                raise self._lost(error) from error
-            if not line:
-                return
-            yield line
-
-    def _read(self, answer: http.client.HTTPResponse) -> bytes:
-        try:
-            return answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise self._lost(error) from error
+            yield answer.lines()
 
     @contextmanager
     def _answer(
         self, method: str, path: str, query: Query, body: bytes | None, headers: Mapping[str, str]
-    ) -> Iterator[http.client.HTTPResponse]:
-        asked = f"{self._base}{path}{'?' if query else ''}{urlencode(query)}"
+    ) -> Iterator[Answer]:
+        asked = f"{path}{'?' if query else ''}{urlencode(query)}"
         try:
-            if self._connection.sock is None:
-                self._connection.connect()
-        except OSError as error:
+            with self._client.ask(method, asked, body, headers) as answer:
+                if answer.status >= 300:
+                    raise self._refused(answer.status, answer.read())
+                yield answer
+        except Unreachable as error:
             raise NobodyThere(
                 f"no Frazil answers at {self.address}: {error}. Start it with `frazil serve`, or tell where it is "
                 f"with --url."
             ) from error
-        try:
-            self._connection.request(method, asked, body, dict(headers))
-            answer = self._connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise self._lost(error) from error
-        try:
-            if answer.status >= 300:
-                raise self._refused(answer.status, self._read(answer))
-            yield answer
+        except RequestFailed as error:
+            raise ConnectionLost(f"the connection to {self.address} is lost: {error}") from error
         except BaseException:
             self.close()
             raise
-
-    def _lost(self, error: Exception) -> ConnectionLost:
-        return ConnectionLost(f"the connection to {self.address} is lost: {error or type(error).__name__}")
 
     def _refused(self, status: int, body: bytes) -> FrazilError:
         try:

@@ -11,7 +11,8 @@ import struct
 import pyarrow as pa
 import pyarrow.types as types
 
-from frazil.errors import InvalidMessage
+from frazil.errors import InvalidMessage, MemoryAlignment
+from frazil.formats.arrow_ipc import is_misaligned
 from frazil.topics.messages import MESSAGE, check_names
 
 MOST_BATCHES = 10_000
@@ -30,9 +31,8 @@ def parse(body: bytes) -> pa.RecordBatch:
     try:
         return _parse(body)
     except (pa.ArrowException, struct.error, ValueError, TypeError, OSError, EOFError) as error:
-        raise InvalidMessage(
-            f"The body is not an Arrow stream that can be read: {str(error).rstrip('.')}."
-        ) from error
+        kind = MemoryAlignment if is_misaligned(error) else InvalidMessage
+        raise kind(f"The body is not an Arrow stream that can be read: {str(error).rstrip('.')}.") from error
 
 
 def _parse(body: bytes) -> pa.RecordBatch:

@@ -12,6 +12,7 @@ from frazil.errors import (
     ConsumerRefused,
     EpochChanged,
     FrazilError,
+    MemoryAlignment,
     MessageTooLarge,
     OffsetGone,
     OffsetOutOfRange,
@@ -58,7 +59,7 @@ def _status(error: FrazilError) -> int:
             return 408
         case Encoded():
             return 415
-        case RequestError() | OffsetOutOfRange() | CallError():
+        case RequestError() | OffsetOutOfRange() | CallError() | MemoryAlignment():
             return 400
         case BufferFull():
             return 429

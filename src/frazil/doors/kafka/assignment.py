@@ -1,8 +1,8 @@
-"""The partitions that are assigned to this process: opened, given up, and opened again after trouble.
+"""Opens the partitions that are assigned to this process, gives them up, and opens them again after trouble.
 
-Whatever happens to a partition (it is fenced, its store is away, its offsets are gone) has the same cure: let go of
-its writer, and open it anew from what the log says. Trouble that does not pass by itself stops the topic, all its
-partitions here, until a person has done something about it; the others go on.
+Whatever happens to a partition (it is fenced, its store is away, its offsets are gone) has the same cure: its
+writer is closed, and the partition is opened again from what the log says. Trouble that does not pass by itself stops
+the topic, which is all its partitions in this process, until a person has done something about it. Others go on.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from frazil.log.writer.writer import PartitionWriter
 logger = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 2.0
-"""How often a topic that is stopped is looked at: whether somebody has decided, or given a right."""
+"""A topic that is stopped is tried again so often: somebody may have decided, or granted a permission."""
 CALM_SECONDS = 30.0
-"""Trouble after so long a time without is the first of its kind, not one more."""
+"""After so long without a failure, the next one counts as the first."""
 TOPICS_AT_ONCE = 4
 PARTITIONS_AT_ONCE = 8
 
 
-Sealing = Callable[[], bool]
-"""Whether what a writer holds is sealed before it is let go of; asked on a thread that may wait."""
+ShouldSeal = Callable[[], bool]
+"""Tells whether a writer seals what it holds before it is closed. It is called on a thread that may wait."""
 
 
 def _always() -> bool:
@@ -51,19 +51,19 @@ def _never() -> bool:
 
 
 @dataclass
-class _Topic:
+class _TopicState:
     problem: FrazilError | None = None
-    """Why not all of its partitions are read."""
+    """Says why not all of its partitions are read."""
     said: str = ""
     failures: int = 0
     failed_at: float = float("-inf")
     not_before: float = 0.0
-    """When its partitions are opened next."""
+    """Its partitions are not opened before this moment."""
     opening: bool = False
 
 
-class _Result(NamedTuple):
-    """What came of opening partitions of one topic."""
+class _OpeningResult(NamedTuple):
+    """Says which partitions of a topic were opened, and what went wrong."""
 
     topic: str
     feeds: list[Feed]
@@ -72,7 +72,7 @@ class _Result(NamedTuple):
 
 
 @dataclass
-class _Threads:
+class _Executors:
     topics: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOPICS_AT_ONCE, "kafka-topic"))
     partitions: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(PARTITIONS_AT_ONCE, "kafka-partition")
@@ -80,7 +80,7 @@ class _Threads:
 
 
 class Assignment:
-    """Belongs to the consumer's thread, but for `feeds` and `problems`, which anybody may look at."""
+    """Only the consumer's thread may use it, except for `feeds` and `problems`, which any thread may read."""
 
     def __init__(self, client: Client, log: Log, opener: Opener, backoff: Backoff, metrics: KafkaMetrics) -> None:
         self._client = client
@@ -90,47 +90,47 @@ class Assignment:
         self._metrics = metrics
         self._rng = random.Random()
         self._feeds: dict[PartitionKey, Feed] = {}
-        self._topics: defaultdict[str, _Topic] = defaultdict(_Topic)
+        self._topics: defaultdict[str, _TopicState] = defaultdict(_TopicState)
         self._closing: dict[PartitionKey, Future[None]] = {}
-        self._results: SimpleQueue[_Result] = SimpleQueue()
-        self._threads = _Threads()
+        self._results: SimpleQueue[_OpeningResult] = SimpleQueue()
+        self._threads = _Executors()
 
     @property
     def feeds(self) -> list[Feed]:
         return list(self._feeds.copy().values())
 
     def running(self, key: PartitionKey) -> Feed | None:
-        """The partition if it is assigned and read."""
+        """Return the partition if it is assigned and being read."""
         feed = self._feeds.get(key)
         return feed if feed and feed.writer else None
 
     def problems(self) -> dict[str, FrazilError]:
-        """Topics that are not read, or not wholly, and why."""
+        """Return the topics that are not read, or only in part, each with the reason."""
         return {name: topic.problem for name, topic in self._topics.copy().items() if topic.problem}
 
-    # --- coming and going ----------------------------------------------------------------------------------
+    # --- assigned and given up --------------------------------------------------------------------------------
 
     def add(self, keys: Iterable[PartitionKey]) -> None:
         for key in keys:
             self._feeds[key] = Feed(*key)
 
     def drop(self, keys: Iterable[PartitionKey]) -> None:
-        """These are somebody else's already: what is not sealed is theirs to read again, if anybody still can."""
+        """Drop partitions that have other owners already, who read again what is not sealed, if they can."""
         for key in keys:
             if feed := self._feeds.pop(key, None):
-                self._close(feed, partial(self._opener.is_gone, feed.topic))
+                self._stop_feed(feed, partial(self._opener.is_gone, feed.topic))
 
     def give_up(self, keys: Iterable[PartitionKey], seconds: float) -> None:
-        """Seal what there is, in the time there is, tell the group, and let go."""
+        """Seal what the partitions hold, as far as the time allows, commit their offsets, and close them."""
         given = [feed for key in keys if (feed := self._feeds.pop(key, None))]
-        closings = [closing for feed in given if (closing := self._close(feed, _always))]
+        closings = [closing for feed in given if (closing := self._stop_feed(feed, _always))]
         _, unfinished = wait(closings, seconds)
         if unfinished:
             logger.warning("partitions were given up before all was sealed", extra={"partitions": len(unfinished)})
         self.commit(given)
 
     def commit(self, feeds: Iterable[Feed]) -> None:
-        """Tell the group what has become sealed since it was told last."""
+        """Commit the offsets of what was sealed since the last commit."""
         offsets: dict[PartitionKey, int] = {}
         for feed in feeds:
             feed.collect()
@@ -140,30 +140,30 @@ class Assignment:
             self._client.commit(offsets)
 
     def commit_again(self, keys: Iterable[PartitionKey]) -> None:
-        """The group has not heard of these; it is told the next time."""
+        """Commit the offsets of these partitions again the next time, for the group does not know them."""
         for key in keys:
             if feed := self._feeds.get(key):
                 feed.committed = NOTHING
 
     def close(self) -> None:
-        """Let go of everything, without sealing. Waits for what is being opened."""
+        """Close all partitions without sealing them. This waits for partitions that are being opened."""
         self.drop(list(self._feeds))
         self._threads.topics.shutdown(wait=True)
         while not self._results.empty():
             for feed, opened in self._results.get().opened.items():
-                self._release(feed.key, opened.writer)
+                self._close_in_background(feed.key, opened.writer)
         self._threads.partitions.shutdown(wait=True)
 
     # --- trouble -------------------------------------------------------------------------------------------
 
     def stop_topic(self, name: str, problem: FrazilError) -> None:
-        """Read none of its partitions until what is in the way is gone."""
+        """Stop reading all partitions of the topic until the problem is gone."""
         feeds = [feed for feed in self._feeds.values() if feed.topic == name]
-        self._let_go(feeds)
-        self._note(name, problem, LOOK_AGAIN_SECONDS)
+        self._stop_reading(feeds)
+        self._record_problem(name, problem, LOOK_AGAIN_SECONDS)
 
     def read(self, feed: Feed) -> None:
-        """Let the client hand out the partition from the offset on that comes next."""
+        """Let the client read the partition from its next offset on."""
         feed.sought()
         try:
             self._client.read_from(feed.key, feed.next)
@@ -171,36 +171,36 @@ class Assignment:
             self.reopen(feed, error)
 
     def reopen(self, feed: Feed, problem: FrazilError) -> None:
-        """Let go of one partition and open it anew after a while."""
+        """Close one partition, and open it again after a while."""
         if isinstance(problem, PartitionFenced):
             self._metrics.fenced.labels(feed.topic).inc()
-        self._let_go([feed])
+        self._stop_reading([feed])
         topic = self._topics[feed.topic]
         calm = time.monotonic() - topic.failed_at > CALM_SECONDS
-        self._note(feed.topic, problem, self._backoff.delay(0 if calm else topic.failures, self._rng))
+        self._record_problem(feed.topic, problem, self._backoff.delay(0 if calm else topic.failures, self._rng))
 
     def works(self, name: str) -> None:
-        """Something was read of the topic: if that goes for all its partitions here, its trouble is over."""
+        """Note that a partition of the topic was read. Its trouble is over when all its partitions are read."""
         topic = self._topics[name]
         if topic.problem and all(feed.writer for feed in self._feeds.values() if feed.topic == name):
             logger.info("a topic is read again", extra={"topic": name})
             topic.problem, topic.said = None, ""
 
     def forget_others(self, missing: Collection[str]) -> None:
-        """Topics that are not missing and have no partition here are no trouble of this process any more."""
+        """Forget the problems of topics that exist and have no partition in this process any more."""
         here = {feed.topic for feed in self._feeds.values()}
         for name, topic in self._topics.items():
             if topic.problem and name not in here and name not in missing:
                 topic.problem, topic.said = None, ""
 
-    def _let_go(self, feeds: Collection[Feed]) -> None:
+    def _stop_reading(self, feeds: Collection[Feed]) -> None:
         held = [feed for feed in feeds if feed.writer]
         if held:
             self._client.pause([feed.key for feed in held])
         for feed in held:
-            self._close(feed, _always)
+            self._stop_feed(feed, _always)
 
-    def _note(self, name: str, problem: FrazilError, delay: float) -> None:
+    def _record_problem(self, name: str, problem: FrazilError, delay: float) -> None:
         topic = self._topics[name]
         now = time.monotonic()
         topic.failures = 1 if now - topic.failed_at > CALM_SECONDS else topic.failures + 1
@@ -214,22 +214,24 @@ class Assignment:
             event = "a topic has trouble" if problem.retryable else "a topic is stopped"
             logger.log(level, event, extra={"topic": name, "reason": str(problem)})
 
-    def _close(self, feed: Feed, sealing: Sealing) -> Future[None] | None:
+    def _stop_feed(self, feed: Feed, sealing: ShouldSeal) -> Future[None] | None:
         writer = feed.stop()
-        return self._release(feed.key, writer, sealing) if writer else None
+        return self._close_in_background(feed.key, writer, sealing) if writer else None
 
-    def _release(self, key: PartitionKey, writer: PartitionWriter, sealing: Sealing = _never) -> Future[None]:
-        closing = self._threads.partitions.submit(_finish, self._log, writer, sealing)
+    def _close_in_background(
+        self, key: PartitionKey, writer: PartitionWriter, sealing: ShouldSeal = _never
+    ) -> Future[None]:
+        closing = self._threads.partitions.submit(_close_writer, self._log, writer, sealing)
         self._closing[key] = closing
         return closing
 
     # --- opening -------------------------------------------------------------------------------------------
 
     def tend(self) -> None:
-        """Take up what was opened meanwhile, and open what is due."""
+        """Start reading partitions that were opened meanwhile, and open those that are due."""
         try:
             while True:
-                self._settle(self._results.get_nowait())
+                self._apply_result(self._results.get_nowait())
         except Empty:
             pass
         now = time.monotonic()
@@ -240,9 +242,9 @@ class Assignment:
         for name, feeds in due.items():
             topic = self._topics[name]
             if not topic.opening and topic.not_before <= now:
-                self._begin(name, topic, feeds)
+                self._start_opening(name, topic, feeds)
 
-    def _begin(self, name: str, topic: _Topic, feeds: list[Feed]) -> None:
+    def _start_opening(self, name: str, topic: _TopicState, feeds: list[Feed]) -> None:
         topic.opening = True
         closings = []
         for feed in feeds:
@@ -252,11 +254,11 @@ class Assignment:
         self._threads.topics.submit(self._open, name, feeds, closings)
 
     def _open(self, name: str, feeds: list[Feed], closings: list[Future[None]]) -> None:
-        """On a thread of its own."""
+        """Open partitions of one topic. This runs on a thread of its own."""
         opened: dict[Feed, Opened] = {}
         problems: list[FrazilError] = []
         try:
-            # A writer of ours that is not gone yet would be found instead of a new one.
+            # The log would return our old writer of a partition, if that is not closed yet.
             wait(closings)
             life = self._opener.life(name)
             futures = {
@@ -266,14 +268,14 @@ class Assignment:
                 try:
                     opened[feed] = future.result()
                 except Exception as error:  # noqa: BLE001 - the others must be heard of too
-                    problems.append(_as_ours(name, error))
+                    problems.append(_translated(name, error))
         except Exception as error:  # noqa: BLE001 - it is told to the consumer's thread
-            problems.append(_as_ours(name, error))
-        # What a person must do something about is told first.
+            problems.append(_translated(name, error))
+        # The problem that a person has to solve is reported first.
         problem = min(problems, key=lambda each: each.retryable, default=None)
-        self._results.put(_Result(name, feeds, opened, problem))
+        self._results.put(_OpeningResult(name, feeds, opened, problem))
 
-    def _settle(self, result: _Result) -> None:
+    def _apply_result(self, result: _OpeningResult) -> None:
         topic = self._topics[result.topic]
         topic.opening = False
         for feed in result.feeds:
@@ -281,17 +283,17 @@ class Assignment:
         problem = result.problem
         if problem and not problem.retryable:
             for feed, opened in result.opened.items():
-                self._release(feed.key, opened.writer)
+                self._close_in_background(feed.key, opened.writer)
             self.stop_topic(result.topic, problem)
             return
         for feed, opened in result.opened.items():
             self._start(feed, opened)
         if problem:
-            self._note(result.topic, problem, self._backoff.delay(topic.failures, self._rng))
+            self._record_problem(result.topic, problem, self._backoff.delay(topic.failures, self._rng))
 
     def _start(self, feed: Feed, opened: Opened) -> None:
         if self._feeds.get(feed.key) is not feed:
-            self._release(feed.key, opened.writer)
+            self._close_in_background(feed.key, opened.writer)
             return
         feed.start(opened)
         logger.info(
@@ -301,15 +303,15 @@ class Assignment:
         self.read(feed)
 
 
-def _as_ours(topic: str, error: Exception) -> FrazilError:
+def _translated(topic: str, error: Exception) -> FrazilError:
     if isinstance(error, FrazilError):
         return error
     logger.error("opening partitions failed", extra={"topic": topic}, exc_info=error)
     return FrazilError(f"opening partitions of {topic} failed: {type(error).__name__}: {error}")
 
 
-def _finish(log: Log, writer: PartitionWriter, sealing: Sealing) -> None:
-    """Let go of a writer; what it could not seal is still in Kafka."""
+def _close_writer(log: Log, writer: PartitionWriter, sealing: ShouldSeal) -> None:
+    """Close a writer. Records that it could not seal are still in Kafka."""
     where = {"topic": writer.topic, "partition": writer.partition}
     try:
         if sealing():

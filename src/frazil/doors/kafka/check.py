@@ -1,4 +1,4 @@
-"""Trying everything that the Kafka door needs, before anything runs. Nothing is consumed, nothing is left behind."""
+"""Checks everything that the Kafka door needs, before it runs. Nothing is consumed, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ from frazil.store.probe import check_create_only
 
 ANSWER_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
-"""Each check has its own, shorter limits; this one is for what has none."""
+"""A check ends after this time, if it has no shorter limit of its own."""
 
 _COORDINATOR = Backoff(base_seconds=0.2, longest_seconds=1.0, max_attempts=4)
-"""A cluster that never had a group makes the topic of their offsets at the first question, and says no meanwhile."""
+"""A cluster without groups creates the topic of group offsets when it is asked first, and refuses meanwhile."""
 
 _NEED_REGISTRY = frozenset({"avro", "protobuf", "json_schema"})
 _SHOWN = 5
@@ -84,10 +84,10 @@ _ADVICE: tuple[tuple[type[FrazilError], str], ...] = (
 class Finding:
     what: str
     told: str
-    """What was found, or what went wrong."""
+    """Says what was found, or what went wrong."""
     error: FrazilError | None = None
     hint: str = ""
-    """What may have been meant, as a sentence."""
+    """Says, as a sentence, which name may have been meant."""
 
     @property
     def advice(self) -> str:
@@ -97,7 +97,7 @@ class Finding:
 
 
 def check_all(config: Config) -> list[Finding]:
-    """All findings, in the order in which things are needed."""
+    """Return all findings, in the order in which things are needed."""
     if not config.kafka.bootstrap_servers:
         raise ConfigError("kafka.bootstrap_servers: there are none, so there is no Kafka door to check.")
     checks: dict[str, Callable[[], list[Finding]]] = {
@@ -156,7 +156,7 @@ def _kafka(config: Config) -> list[Finding]:
 
 
 def _pattern(config: Config, cluster: Cluster, pattern: str, there: Sequence[str]) -> Iterator[Finding]:
-    """The client has a regular expression engine of its own; for what people write, both agree."""
+    """Check a pattern. The client's own regular expressions agree with Python's in all usual patterns."""
     what = f"topics {pattern}"
     try:
         check_pattern(pattern)
@@ -206,11 +206,11 @@ def _topic(config: Config, cluster: Cluster, name: str) -> Finding:
 
 
 def _has_other_records(config: Config, topic: str) -> bool:
-    """Whether the log has a topic of this name that did not come from Kafka."""
+    """Tell whether the log has a topic of this name that did not come from Kafka."""
     try:
         newest = TopicSchemas(open_store(config.store, config.data_dir), topic).latest()
     except (StorageError, FrazilIoError):
-        # The store has a finding of its own.
+        # Another check reports on the store.
         return False
     return newest is not None and not is_kafka(newest.schema)
 
@@ -222,7 +222,7 @@ def _extent(cluster: Cluster, name: str, life: Life) -> str:
 
 
 def _group(config: Config, there: Sequence[str]) -> Finding:
-    """Whether offsets of the group can be asked for, which takes the same right as joining it."""
+    """Check that the group's offsets can be read, which needs the same permission as joining the group."""
     kafka = config.kafka
     what = f"consumer group {kafka.consumer_group}"
     try:

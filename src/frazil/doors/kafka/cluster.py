@@ -1,4 +1,4 @@
-"""What is asked of a Kafka cluster beside records: its topics, which life of a topic this is, what offsets it has."""
+"""Asks a Kafka cluster for everything but records: its topics, their ids and their offsets."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NO_ID = str(Uuid(0, 0))
 
 PartitionKey = tuple[str, int]
-"""A topic and the number of one of its partitions."""
+"""Names a partition by its topic and its number."""
 
 
 @dataclass(frozen=True)
 class Life:
-    """A topic from its creation to its deletion. A topic of the same name that is made later is another."""
+    """Describes a topic from its creation to its deletion. A later topic of the same name is another one."""
 
     identity: str
     partitions: int
@@ -41,39 +41,39 @@ class Life:
 
 
 class Bounds(NamedTuple):
-    """The offsets that a partition has: from `low` up to, not including, `high`."""
+    """Says which offsets a partition has: from `low` up to, but not including, `high`."""
 
     low: int
     high: int
 
 
 class Cluster:
-    """Thread-safe. Every question is answered within `seconds`, or is a `KafkaTimeout`."""
+    """Any thread may use it. Every call returns within `seconds`, or raises `KafkaTimeout`."""
 
     def __init__(self, kafka: KafkaConfig, seconds: float) -> None:
         self._seconds = seconds
         self._servers = ", ".join(kafka.bootstrap_servers)
         self._last_error: tuple[float, ClientError] | None = None
-        settings: dict[str, Any] = {**common_settings(kafka), "error_cb": self._note}
+        settings: dict[str, Any] = {**common_settings(kafka), "error_cb": self._remember_error}
         self._client = create(lambda: AdminClient(settings, logger=client_logger()), kafka)
         self._read_committed = settings["isolation.level"] == "read_committed"
 
-    def _note(self, error: ClientError) -> None:
+    def _remember_error(self, error: ClientError) -> None:
         self._last_error = (time.monotonic(), error)
 
     def id(self) -> str:
-        """Of the cluster that is there now: other brokers may have come to the same address."""
+        """Return the id of the cluster that answers now. Other brokers may have taken over the same address."""
         doing = "Asking for the cluster's id"
         asked = self._ask(doing, lambda: self._client.describe_cluster(request_timeout=self._seconds))
         return str(self._result(doing, asked).cluster_id)
 
     def topics(self) -> dict[str, int]:
-        """All topics by name, with the number of their partitions; also those that Kafka keeps for itself."""
+        """Return all topics with the number of their partitions, also the topics that Kafka keeps for itself."""
         found = self._ask("Listing the topics", lambda: self._client.list_topics(timeout=self._seconds))
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
     def lives(self, topics: Collection[str]) -> dict[str, Life | KafkaError]:
-        """The topics of these names as they are now; where one cannot be had, why."""
+        """Return the topics of these names as they are now, and an error for each that cannot be described."""
         if not topics:
             return {}
         asked = self._ask(
@@ -97,7 +97,7 @@ class Cluster:
         return found
 
     def _identity(self, topic_id: Uuid) -> str:
-        """The topic's id, which no other topic has in any cluster; brokers before Kafka 2.8 give none."""
+        """Return the topic's id, which no other topic of any cluster has. Brokers before Kafka 2.8 have none."""
         return f"cluster {self.id()}" if str(topic_id) == _NO_ID else str(topic_id)
 
     def life(self, topic: str) -> Life:
@@ -107,7 +107,7 @@ class Cluster:
         return found
 
     def readable(self, topics: Collection[str]) -> set[str]:
-        """Those of the topics that this user may read."""
+        """Return those of the topics that this user may read."""
         asked = self._ask(
             "Asking for rights",
             lambda: self._client.describe_topics(
@@ -118,18 +118,18 @@ class Cluster:
             name: self._result(f"Asking for the rights on topic {name!r}", future).authorized_operations
             for name, future in asked.items()
         }
-        # Brokers that are too old to say it say nothing.
+        # Old brokers do not tell what is permitted.
         return {name for name, allowed in rights.items() if allowed is None or AclOperation.READ in allowed}
 
     def bounds(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, Bounds]:
-        """What can be read of these partitions now. `high` counts records of open transactions too."""
+        """Return the offsets that these partitions have now. `high` includes records of open transactions."""
         keys = list(partitions)
         low = self._offsets(keys, _EARLIEST)
         high = self._offsets(keys, _LATEST)
         return {key: Bounds(low[key], high[key]) for key in keys}
 
     def ends(self, partitions: Iterable[PartitionKey]) -> dict[PartitionKey, int]:
-        """How far a consumer can read: with `read_committed`, up to the first transaction that is open."""
+        """Return how far a consumer can read. With `read_committed` that is up to the first open transaction."""
         return self._offsets(partitions, _LATEST, committed=self._read_committed)
 
     def _offsets(
@@ -158,7 +158,7 @@ class Cluster:
 
     def _result(self, doing: str, future: Future[T]) -> T:
         try:
-            # The client answers in time by itself; should it not, nobody waits for ever.
+            # The client itself ends the call in time. If it should not, nobody waits for ever.
             return future.result(self._seconds + 5)
         except KafkaException as error:
             raise self._failed(doing, error) from error
@@ -171,6 +171,6 @@ class Cluster:
         if isinstance(failed, KafkaTimeout | ConnectionFailed) and self._last_error is not None:
             when, cause = self._last_error
             if time.monotonic() - when < 2 * self._seconds:
-                # That nobody answered is what came of it; why they cannot be reached is more use.
+                # Why the brokers cannot be reached is of more use than that they did not answer.
                 return translated(cause, f"{doing}: no answer from {self._servers}")
         return failed

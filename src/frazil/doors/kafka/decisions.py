@@ -1,4 +1,4 @@
-"""What a person decides about a topic whose records Kafka no longer has. A running door sees it within seconds."""
+"""Lets a person decide about a topic whose records Kafka no longer has. A running door sees it within seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Gap:
-    """A partition that cannot be read on, and where it would be."""
+    """Describes a partition that cannot be read on, and where reading would go on."""
 
     partition: int
     error: KafkaError
@@ -31,7 +31,7 @@ class Gap:
 
 
 class KafkaPositions:
-    """The positions of one topic. Each call looks at the store and asks Kafka, as they are then."""
+    """Knows the positions of one topic. Each call reads the store and asks Kafka again."""
 
     def __init__(self, config: Config, store: ObjectStore, topic: str, world: World | None = None) -> None:
         self._config = config
@@ -42,18 +42,18 @@ class KafkaPositions:
 
     @classmethod
     def of(cls, config: Config, store: ObjectStore, topic: str) -> KafkaPositions | None:
-        """None when the topic does not come from Kafka, or the settings name no brokers."""
+        """Return None when the topic does not come from Kafka, or the settings name no brokers."""
         newest = TopicSchemas(store, topic).latest()
         if not config.kafka.bootstrap_servers or newest is None or not is_kafka(newest.schema):
             return None
         return cls(config, store, topic)
 
     def gaps(self) -> list[Gap]:
-        """What keeps partitions from being read on, if anything does. Nothing is changed."""
+        """Return what keeps partitions from being read on. Nothing is changed."""
         try:
             life = self._cluster.life(self._topic)
         except KafkaTopicMissing:
-            # Nothing to decide before it is there again.
+            # Nobody can decide anything before the topic exists again.
             return []
         partitions = [each for each in list_partitions(self._store, self._topic) if each < life.partitions]
         bounds = self._cluster.bounds([(self._topic, each) for each in partitions])
@@ -61,7 +61,7 @@ class KafkaPositions:
         return [each for each in found if each]
 
     def accept(self) -> list[str]:
-        """Let all partitions that cannot be read on go on at the earliest that there is; what was done."""
+        """Let such partitions go on at the earliest offset that Kafka has, and return sentences about it."""
         done = []
         for each in self.gaps():
             marks = Marks(self._store, self._topic, each.partition, self._world)

@@ -1,4 +1,4 @@
-"""The Kafka door: one thread that takes messages of many topics from Kafka and appends them to the log."""
+"""The Kafka door has one thread, which takes messages of many topics from Kafka and appends them to the log."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 5.0
 SEALING = 0.6
-"""Part of the time of a clean stop that is left to sealing; the rest is for leaving the group, and for others."""
+"""Sealing may take this part of the time of a clean stop. The rest is for leaving the group, and for other parts."""
 STEADY_SECONDS = 60.0
-"""A session that lasted this long was well: its end is the first failure, not one more."""
+"""When a session lasted this long, its end counts as the first failure, not as one more."""
 
 
 class KafkaDoor:
-    """Start it once, stop it once; `health` and `feeds` may be asked by anybody."""
+    """Start it once and stop it once. Any thread may call `health` and `feeds`."""
 
     def __init__(self, config: Config, log: Log, registry: CollectorRegistry) -> None:
         """Raises `ConfigError` when the settings cannot work."""
@@ -50,14 +50,14 @@ class KafkaDoor:
 
     @property
     def feeds(self) -> list[Feed]:
-        """The partitions that are assigned to this process."""
+        """Return the partitions that are assigned to this process."""
         return self._session.feeds
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Seal what was taken, as far as the time goes, and leave the group."""
+        """Seal what was consumed, as far as the time allows, and leave the group."""
         self._stopping.set()
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""What the Kafka client says went wrong, as Frazil's own errors."""
+"""Translates errors of the Kafka client into errors of Frazil."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def kind_of(error: ClientError) -> type[KafkaError]:
 
 
 def translated(error: ClientError | KafkaException, doing: str) -> KafkaError:
-    """The error with the words for people: what was being done, and what the client or the broker says of it."""
+    """Return an error whose text says what was being done, and what the client or the broker says about it."""
     cause = error.args[0] if isinstance(error, KafkaException) else error
-    return kind_of(cause)(f"{doing}: {_spoken(cause)} ({cause.name()}).")
+    return kind_of(cause)(f"{doing}: {_explained(cause)} ({cause.name()}).")
 
 
-def _spoken(cause: ClientError) -> str:
+def _explained(cause: ClientError) -> str:
     said = cause.str().strip().rstrip(".")
     if size := _SIZE.search(said):
         # The client took the first bytes of another protocol for the length of an answer.

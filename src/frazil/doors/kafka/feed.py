@@ -1,15 +1,18 @@
-"""One Kafka partition that this process reads."""
+"""A feed reads one Kafka partition into the log."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+
+import pyarrow as pa
 
 from frazil.doors.kafka.cluster import PartitionKey
 from frazil.doors.kafka.identity import Proof
 from frazil.doors.kafka.opening import Opened
 from frazil.doors.kafka.positions import Place, source
 from frazil.doors.kafka.records import Run, to_batch
-from frazil.errors import FrazilError
+from frazil.errors import BackpressureEngaged, FrazilError
 from frazil.failpoints import failpoint
 from frazil.log.positions import Origin
 from frazil.log.writer.batch_sizes import split_batch
@@ -19,33 +22,33 @@ NOTHING = -1
 
 
 class Feed:
-    """Belongs to the consumer's thread; others only look at its numbers."""
+    """Only the consumer's thread may change it. Other threads may read its numbers."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self.writer: PartitionWriter | None = None
-        """None while the partition is not read: it is being opened, or its topic is stopped."""
+        """This is None while the partition is not read: it is being opened, or its topic is stopped."""
         self.opening = False
         self.next = NOTHING
-        """The offset that is read next."""
+        """This offset is read next."""
         self.caught_up = NOTHING
-        """The end of the partition, when it was reached last: behind the newest record there may be offsets that are
-        no records."""
+        """The partition ended here when its end was reached last. There may be offsets without a record after the
+        newest record."""
         self.stored = NOTHING
         """Everything below this offset is sealed."""
         self.committed = NOTHING
-        """The offset that the consumer group was told last."""
+        """This offset was committed to the consumer group last."""
         self.end = NOTHING
-        """The end of the partition, when it was asked for last."""
+        """The partition ended here when the cluster was asked last."""
         self.full = False
         """The log has no room for more of this partition."""
         self.paused = False
         self._proof: Proof | None = None
         self._begun = False
-        """Whether the first message since the client was told where to read has come."""
+        """This is true once a message has come since the last seek."""
         self._jump: tuple[int, int] | None = None
-        """The offset that was asked for, and the later one that came."""
+        """These are the offset that the last seek was for, and the later one that came."""
         self._waiting: deque[tuple[Pending, int]] = deque()
 
     @property
@@ -54,7 +57,7 @@ class Feed:
 
     @property
     def lag(self) -> int | None:
-        """Offsets that are left to read, as far as it is known."""
+        """Return how many offsets are left to read, if that is known."""
         if self.end == NOTHING or self.next == NOTHING:
             return None
         return max(0, self.end - max(self.next, self.caught_up))
@@ -70,7 +73,7 @@ class Feed:
         self._waiting.clear()
 
     def stop(self) -> PartitionWriter | None:
-        """Take no more; the writer, which somebody has to let go of."""
+        """Stop reading, and return the writer, which the caller has to close."""
         writer, self.writer = self.writer, None
         self.full = self.paused = False
         return writer
@@ -80,15 +83,15 @@ class Feed:
         return self._proof.identity if self._proof and self.writer else None
 
     def sought(self) -> None:
-        """The client was told to read from `next` on."""
+        """Note that the client was told to read from `next` on."""
         self._begun = False
         self.caught_up = NOTHING
 
     def doubts(self, run: Run) -> bool:
-        """Whether what came first is not what was asked for, and was not the last time it was asked for either.
+        """Tell whether the first message after a seek is another than the one that was asked for.
 
-        Offsets have gaps, where Kafka compacted or ended a transaction. But a message that the client left out would
-        be lost for good, so a gap right after a seek is believed only when asking again shows the same.
+        Offsets have gaps where Kafka compacted a topic or ended a transaction. But a message that the client left out
+        would be lost for good, so a gap right after a seek is believed only when a second seek shows the same gap.
         """
         if self._begun:
             return False
@@ -99,22 +102,26 @@ class Feed:
         self._begun = True
         return False
 
-    def append(self, run: Run, most_bytes: int) -> tuple[int, int]:
-        """Append messages; how many there was room for, and their bytes. The partition is `full` if some are left,
-        which have to be read again."""
+    def append(self, run: Run, most_bytes: int) -> Iterator[pa.RecordBatch]:
+        """Append messages, and yield each batch of them that was appended.
+
+        Raises `BackpressureEngaged` when the log has no room for the rest: the partition is `full` then, and the
+        messages that are left have to be read again.
+        """
         writer, proof = self.writer, self._proof
         assert writer
         assert proof
         if (first := run[0].offset()) is None or first < self.next:
             run = [message for message in run if (message.offset() or 0) >= self.next]
-        taken = nbytes = 0
+        taken = 0
         batch = to_batch(run) if run else None
         for piece in split_batch(batch, most_bytes) if batch else ():
             if not writer.has_room_for(piece):
                 self.full = True
                 writer.hurry()
-                break
-            nbytes += piece.nbytes
+                raise BackpressureEngaged(
+                    f"{self.topic}/{self.partition} is paused from offset {self.next} on, until more is sealed."
+                )
             taken += piece.num_rows
             after = (run[taken - 1].offset() or 0) + 1
             proof.read = after
@@ -122,17 +129,17 @@ class Feed:
             self._waiting.append((writer.submit(piece, origin), after))
             self.next = after
             failpoint("kafka.appended")
-        return taken, nbytes
+            yield piece
 
     def collect(self) -> FrazilError | None:
-        """Learn what was sealed since; what went wrong, if anything did."""
+        """Note what was sealed since the last call, and return what went wrong, if anything did."""
         while self._waiting and self._waiting[0][0].done():
             pending, after = self._waiting.popleft()
             try:
                 pending.result()
             except FrazilError as error:
                 self._waiting.clear()
-                # What was reached before does not count: some of it is not stored.
+                # The end that was reached before does not count, for some records before it are not stored.
                 self.caught_up = NOTHING
                 return error
             self.stored = after

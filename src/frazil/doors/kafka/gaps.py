@@ -1,4 +1,4 @@
-"""Whether Kafka still has what comes next; if not, reading on would leave out records without a word."""
+"""Finds out whether Kafka still has the records that come next. If not, reading on would leave out some silently."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.errors import KafkaError, KafkaOffsetsGone, KafkaTopicReplaced
 
 
 def never_read(topic: str, partition: int, bounds: Bounds) -> KafkaOffsetsGone:
-    """Of a partition that `auto.offset.reset: error` leaves to a person."""
+    """Make the error for a new partition when `auto.offset.reset: error` lets a person decide where to begin."""
     return KafkaOffsetsGone(
         f"{topic}/{partition} was never read, and `auto.offset.reset` is `error`. `frazil topics resume {topic} "
         f"--accept` begins at the earliest that there is, offset {bounds.low}."
@@ -16,7 +16,7 @@ def never_read(topic: str, partition: int, bounds: Bounds) -> KafkaOffsetsGone:
 
 
 def replaced(topic: str, partition: int, before: list[str], life: Life) -> KafkaTopicReplaced:
-    """Of a partition that was never read, beside others that were."""
+    """Make the error for a partition that was never read, while others were read when the topic had other ids."""
     return KafkaTopicReplaced(
         f"{topic}/{partition}: other partitions of the Kafka topic were read when its id was {', '.join(before)}, "
         f"but the topic of that name has the id {life.identity} now: it was deleted and made anew, or these are "
@@ -25,7 +25,7 @@ def replaced(topic: str, partition: int, before: list[str], life: Life) -> Kafka
 
 
 def gap(topic: str, partition: int, place: Place, life: Life, bounds: Bounds) -> KafkaError | None:
-    """Why a person must decide before this partition is read on, if one must."""
+    """Return why a person must decide before this partition is read on, or None."""
     where = f"{topic}/{partition}"
     decide = f"`frazil topics resume {topic} --accept` goes on at the earliest that there is, offset {bounds.low}."
     if place.identity != life.identity:

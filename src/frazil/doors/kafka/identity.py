@@ -1,8 +1,8 @@
-"""The proof that records came from one life of their topic.
+"""Proves that records came from one life of their topic, which is the time between its creation and its deletion.
 
-When a topic is deleted and made anew, the client goes on in the new one at the old offset and says nothing. So before
-records are sealed, the cluster is asked which life this is: as an identity never comes back, all that was read before
-the question came from the life that the answer names.
+When a topic is deleted and created again, the client goes on in the new one at the old offset and says nothing. So
+before records are sealed, the cluster is asked for the id of the topic. An id never comes back, so everything that
+was read before this question came from the topic with the id in the answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from frazil.errors import KafkaTopicMissing, KafkaTopicReplaced
 
 
 class Proof:
-    """Of one partition, from the moment it is opened. Called before each segment is put."""
+    """Proves it for one partition from the moment it is opened. The writer calls it before it puts a segment."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int, identity: str) -> None:
         self._cluster = cluster
@@ -20,9 +20,9 @@ class Proof:
         self._partition = partition
         self.identity = identity
         self.read = 0
-        """Nothing at this offset or behind it was read; set before records are appended."""
+        """Nothing at or after this offset was read. It is set before records are appended."""
         self._proven = 0
-        """What was read below this offset is known to be of this life."""
+        """Everything that was read below this offset is known to be of this life."""
 
     def begin(self, position: int) -> None:
         self.read = self._proven = position
@@ -34,7 +34,7 @@ class Proof:
         try:
             life = self._cluster.life(self._topic)
         except KafkaTopicMissing:
-            # Deleted, after all of this was read: nobody else has these records any more.
+            # The topic was deleted after all of this was read, and nobody else has these records any more.
             return
         if life.identity == self.identity:
             self._proven = read
@@ -46,7 +46,7 @@ class Proof:
             )
 
     def _may_be_of(self, successor: Life) -> bool:
-        """Whether the topic's successor has had any record at the offsets that are not proven yet."""
+        """Tell whether the topic's successor has ever had records at the offsets that are not proven yet."""
         if self._partition >= successor.partitions:
             return False
         key = (self._topic, self._partition)

@@ -1,4 +1,4 @@
-"""What the Kafka door counts, and what it knows of each partition when metrics are asked for."""
+"""Counts what the Kafka door does, and reports on each partition when metrics are scraped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KafkaMetrics:
             self.rebalances.labels(kind)
 
     def assigned(self, topics: Iterable[str]) -> None:
-        """Partitions of these topics were assigned: their counts are zero, rather than unknown."""
+        """Count an assignment of partitions of these topics, whose other counters begin at zero."""
         self.rebalances.labels("assigned").inc()
         for topic in topics:
             for each in (self.messages, self.bytes, self.backpressure, self.fenced):
@@ -38,7 +38,7 @@ class KafkaMetrics:
 
 
 class FeedCollector(Collector):
-    """Reads the partitions' own numbers when metrics are asked for."""
+    """Reads the numbers of all partitions when metrics are scraped."""
 
     def __init__(self, feeds: Callable[[], Iterable[Feed]]) -> None:
         self._feeds = feeds

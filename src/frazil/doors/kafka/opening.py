@@ -1,4 +1,4 @@
-"""Taking a Kafka partition over: its writer, and the place where to read on."""
+"""Opens a Kafka partition: its writer, and the place where to read on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Opened(NamedTuple):
 
 
 class Opener:
-    """Thread-safe. Everything that is wrong with a topic or a partition is found out here, before it is read."""
+    """Any thread may use it. It finds out what is wrong with a topic or a partition before that is read."""
 
     def __init__(self, config: Config, log: Log, cluster: Cluster) -> None:
         self._config = config
@@ -42,7 +42,7 @@ class Opener:
         self._reset = reset_policy(config.kafka)
 
     def life(self, topic: str) -> Life:
-        """The topic as it is now, if it can be a topic of Frazil."""
+        """Return the topic as it is now. Raises an error if it cannot be a topic of Frazil."""
         layout.check_topic(topic)
         writer_options(self._config, topic)
         if self._config.is_telemetry(topic):
@@ -59,7 +59,7 @@ class Opener:
         return life
 
     def is_gone(self, topic: str) -> bool:
-        """Whether the topic was deleted, so that nobody can read it again."""
+        """Tell whether the topic was deleted, so that nobody can read it again."""
         try:
             self._cluster.life(topic)
         except KafkaTopicMissing:
@@ -76,14 +76,14 @@ class Opener:
             confirm=proof,
         )
         try:
-            place = self._place(writer, life)
+            place = self._starting_place(writer, life)
         except BaseException:
             self._log.release(writer)
             raise
         proof.begin(place.position)
         return Opened(writer, place, proof)
 
-    def _place(self, writer: PartitionWriter, life: Life) -> Place:
+    def _starting_place(self, writer: PartitionWriter, life: Life) -> Place:
         topic, partition = writer.topic, writer.partition
         standing = Standing(writer.next_offset, place_in(writer.feeders, topic, partition))
         if standing.place is None:
@@ -93,14 +93,14 @@ class Opener:
         bounds = self._cluster.bounds([(topic, partition)])[topic, partition]
         if place is None:
             self._check_life(topic, partition, life)
-            begin = Place(life.identity, self._beginning(topic, partition, life, bounds))
+            begin = Place(life.identity, self._first_position(topic, partition, life, bounds))
             place = marks.lead(standing, None, begin, life.partitions)
         if problem := gap(topic, partition, place, life, bounds):
             raise problem
         return place
 
     def _claim(self, topic: str, partition: int) -> None:
-        """The log's partition of this number is Kafka's for good: no node of ours takes it for its own records."""
+        """Claim the log's partition of this number for Kafka, so that no node ever uses it for its own records."""
         name = f"kafka:{topic}"
         if not claim(self._log.store, topic, partition, name, self._log.world):
             raise PartitionTaken(
@@ -110,7 +110,7 @@ class Opener:
             )
 
     def _check_life(self, topic: str, partition: int, life: Life) -> None:
-        """A partition that is new must be one of the topic whose other partitions were read, if any were."""
+        """Check that a new partition belongs to the topic whose other partitions were read, if any were."""
         others = set()
         for begun in beginnings(self._log.store, topic):
             if begun.identity == life.identity:
@@ -119,12 +119,12 @@ class Opener:
         if others:
             raise replaced(topic, partition, sorted(others), life)
 
-    def _beginning(self, topic: str, partition: int, life: Life, bounds: Bounds) -> int:
-        """Where a partition begins that was never read."""
+    def _first_position(self, topic: str, partition: int, life: Life, bounds: Bounds) -> int:
+        """Return the offset where a partition begins that was never read."""
         if self._reset == "error":
             raise never_read(topic, partition, bounds)
         if self._reset == "earliest":
             return bounds.low
         counts = [begun.partitions for begun in beginnings(self._log.store, topic) if begun.identity == life.identity]
-        # Records of a partition that was added later are all newer than the moment that `latest` meant.
+        # All records of a partition that was added later are newer than the moment that `latest` meant.
         return bounds.low if counts and partition >= min(counts) else bounds.high

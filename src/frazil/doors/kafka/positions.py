@@ -1,8 +1,8 @@
-"""How far a Kafka partition was read. The log alone says it: each segment carries the position after its records.
+"""Knows how far a Kafka partition was read. The log alone says it: each segment has the position after its records.
 
-Two things cannot come out of the log, and are objects beside its segments, each created once: where a partition that
-was never read begins, and that a person went on somewhere else than where the log says (`frazil topics resume
---accept`). Such a *mark* stands for one place at one offset of the log, so it is out of force with the next record.
+Two things are not in the log. They are objects beside its segments, and each is created once: where a partition
+begins that was never read, and that a person went on somewhere else than the log says (`frazil topics resume
+--accept`). Such a *mark* is valid for one place at one offset of the log, so it ends with the next record.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from frazil.store import ObjectStore
 
 
 class Place(NamedTuple):
-    """The next offset to read, in one life of a Kafka topic."""
+    """Says which offset is read next, in one life of a Kafka topic."""
 
     identity: str
     position: int
 
 
 class Standing(NamedTuple):
-    """A log partition's end, and what of Kafka is stored up to there."""
+    """Says where a partition of the log ends, and how far Kafka's partition is stored there."""
 
     log_end: int
     place: Place | None
@@ -48,7 +48,7 @@ def place_in(feeders: Feeders, topic: str, partition: int) -> Place | None:
 
 
 def standing_of(store: ObjectStore, topic: str, partition: int) -> Standing:
-    """What the store says, without taking the partition over."""
+    """Read it from the store, without opening the partition."""
     index = SegmentIndex(store, topic, partition)
     index.refresh()
     newest = index.newest()
@@ -57,7 +57,7 @@ def standing_of(store: ObjectStore, topic: str, partition: int) -> Standing:
 
 
 class Marks:
-    """The marks of one partition."""
+    """Reads and writes the marks of one partition."""
 
     def __init__(self, store: ObjectStore, topic: str, partition: int, world: World) -> None:
         self._store = store
@@ -65,7 +65,7 @@ class Marks:
         self._world = world
 
     def follow(self, standing: Standing) -> Place | None:
-        """Where to read on: at the stored place, or where marks lead from there; None when nobody has decided."""
+        """Return the stored place, or the one where marks lead from there. None means that nobody decided."""
         there = {info.key for info in self._store.list(self._prefix)}
         place = standing.place
         seen = {place}
@@ -78,7 +78,7 @@ class Marks:
         return place
 
     def lead(self, standing: Standing, left: Place | None, onward: Place, partitions: int) -> Place:
-        """Go on elsewhere than where the log or a mark says; returns where, if somebody else decided first."""
+        """Go on elsewhere than the log or a mark says. Returns the place that somebody else decided first, if so."""
         key = self._key(standing.log_end, left)
         body = {
             "left": left and left._asdict(),
@@ -103,14 +103,14 @@ class Marks:
 
 
 class Beginning(NamedTuple):
-    """A partition began, or went on, in a life of its topic that had so many partitions then."""
+    """Says in which life of its topic a partition began or went on, and how many partitions the topic had then."""
 
     identity: str
     partitions: int
 
 
 def beginnings(store: ObjectStore, topic: str) -> Iterator[Beginning]:
-    """Of all partitions of a topic, read one by one as they are asked for."""
+    """Yield the marks of all partitions of a topic; each is read from the store when it is needed."""
     for info in store.list(layout.kafka_prefix(topic)):
         mark = _load(store, info.key)
         yield Beginning(mark["goes_on"]["identity"], mark["partitions"])

@@ -1,4 +1,4 @@
-"""Backpressure: partitions are paused while what they brought waits to be sealed, and read on when there is room."""
+"""Backpressure pauses partitions while their records wait to be sealed, and resumes them when there is room."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from frazil.config.sections.section import MIB
 from frazil.doors.kafka.feed import Feed
 
 HIGH = 0.75
-"""Part of a partition's tail at which it is paused; the rest is for what is on its way already."""
+"""A partition is paused when this part of its tail is full. The rest is for messages that are on their way."""
 LOW = 0.5
-"""Part of the limit below which reading goes on."""
+"""Reading goes on below this part of the limit."""
 
 
 class Change(NamedTuple):
@@ -26,13 +26,13 @@ class Pressure:
         self._all_full = False
 
     def look(self, feeds: Iterable[Feed]) -> Change:
-        """What is to be paused and what is to be read on, as of now."""
+        """Return which partitions have to be paused now, and which can be resumed."""
         open_feeds = [feed for feed in feeds if feed.writer]
         unsealed = sum(feed.unsealed_bytes for feed in open_feeds)
         self._all_full = unsealed > (self._most * LOW if self._all_full else self._most)
         change = Change([], [])
         for feed in open_feeds:
-            self._judge(feed)
+            self._update_full(feed)
             wanted = feed.full or self._all_full
             if wanted and not feed.paused:
                 change.paused.append(feed)
@@ -41,11 +41,11 @@ class Pressure:
             feed.paused = wanted
         return change
 
-    def _judge(self, feed: Feed) -> None:
+    def _update_full(self, feed: Feed) -> None:
         writer = feed.writer
         assert writer
         limit = writer.options.max_tail_bytes
         feed.full = feed.unsealed_bytes > limit * (LOW if feed.full else HIGH)
         if self._all_full and feed.unsealed_bytes:
-            # Many partitions with little each: none is due by its own size, and its time may be far.
+            # With many small partitions, none is large enough to be sealed, and its time may be far away.
             writer.hurry()

@@ -1,4 +1,4 @@
-"""Kafka messages as the log's columns. One small step of Python's C code per message and field, nothing more."""
+"""Turns Kafka messages into columns of the log. Each message and field takes one step in C code, and nothing more."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from frazil.formats import kafka
 logger = logging.getLogger(__name__)
 
 Run = list[Message]
-"""Messages of one partition, in order."""
+"""A run has messages of one partition, in order."""
 
 
 def by_partition(messages: Sequence[Message]) -> dict[tuple[str, int], Run]:
-    """The client hands them out in long runs of one partition, so few steps are made here."""
+    """Sort messages by partition. The client hands them out in long runs, so this takes few steps."""
     runs: dict[tuple[str, int], Run] = {}
     for topic, of_topic in groupby(messages, Message.topic):
         for partition, run in groupby(of_topic, Message.partition):
@@ -31,7 +31,7 @@ def by_partition(messages: Sequence[Message]) -> dict[tuple[str, int], Run]:
 
 
 def to_batch(run: Run) -> pa.RecordBatch:
-    """The messages with the columns of `formats.kafka`."""
+    """Return the messages with the columns of `formats.kafka`."""
     columns = {
         kafka.KEY: pa.array(list(map(Message.key, run)), pa.binary()),
         kafka.VALUE: pa.array(list(map(Message.value, run)), pa.binary()),
@@ -44,21 +44,21 @@ def to_batch(run: Run) -> pa.RecordBatch:
 
 
 def _headers(run: Run) -> pa.Array:
-    """Null where there are none; their order, repeated names and null values are kept."""
+    """Return the headers, or null for a message without any. Their order, repeated names and null values are kept."""
     headers: list[HeadersType | None] = []
     messages = iter(run)
     while len(headers) < len(run):
         try:
             headers.extend(map(Message.headers, messages))
         except (SystemError, UnicodeDecodeError):
-            # The client cannot tell names that are no UTF-8, and must not be asked for these headers again.
-            _warn(run[len(headers)])
+            # The client cannot decode names that are not UTF-8, and must not be asked for these headers again.
+            _warn_of_headers(run[len(headers)])
             headers.append([(kafka.UNREADABLE, None)])
     kind = kafka.SCHEMA.field(kafka.HEADERS).type
     return pa.array(headers, kind) if any(headers) else pa.nulls(len(run), kind)
 
 
-def _warn(message: Message) -> None:
+def _warn_of_headers(message: Message) -> None:
     where = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
     logger.warning("a record has headers that cannot be read, and is stored without them", extra=where)
 
@@ -71,6 +71,6 @@ def _timestamps(run: Run) -> dict[str, pa.Array]:
     milliseconds = pa.array(times, pa.int64(), mask=mask)
     return {
         kafka.TIMESTAMP: milliseconds.cast(kafka.SCHEMA.field(kafka.TIMESTAMP).type),
-        # The client counts from "not available", Kafka from the time of creation.
+        # The client numbers the types from "not available" on, and Kafka from "create time" on.
         kafka.TIMESTAMP_TYPE: pa.array((kinds - 1).astype(np.int8), mask=mask),
     }

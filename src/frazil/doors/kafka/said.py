@@ -1,4 +1,4 @@
-"""What the Kafka client says of itself goes to our log; the same thing only once in a while."""
+"""Writes what the Kafka client logs to our log, but the same line only once in a while."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 QUIET_SECONDS = 60.0
 _MOST = 200
-"""Different things remembered at a time."""
+"""This many different lines are remembered."""
 
 _CHANGING = re.compile(r"\d+")
 _IGNORED = ("CONFWARN",)
-"""Settings of consumers that another kind of client has no use for."""
+"""The client warns with it of settings that are for consumers only."""
 
 
-class Seldom(logging.Filter):
-    """Lets a line pass, and those that differ from it only in numbers not before a while.
+class RepeatFilter(logging.Filter):
+    """Lets a line pass, and holds back lines that differ from it only in numbers for a while.
 
-    A broker that is down would otherwise be told of with every try to reach it.
+    Otherwise every attempt to reach a broker that is down would be logged.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,8 +43,8 @@ class Seldom(logging.Filter):
 
 
 def client_logger() -> logging.Logger:
-    """Where the clients of this process write to."""
+    """Return the logger of all Kafka clients of this process."""
     logger = logging.getLogger("frazil.kafka.client")
-    if not any(isinstance(each, Seldom) for each in logger.filters):
-        logger.addFilter(Seldom())
+    if not any(isinstance(each, RepeatFilter) for each in logger.filters):
+        logger.addFilter(RepeatFilter())
     return logger

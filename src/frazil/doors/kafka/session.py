@@ -1,4 +1,4 @@
-"""One membership of the consumer group, from joining to leaving."""
+"""A session is one membership of the consumer group, from joining to leaving."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from frazil.doors.kafka.records import Run, by_partition
 from frazil.doors.kafka.settings import is_pattern, named_topics
 from frazil.doors.kafka.watch import Sight, Watch
 from frazil.errors import (
+    BackpressureEngaged,
     ConnectionFailed,
     FrazilError,
     KafkaError,
@@ -35,6 +36,7 @@ from frazil.errors import (
     KafkaRefused,
     KafkaTopicMissing,
     KafkaTopicReplaced,
+    OffsetCommit,
 )
 from frazil.failpoints import failpoint
 from frazil.log.log import Log
@@ -42,15 +44,16 @@ from frazil.ops.retry import backoff_of
 
 logger = logging.getLogger(__name__)
 
-TEND_SECONDS = 0.1
+PERIODIC_WORK_SECONDS = 0.1
+"""Partitions are looked after this often, while messages come and while none do."""
 COMMIT_SECONDS = 1.0
-"""How often the group is told how far records are stored."""
+"""Group offsets are committed this often."""
 REVOKE_SECONDS = 10.0
-"""How long a partition may be sealed before it is given up; its next owner waits meanwhile."""
+"""Sealing may take this long before a partition is given up. Its next owner waits meanwhile."""
 
 
 class Session:
-    """Belongs to the consumer's thread, but for what `problems` and `feeds` tell."""
+    """Only the consumer's thread may use it, except for `problems` and `feeds`."""
 
     def __init__(self, config: Config, log: Log, cluster: Cluster, metrics: KafkaMetrics) -> None:
         kafka = config.kafka
@@ -66,28 +69,28 @@ class Session:
         self._refused: KafkaError | None = None
         self._fatal: KafkaError | None = None
         self._cluster_id = ""
-        self._tended_at = self._committed_at = float("-inf")
+        self._periodic_work_at = self._committed_at = float("-inf")
 
     @property
     def feeds(self) -> list[Feed]:
         return self._assignment.feeds
 
     def problems(self) -> dict[str, FrazilError]:
-        """Topics that are stopped, and what keeps all from being read."""
+        """Return why topics are stopped, and what keeps all topics from being read."""
         general = {"brokers": self._watch.unreachable, "consumer group": self._refused}
         return {**self._assignment.problems(), **{where: problem for where, problem in general.items() if problem}}
 
     def run(self, stopping: threading.Event, sealing_seconds: float) -> None:
-        """Consume until told to stop, then seal what there is and leave the group."""
+        """Consume until `stopping` is set, then seal what was consumed and leave the group."""
         try:
             self._client.subscribe(self._assigned, self._revoked, self._lost)
             self._watch.start()
             while not stopping.is_set():
-                if messages := self._client.consume(TEND_SECONDS):
-                    self._take(messages)
+                if messages := self._client.consume(PERIODIC_WORK_SECONDS):
+                    self._append_all(messages)
                 if self._fatal:
                     raise self._fatal
-                self._tend()
+                self._do_periodic_work()
             self._assignment.give_up([feed.key for feed in self.feeds], sealing_seconds)
         finally:
             self._watch.stop()
@@ -116,7 +119,7 @@ class Session:
         self._assignment.drop(keys)
 
     def _failed(self, error: ClientError) -> None:
-        """Told by the client, which says it to the log as well."""
+        """Handle an error that the client reports; the client logs it, too."""
         problem = translated(error, "The Kafka client")
         self._metrics.errors.count(problem)
         if error.fatal():
@@ -124,16 +127,17 @@ class Session:
         elif isinstance(problem, KafkaRefused):
             self._refused = problem
 
-    def _not_committed(self, keys: list[PartitionKey]) -> None:
+    def _not_committed(self, keys: list[PartitionKey], problem: OffsetCommit) -> None:
         self._metrics.commit_failures.inc()
+        self._metrics.errors.count(problem)
         self._assignment.commit_again(keys)
-        # Told again the next time: in a rebalance all commits fail, and nothing new may come after it.
+        # All offsets are committed again: in a rebalance all commits fail, and no new record may come after it.
         for feed in self.feeds:
             feed.committed = NOTHING
 
     # --- messages ------------------------------------------------------------------------------------------
 
-    def _take(self, messages: list[Message]) -> None:
+    def _append_all(self, messages: list[Message]) -> None:
         errors = list(map(Message.error, messages))
         told: Iterable[Message] = ()
         if any(errors):
@@ -142,37 +146,41 @@ class Session:
         left = set()
         for key, run in by_partition(messages).items():
             feed = self._assignment.running(key)
-            # What is handed out of another partition was on its way when that was paused or revoked.
-            if feed and not feed.paused and not self._append(feed, run):
+            # Messages of other partitions were on their way when these were paused or revoked.
+            if feed and not feed.paused and not self._append_run(feed, run):
                 left.add(key)
         for message in told:
-            self._note(message, left)
+            self._handle_error_event(message, left)
 
-    def _append(self, feed: Feed, run: Run) -> bool:
-        """Whether all of it was taken; what is left is read again."""
+    def _append_run(self, feed: Feed, run: Run) -> bool:
+        """Append messages of one partition, and tell whether all were appended. The rest is read again."""
         if feed.doubts(run):
             self._assignment.read(feed)
             return False
         try:
-            rows, nbytes = feed.append(run, self._most_bytes)
+            for batch in feed.append(run, self._most_bytes):
+                self._metrics.messages.labels(feed.topic).inc(batch.num_rows)
+                self._metrics.bytes.labels(feed.topic).inc(batch.nbytes)
+        except BackpressureEngaged:
+            self._assignment.works(feed.topic)
+            self._pause([feed])
+            return False
         except FrazilError as error:
-            self._trouble(feed, error)
+            self._handle_failure(feed, error)
             return False
         except Exception as error:
-            # Whatever it is, it is about these records: others are to be read on.
+            # Whatever went wrong is about these records, so the other partitions are read on.
             logger.exception("records could not be appended", extra={"topic": feed.topic})
             where = f"Records of {feed.topic}/{feed.partition} from offset {run[0].offset()} on"
-            self._trouble(feed, FrazilError(f"{where} could not be appended: {type(error).__name__}: {error}."))
+            self._handle_failure(
+                feed, FrazilError(f"{where} could not be appended: {type(error).__name__}: {error}.")
+            )
             return False
-        self._metrics.messages.labels(feed.topic).inc(rows)
-        self._metrics.bytes.labels(feed.topic).inc(nbytes)
         self._assignment.works(feed.topic)
-        if feed.full:
-            self._pause([feed])
-        return not feed.full
+        return True
 
-    def _note(self, message: Message, left: Collection[PartitionKey]) -> None:
-        """What stands in a message's place when something went wrong, or the end was reached."""
+    def _handle_error_event(self, message: Message, left: Collection[PartitionKey]) -> None:
+        """Handle an error, or the end of a partition, which the client hands out in the place of a message."""
         error, topic = message.error(), message.topic()
         assert error
         feed = self._assignment.running((topic, message.partition() or 0)) if topic else None
@@ -185,11 +193,11 @@ class Session:
         if error.fatal():
             raise problem
         if topic and is_pattern(topic) and isinstance(problem, KafkaTopicMissing):
-            # Nothing matches it yet, which is no trouble.
+            # No topic matches the pattern yet, which is not a problem.
             return
         if isinstance(problem, KafkaOffsetsGone):
             if feed:
-                # Opening it anew finds out which offsets are there.
+                # Opening the partition again finds out which offsets there are.
                 self._assignment.reopen(feed, problem)
         elif topic and isinstance(problem, KafkaTopicMissing | KafkaRefused):
             self._assignment.stop_topic(topic, problem)
@@ -199,32 +207,32 @@ class Session:
                 self._refused = problem
             logger.info("the Kafka client had trouble", extra={"reason": str(problem)})
 
-    # --- in between ----------------------------------------------------------------------------------------
+    # --- periodic work -------------------------------------------------------------------------------------
 
-    def _tend(self) -> None:
+    def _do_periodic_work(self) -> None:
         now = time.monotonic()
-        if now - self._tended_at < TEND_SECONDS:
+        if now - self._periodic_work_at < PERIODIC_WORK_SECONDS:
             return
-        self._tended_at = now
+        self._periodic_work_at = now
         self._assignment.tend()
         for feed in self.feeds:
             if feed.writer and (problem := feed.collect()):
-                self._trouble(feed, problem)
-        self._relieve()
+                self._handle_failure(feed, problem)
+        self._apply_backpressure()
         if now - self._committed_at >= COMMIT_SECONDS:
             self._committed_at = now
             self._assignment.commit(self.feeds)
             failpoint("kafka.committed")
         with suppress(Empty):
-            self._see(self._watch.sights.get_nowait())
+            self._apply_sight(self._watch.sights.get_nowait())
 
-    def _trouble(self, feed: Feed, problem: FrazilError) -> None:
+    def _handle_failure(self, feed: Feed, problem: FrazilError) -> None:
         if problem.retryable:
             self._assignment.reopen(feed, problem)
         else:
             self._assignment.stop_topic(feed.topic, problem)
 
-    def _relieve(self) -> None:
+    def _apply_backpressure(self) -> None:
         change = self._pressure.look(self.feeds)
         self._pause(change.paused)
         for feed in change.resumed:
@@ -245,10 +253,10 @@ class Session:
         keys = [feed.key for feed in self.feeds]
         return {*self._named, *(topic for topic, _ in keys)}, keys
 
-    def _see(self, sight: Sight) -> None:
+    def _apply_sight(self, sight: Sight) -> None:
         self._cluster_id = self._cluster_id or sight.cluster
         if sight.cluster != self._cluster_id:
-            # The client goes by what it knows of the brokers that were there before.
+            # The client still relies on what it knows of the brokers that were there before.
             raise ConnectionFailed(
                 f"Other brokers answer at the same address: those of cluster {sight.cluster}, no longer those of "
                 f"{self._cluster_id}."

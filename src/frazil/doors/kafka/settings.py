@@ -1,4 +1,4 @@
-"""From Frazil's settings to those of the Kafka client and of the partitions' writers."""
+"""Makes the settings of the Kafka client and of the partitions' writers from those of Frazil."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 Reset = Literal["earliest", "latest", "error"]
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""Topics that Kafka keeps for itself."""
+"""Kafka keeps these topics for itself."""
 
 MAX_RECORD_BYTES = 1024 * 1024 * 1024
-"""What Kafka has taken is taken here too, however large one record is."""
+"""A record that Kafka has accepted is accepted here too, however large it is."""
 
 MOST_RECONNECT_MS = 10_000
 """A broker that is back should be noticed sooner than a long delay between other tries would allow."""
@@ -34,18 +34,18 @@ ENCODING = Encoding(
     dictionary=(TIMESTAMP_TYPE, PARTITION, f"{HEADERS}.list.element.key"),
     ascending=(TIMESTAMP, OFFSET),
 )
-"""Measured: half the time of the default, and smaller. Keys may repeat, but segments do not live long."""
+"""This takes half the time of the default, as measured, and less space. Keys may repeat, but segments soon go."""
 
 _DEFAULTS = {
     "client.id": "frazil",
     "isolation.level": "read_committed",
-    # How soon new topics of a pattern, new partitions and deleted topics are noticed.
+    # New topics of a pattern, new partitions and deleted topics are noticed within this time.
     "topic.metadata.refresh.interval.ms": "10000",
     "socket.keepalive.enable": "true",
-    # Brokers close idle connections: nothing to tell of.
+    # Brokers close idle connections, which is not worth a line in the log.
     "log.connection.close": "false",
-    # The client's own queue: enough to go on with while a batch is appended; its default pause when the queue is full
-    # is a whole second.
+    # The client's own queue is large enough to go on with while a batch is appended. When it is full, the client
+    # would pause for a whole second by default.
     "queued.max.messages.kbytes": "65536",
     "fetch.queue.backoff.ms": "20",
 }
@@ -56,7 +56,7 @@ _OURS = {
     "partition.assignment.strategy": "cooperative-sticky",
     "enable.partition.eof": "true",
 }
-"""What exactly-once needs: with other values the client would skip or repeat records behind our back."""
+"""Exactly-once needs these: with other values the client would skip or repeat records behind our back."""
 
 _ELSEWHERE = {
     "group.id": "kafka.consumer_group",
@@ -82,12 +82,12 @@ def is_pattern(name: str) -> bool:
 
 
 def named_topics(kafka: KafkaConfig) -> list[str]:
-    """The topics that are named one by one; patterns are the client's business."""
+    """Return the topics that are named one by one. The client takes care of patterns."""
     return [name for name in kafka.topics if not is_pattern(name)]
 
 
 def check_name(name: str) -> None:
-    """Raises `ConfigError` for what `kafka.topics` cannot name."""
+    """Raise `ConfigError` for a name that `kafka.topics` cannot have."""
     try:
         layout.check_topic(name)
     except ConfigError as error:
@@ -97,14 +97,14 @@ def check_name(name: str) -> None:
 
 
 def check_settings(config: Config) -> None:
-    """Find what is wrong with the settings of the door, as far as that can be known without asking anybody."""
+    """Raise `ConfigError` for settings that are wrong, as far as that can be known without asking the cluster."""
     kafka = config.kafka
     if not kafka.bootstrap_servers:
         return
     for name in named_topics(kafka):
         writer_options(config, name)
     settings = consumer_settings(kafka)
-    # Without brokers the client looks at its settings and asks nobody.
+    # Without brokers the client checks its settings and asks nobody.
     del settings["bootstrap.servers"]
     create(lambda: Consumer(settings, logger=client_logger()), kafka).close()
     for pattern in filter(is_pattern, kafka.topics):
@@ -112,7 +112,7 @@ def check_settings(config: Config) -> None:
 
 
 def check_pattern(pattern: str) -> None:
-    """Ask the client: it has a regular expression engine of its own, which does not say what it dislikes."""
+    """Let the client check a pattern. It has its own regular expressions, and does not say what is wrong with one."""
     consumer = Consumer({"group.id": "frazil"}, logger=client_logger())
     try:
         consumer.subscribe([pattern])
@@ -126,7 +126,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def reset_policy(kafka: KafkaConfig) -> Reset:
-    """Where a partition begins that was never read."""
+    """Return the policy that says where a partition begins that was never read."""
     given = kafka.settings.get(_RESET, "earliest")
     if given not in _RESETS:
         raise _wrong(_RESET, f"{given!r} is none of {', '.join(_RESETS)}")
@@ -134,7 +134,7 @@ def reset_policy(kafka: KafkaConfig) -> Reset:
 
 
 def common_settings(kafka: KafkaConfig) -> dict[str, str]:
-    """What every client of the cluster needs; also the settings of consumers, which other clients ignore."""
+    """Return what every client of the cluster needs. Clients ignore settings that are for consumers only."""
     for name, key in _ELSEWHERE.items():
         if name in kafka.settings:
             raise _wrong(name, f"is set by {key}")
@@ -150,18 +150,18 @@ def common_settings(kafka: KafkaConfig) -> dict[str, str]:
 
 
 def consumer_settings(kafka: KafkaConfig) -> dict[str, str]:
-    """Raises `ConfigError` for topics that cannot be, and for what would break exactly-once."""
+    """Return the consumer's settings. Raises `ConfigError` for wrong topics, and for what breaks exactly-once."""
     for name in named_topics(kafka):
         check_name(name)
     return member_settings(kafka)
 
 
 def member_settings(kafka: KafkaConfig) -> dict[str, str]:
-    """What a member of the consumer group needs, whatever its topics are."""
+    """Return what a member of the consumer group needs, whatever its topics are."""
     reset_policy(kafka)
     ours = dict(_OURS)
     if kafka.settings.get("group.protocol") == "consumer":
-        # Brokers assign in this protocol, and do so cooperatively.
+        # In this protocol the brokers assign partitions, and do so cooperatively.
         del ours["partition.assignment.strategy"]
     for name, value in ours.items():
         if kafka.settings.get(name, value) != value:
@@ -172,14 +172,14 @@ def member_settings(kafka: KafkaConfig) -> dict[str, str]:
         **common_settings(kafka),
         **ours,
         "group.id": kafka.consumer_group,
-        # Where to begin is decided here; the client must never decide it by itself.
+        # Frazil decides where to begin; the client must never decide it by itself.
         _RESET: "error",
         _BLACKLIST: f"{given},{hidden}" if given else hidden,
     }
 
 
 def create(make: Callable[[], T], kafka: KafkaConfig) -> T:
-    """Make a client; what it does not like about its settings is a `ConfigError` that names the setting."""
+    """Make a client. Raises a `ConfigError` that names the setting which the client refuses."""
     try:
         return make()
     except (KafkaException, TypeError, ValueError) as error:
@@ -189,7 +189,7 @@ def create(make: Callable[[], T], kafka: KafkaConfig) -> T:
 
 
 def writer_options(config: Config, topic: str) -> WriterOptions:
-    """A Kafka partition needs no WAL: Kafka itself keeps what is not sealed yet."""
+    """Return the options of a partition's writer. It needs no WAL, because Kafka keeps what is not sealed yet."""
     settings = config.topic(topic)
     if settings.ack == "local" and "ack" in settings.model_fields_set:
         raise ConfigError(

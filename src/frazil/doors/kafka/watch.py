@@ -1,4 +1,4 @@
-"""Looks at the cluster every few seconds: whether it answers, which lives its topics have, how far they go."""
+"""Asks the cluster every few seconds whether it answers, which ids its topics have, and where they end."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 
 Wanted = Callable[[], tuple[Iterable[str], Iterable[PartitionKey]]]
-"""The topics that are to be there, and the partitions that are assigned."""
+"""Returns the topics that should exist, and the partitions that are assigned."""
 
 
 class Sight(NamedTuple):
     cluster: str
-    """The id of the cluster that answers."""
+    """The cluster that answers has this id."""
     lives: dict[str, Life | KafkaError]
     ends: dict[PartitionKey, int]
 
 
 class Watch:
-    """A thread of its own, so that a cluster that does not answer holds nobody up."""
+    """Has a thread of its own, so that nobody else waits for a cluster that does not answer."""
 
     def __init__(self, cluster: Cluster, wanted: Wanted, on_failure: Callable[[FrazilError], None]) -> None:
         self._cluster = cluster
@@ -35,7 +35,7 @@ class Watch:
         self._on_failure = on_failure
         self.sights: SimpleQueue[Sight] = SimpleQueue()
         self.unreachable: FrazilError | None = None
-        """Why the cluster could not be asked at the last look."""
+        """Says why the cluster did not answer the last time."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-watch", daemon=True)
 
@@ -43,7 +43,7 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more; a look that is under way is not waited for."""
+        """Stop asking. Nobody waits for a question that is under way."""
         self._stopping.set()
 
     def _run(self) -> None:
@@ -68,7 +68,7 @@ class Watch:
         try:
             ends = self._cluster.ends(there)
         except KafkaError:
-            # A partition without a leader, say. The lag is only for people; what matters is known.
+            # A partition may have no leader, for example. Ends are only needed to show the lag.
             ends = {}
         return Sight(cluster, lives, ends)
 

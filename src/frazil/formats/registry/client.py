@@ -1,8 +1,8 @@
-"""A schema registry (Confluent's API), asked once for each schema and remembered for ever.
+"""Asks a schema registry (Confluent's API) once for each schema, and remembers it for ever.
 
-A schema never changes under its id, so it is kept in memory and on disk. That a registry is down, or fails, is a
-`RegistryUnavailable` (or `DependencyUnavailable`, when it has failed too often to be asked) and passes; that it has
-no such schema is `SchemaNotRegistered`, which is about the record that names it.
+A schema never changes under its id, so it is kept in memory and on disk. When a registry is down or fails,
+`RegistryUnavailable` is raised (or `DependencyUnavailable`, when it has failed too often to be asked), and trying
+again helps. When it has no such schema, `SchemaNotRegistered` is raised, and the record that names it is to blame.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from frazil.ops.retry import retrying
 logger = logging.getLogger(__name__)
 
 MOST_REFERENCES = 1000
-"""Of one schema, those of references included: more is a mistake, or a loop."""
+"""A schema with more references, those of its references included, is a mistake or has a loop."""
 
 NEWEST_SECONDS = 10.0
-"""How long the newest schema of a subject is believed to be it."""
+"""The newest schema of a subject is asked for again after this time."""
 
 UNKNOWN_SECONDS = 30.0
-"""How long an id that the registry does not know is not asked for again."""
+"""An id that the registry does not know is not asked for again within this time."""
 
 MOST_UNKNOWN = 10_000
-"""Such ids that are remembered."""
+"""This many unknown ids are remembered."""
 
 _HIGHEST_ID = 2**31 - 1
-"""Registries number their schemas by Java's `int`."""
+"""Registries number their schemas with Java's `int`."""
 
-_ANYTHING = "/subjects/frazil-check/versions/latest"
-"""A path that every registry has an answer for."""
+_PROBE_PATH = "/subjects/frazil-check/versions/latest"
+"""Every registry has an answer for this path."""
 
-# Whoever asked tries again, later and longer; here only a hiccup is bridged.
+# Callers try again later and for longer; these tries only bridge a hiccup.
 _BACKOFF = Backoff(base_seconds=0.1, longest_seconds=1.0, max_attempts=3)
 
 
 @dataclass(frozen=True)
 class Registry:
-    """Settings that can be sent anywhere. Each process has one client for all that are alike."""
+    """Holds settings that can be sent to other processes. Each process has one client for equal settings."""
 
     config: RegistryConfig
     folder: Path
-    """Where schemas are kept on disk."""
+    """Schemas are kept on disk in this folder."""
     breaker: BreakerConfig
 
     @classmethod
@@ -68,15 +68,15 @@ class Registry:
         return cls(config.kafka.registry, config.data_dir.absolute() / "schemas", config.pipeline.breaker)
 
     def schema(self, schema: SchemaId) -> RegisteredSchema:
-        """By number, or by GUID. `SchemaNotRegistered` if there is none."""
+        """Return the schema with this number or GUID. Raises `SchemaNotRegistered` if there is none."""
         return _client(self).schema(schema)
 
     def newest(self, subject: str) -> RegisteredSchema | None:
-        """The newest schema of a subject; None if there is no such subject."""
+        """Return the newest schema of a subject, or None if there is no such subject."""
         return _client(self).newest(subject)
 
     def check(self) -> str:
-        """Ask it for anything, now; what its address is, without credentials."""
+        """Ask the registry for anything, and return its address without credentials."""
         return _client(self).check()
 
 
@@ -95,7 +95,7 @@ class RegistryClient:
         self._lock = threading.Lock()
 
     def schema(self, schema: SchemaId) -> RegisteredSchema:
-        # What is known is not to wait for a registry that somebody else is waiting for.
+        # Callers whose schema is known must not wait for a thread that waits for the registry.
         known = self._schemas.get(schema)
         if known is not None:
             return known
@@ -112,41 +112,41 @@ class RegistryClient:
             asked, found = self._newest.get(subject, (None, None))
             if asked is None or self._clock() - asked > NEWEST_SECONDS:
                 answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
-                found = None if answer is None else self._resolved(answer, _Budget())
+                found = None if answer is None else self._resolved(answer, _ReferenceBudget())
                 self._newest[subject] = self._clock(), found
             return found
 
     def check(self) -> str:
         with self._lock:
-            self._http.get(_ANYTHING)
+            self._http.get(_PROBE_PATH)
         return self._http.address
 
     def _fetched(self, schema: SchemaId) -> RegisteredSchema:
         asked = self._unknown.get(schema)
         if asked is None or self._clock() - asked > UNKNOWN_SECONDS:
-            answer = self._numbered(schema) if isinstance(schema, int) else self._named(schema)
+            answer = self._by_number(schema) if isinstance(schema, int) else self._by_guid(schema)
             if answer is not None:
-                return self._resolved(answer, _Budget())
+                return self._resolved(answer, _ReferenceBudget())
             self._forget_unknown()
             self._unknown[schema] = self._clock()
         raise SchemaNotRegistered(f"schema {schema} is not in the registry {self._http.address}")
 
-    def _numbered(self, number: int) -> dict[str, Any] | None:
+    def _by_number(self, number: int) -> dict[str, Any] | None:
         return self._get(f"/schemas/ids/{number}") if number <= _HIGHEST_ID else None
 
-    def _named(self, guid: str) -> dict[str, Any] | None:
-        """Bytes that are no schema's GUID look like one, and older registries know of none: both is no error."""
+    def _by_guid(self, guid: str) -> dict[str, Any] | None:
+        """Ask for a schema by its GUID. It is no error if the bytes are no GUID, or an old registry has none."""
         if not self._http.proven:
-            self._get(_ANYTHING)
+            self._get(_PROBE_PATH)
         return self._get(f"/schemas/guids/{guid}", common=False)
 
     def _forget_unknown(self) -> None:
-        """What are no ids at all may have any number."""
+        """Keep the unknown ids few, for payloads that have no id at all may show any number."""
         if len(self._unknown) >= MOST_UNKNOWN:
             self._unknown.clear()
 
-    def _resolved(self, answer: dict[str, Any], budget: _Budget) -> RegisteredSchema:
-        """What was answered, with the schemas it refers to."""
+    def _resolved(self, answer: dict[str, Any], budget: _ReferenceBudget) -> RegisteredSchema:
+        """Return the schema of an answer, with the schemas that it refers to."""
         try:
             text = answer["schema"]
             named = [(each["name"], each["subject"], each["version"]) for each in answer.get("references") or ()]
@@ -157,9 +157,9 @@ class RegistryClient:
         )
         return RegisteredSchema(str(answer.get("schemaType") or "AVRO").upper(), str(text), references)
 
-    def _version(self, subject: str, version: int, budget: _Budget) -> RegisteredSchema:
+    def _version(self, subject: str, version: int, budget: _ReferenceBudget) -> RegisteredSchema:
         budget.spend()
-        # Also one that was deleted: what was written with it is still there.
+        # Deleted versions are wanted too, for records that were written with them still exist.
         answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true")
         if answer is None:
             raise SchemaNotRegistered(
@@ -170,11 +170,11 @@ class RegistryClient:
 
     def _get(self, path: str, *, common: bool = True) -> dict[str, Any] | None:
         with self._breaker:
-            return retrying(lambda: self._http.get(path, common=common), _BACKOFF, self._rng, on_retry=_tell)
+            return retrying(lambda: self._http.get(path, common=common), _BACKOFF, self._rng, on_retry=_log_retry)
 
 
-class _Budget:
-    """How many references may still be followed."""
+class _ReferenceBudget:
+    """Counts how many references may still be followed."""
 
     def __init__(self) -> None:
         self._left = MOST_REFERENCES
@@ -185,7 +185,7 @@ class _Budget:
             raise SchemaUnsupported(f"the schema refers to more than {MOST_REFERENCES} others")
 
 
-def _tell(error: FrazilError, _: int, seconds: float) -> None:
+def _log_retry(error: FrazilError, _: int, seconds: float) -> None:
     logger.warning("%s It is asked again in %.1f s.", error, seconds)
 
 

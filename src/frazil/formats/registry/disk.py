@@ -1,4 +1,4 @@
-"""Schemas on disk: what was once asked of a registry can be decoded while it is down, also after a restart."""
+"""Keeps schemas on disk, so that records can be decoded while the registry is down, also after a restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_NAME = 64
 
 
 class SchemaFolder:
-    """A file for each schema of one registry: a checksum, then the schema. A damaged file is as good as none."""
+    """Has a file for each schema of one registry: a checksum, then the schema. A damaged file counts as missing."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self._folder = folder / hashlib.sha256(address.encode()).hexdigest()[:16]
@@ -36,7 +36,7 @@ class SchemaFolder:
             return None
 
     def store(self, schema: SchemaId, content: RegisteredSchema) -> None:
-        """A disk that does not take it is no reason to stop: the registry can be asked again."""
+        """Store a schema. A failure is only logged, for the registry can be asked again."""
         text = content.to_json()
         path = self._path(schema)
         try:

@@ -1,9 +1,11 @@
-"""Requests to a schema registry, a connection for each: they are few. Answers are told apart by what can be done."""
+"""Requests to a schema registry. Each has a connection of its own, for they are few, and processes are forked.
+
+Answers are told apart by what can be done about them.
+"""
 
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import ssl
 from typing import Any
@@ -11,14 +13,16 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from frazil.config.sections.kafka import RegistryConfig
 from frazil.errors import ConfigError, RegistryError, RegistryRefused, RegistryUnavailable
+from frazil.ops.http_client import HttpClient, RequestFailed, untrusted_certificate
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 LARGEST_ANSWER = 64 * 1024 * 1024
-"""Bytes; nobody has a schema of this size, but a wrong address may answer anything."""
+"""No schema has this many bytes, but a wrong address may answer anything."""
 
 _MAY_PASS = {408, 425, 429}
 _HAS_NONE = {40401, 40402, 40403}
-"""No such subject, version or schema. A wrong address answers 404 too, but has no such number for it."""
+"""A registry answers with these numbers that it has no such subject, version or schema. A wrong address answers 404
+too, but without such a number."""
 
 
 class RegistryHttp:
@@ -27,12 +31,11 @@ class RegistryHttp:
             raise ConfigError("kafka.registry.url: this format needs a schema registry, and none is set.")
         parts = _parts(config.url)
         self.address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-        """Without credentials."""
+        """This is the address of the registry, without credentials."""
         self._timeout = config.timeout_seconds
-        self._host, self._port, self._path = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._tls = _tls(config) if parts.scheme == "https" else None
         self.proven = False
-        """Whether what is at the address has answered as only a registry does."""
+        """This is true once the address has answered as only a registry does."""
         self._headers = {"Accept": ACCEPT, "Connection": "close"}
         user, password = _credentials(config, parts.username, parts.password)
         if user is not None:
@@ -40,43 +43,34 @@ class RegistryHttp:
             self._headers["Authorization"] = f"Basic {token}"
 
     def get(self, path: str, *, common: bool = True) -> dict[str, Any] | None:
-        """The answer; None when the registry says that it has no such thing.
+        """Return the answer, or None when the registry says that it has no such thing.
 
-        What is not `common` is something that some registries do not know at all: where a registry has answered
-        before, any 404 says that it has none.
+        Some registries do not know paths that are not `common` at all. Where a registry has answered before, any 404
+        then means that it has no such thing.
         """
         where = f"{self.address}{path}"
         try:
             status, body = self._ask(path)
-        except ssl.SSLCertVerificationError as error:
-            raise RegistryRefused(
-                f"The certificate of {self.address} is not trusted: {error.verify_message}. Set "
-                f"kafka.registry.ca_location to the certificates that are."
-            ) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise RegistryUnavailable(f"The schema registry does not answer: GET {where}: {_said(error)}.") from error
+        except RequestFailed as error:
+            if reason := untrusted_certificate(error):
+                raise RegistryRefused(
+                    f"The certificate of {self.address} is not trusted: {reason}. Set kafka.registry.ca_location to "
+                    f"the certificates that are."
+                ) from error
+            raise RegistryUnavailable(f"The schema registry does not answer: GET {where}: {error}.") from error
         if status == 404 and self.proven and not common:
             return None
-        found = _judged(status, body, where)
+        found = _interpreted(status, body, where)
         self.proven = True
         return found
 
     def _ask(self, path: str) -> tuple[int, bytes]:
-        connection = self._connect()
+        client = HttpClient(self.address, self._timeout, self._headers, self._tls)
         try:
-            connection.request("GET", self._path + path, headers=self._headers)
-            response = connection.getresponse()
-            body = response.read(LARGEST_ANSWER)
-            if response.length:
-                raise http.client.IncompleteRead(body, response.length)
+            with client.ask("GET", path) as answer:
+                return answer.status, answer.read(LARGEST_ANSWER)
         finally:
-            connection.close()
-        return response.status, body
-
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+            client.close()
 
 
 def _parts(url: str) -> SplitResult:
@@ -90,11 +84,11 @@ def _parts(url: str) -> SplitResult:
     return parts
 
 
-def _judged(status: int, body: bytes, where: str) -> dict[str, Any] | None:
+def _interpreted(status: int, body: bytes, where: str) -> dict[str, Any] | None:
     answer = _json(body)
     if status == 200 and answer is not None:
         return answer
-    said = f"GET {where}: {status} {_words(answer, body)}"
+    said = f"GET {where}: {status} {_message_of(answer, body)}"
     if status in (401, 403):
         raise RegistryRefused(f"The schema registry refuses: {said}. Look at kafka.registry.username and password.")
     if status >= 500 or status in _MAY_PASS:
@@ -112,17 +106,17 @@ def _json(body: bytes) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _words(answer: dict[str, Any] | None, body: bytes) -> str:
+def _message_of(answer: dict[str, Any] | None, body: bytes) -> str:
     said = answer.get("message") if answer is not None else None
     return str(said or body[:200].decode(errors="replace")).strip().rstrip(".")
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error).strip().rstrip(".") or type(error).__name__
 
 
 def _credentials(config: RegistryConfig, user: str | None, password: str | None) -> tuple[str | None, str]:
-    """Those of the settings, else those in the address."""
+    """Return the user and password of the settings, or else those in the address."""
     if config.username is not None:
         return config.username, config.password.get_secret_value() if config.password else ""
     return (unquote(user) if user is not None else None), unquote(password or "")
@@ -136,5 +130,5 @@ def _tls(config: RegistryConfig) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         files = [config.ca_location, config.certificate_location, config.key_location]
         named = ", ".join(str(file) for file in files if file is not None)
-        raise ConfigError(f"kafka.registry: cannot read the certificates in {named}: {_said(error)}.") from error
+        raise ConfigError(f"kafka.registry: cannot read the certificates in {named}: {_reason(error)}.") from error
     return context

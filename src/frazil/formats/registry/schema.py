@@ -1,4 +1,4 @@
-"""A schema as a registry has it, with all that it refers to."""
+"""Describes a schema as a registry has it, with everything that it refers to."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 @dataclass(frozen=True)
 class RegisteredSchema:
     kind: str
-    """`AVRO`, `PROTOBUF` or `JSON`."""
+    """The kind is `AVRO`, `PROTOBUF` or `JSON`."""
     text: str
     references: tuple[Reference, ...] = ()
 
     def to_json(self) -> str:
-        return json.dumps(_described(self), separators=(",", ":"))
+        return json.dumps(_to_data(self), separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> RegisteredSchema:
-        """`ValueError`, `KeyError` or `TypeError` if it is not what `to_json` makes."""
-        return _read(json.loads(text))
+        """Read what `to_json` makes. Raises `ValueError`, `KeyError` or `TypeError` for anything else."""
+        return _from_data(json.loads(text))
 
 
 @dataclass(frozen=True)
 class Reference:
     name: str
-    """What the schema calls it: the full name of an Avro type, the path of a Protobuf import, the URI of a `$ref`."""
+    """The schema uses this: the full name of an Avro type, the path of a Protobuf import, the URI of a `$ref`."""
     schema: RegisteredSchema
 
 
-def _described(schema: RegisteredSchema) -> dict[str, Any]:
-    references = [{"name": each.name, "schema": _described(each.schema)} for each in schema.references]
+def _to_data(schema: RegisteredSchema) -> dict[str, Any]:
+    references = [{"name": each.name, "schema": _to_data(each.schema)} for each in schema.references]
     return {"kind": schema.kind, "text": schema.text, "references": references}
 
 
-def _read(described: dict[str, Any]) -> RegisteredSchema:
-    references = (Reference(str(each["name"]), _read(each["schema"])) for each in described["references"])
+def _from_data(described: dict[str, Any]) -> RegisteredSchema:
+    references = (Reference(str(each["name"]), _from_data(each["schema"])) for each in described["references"])
     return RegisteredSchema(str(described["kind"]), str(described["text"]), tuple(references))

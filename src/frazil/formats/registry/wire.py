@@ -1,7 +1,8 @@
-"""The wire format of schema registries: which schema a payload was written with, and where it begins.
+"""Reads the wire format of schema registries: which schema a payload was written with, and where the payload begins.
 
 A magic byte comes first: 0, then the schema's number in four bytes, or 1, then its GUID in sixteen. Newer producers
-put the same into a header, and the payload is all there is. Whole columns are looked at at once; nothing is copied.
+put the same into a header, and the value is nothing but the payload. Whole columns are read at once, and nothing is
+copied.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 from frazil.formats.values import Payloads, Places
 
 SchemaId = int | str
-"""A number, or a GUID as text."""
+"""An id is a number, or a GUID as text."""
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -31,31 +32,31 @@ _WIDEST_INT32 = 2**31 - 1
 
 @dataclass(frozen=True)
 class Group:
-    """The payloads of one schema."""
+    """Holds the payloads of one schema."""
 
     schema: SchemaId
     places: Places
     data: Bytes
-    """A buffer that holds them all, and others."""
+    """This buffer holds all these payloads, and others."""
     starts: Ints
-    """Where each begins in `data`, after the schema's id; ascending."""
+    """Each payload begins here in `data`, after the schema's id. The numbers ascend."""
     ends: Ints
     rest: bytes | None = None
-    """What followed the id, if it was in a header (Protobuf: the message indexes)."""
+    """These bytes followed the id, if that was in a header. For Protobuf they are the message indexes."""
 
 
 class Extents(NamedTuple):
-    """Where the values of a binary array are."""
+    """Says where the values of a binary array are."""
 
     data: Bytes
     starts: Ints
     ends: Ints
     present: Bools | None
-    """Which are not null; None if all are."""
+    """Says which values are not null; None if no value is null."""
 
 
 def extents(values: pa.Array) -> Extents:
-    """Of a `binary` or `large_binary` array, perhaps a slice of another. Others are copied."""
+    """Return where the values of an array are. Arrays that are not `binary` or `large_binary` are copied."""
     if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
         values = values.cast(pa.large_binary())
     _, offsets, content = values.buffers()
@@ -70,13 +71,13 @@ def extents(values: pa.Array) -> Extents:
 
 
 def gather(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
-    """Slices of a buffer as a `binary` array; each starts at or after the end of the one before."""
+    """Return slices of a buffer as a `binary` array. Each starts at or after the end of the one before."""
     count = len(starts)
     borders = np.empty(2 * count + 1, np.int64)
     borders[0 : 2 * count : 2] = starts
     borders[1 : 2 * count : 2] = ends
     borders[2 * count] = ends[-1] if count else 0
-    # Every other value is what lies between two slices; what is left out by `take` is not copied.
+    # Every other value lies between two slices. `take` leaves these out, so they are not copied.
     small = borders[-1] <= _WIDEST_INT32
     places = borders.astype(np.int32) if small else borders
     both = pa.Array.from_buffers(
@@ -87,7 +88,7 @@ def gather(data: Bytes, starts: Ints, ends: Ints) -> pa.Array:
 
 
 def cut(payloads: Payloads) -> tuple[list[Group], dict[int, str]]:
-    """The payloads by schema, in the order in which schemas first appear, and what is none."""
+    """Return the payloads by schema, in the order in which schemas first appear, and why others have none."""
     whole = extents(payloads.values)
     faults: dict[int, str] = {}
     prefixed = np.arange(len(whole.starts)) if whole.present is None else np.flatnonzero(whole.present)
@@ -109,18 +110,18 @@ def _by_prefix(whole: Extents, places: Places, faults: dict[int, str]) -> Iterat
     named = (magic == 1) & (lengths >= _GUID)
     if not numbered.all():
         for place in np.flatnonzero(~(numbered | named)):
-            faults[int(places[place])] = _complaint(int(magic[place]), int(lengths[place]))
-        yield from _named(whole, places[named])
+            faults[int(places[place])] = _fault(int(magic[place]), int(lengths[place]))
+        yield from _by_guid(whole, places[named])
         places, starts = places[numbered], starts[numbered]
     if not len(places):
         return
     ids = np.ndarray((len(whole.data) - 3,), ">u4", whole.data, strides=(1,))[starts + 1].astype(np.int64)
-    for number, chosen in _alike(ids):
+    for number, chosen in _positions_by_id(ids):
         yield _group(number, whole, places[chosen], _NUMBER)
 
 
-def _named(whole: Extents, places: Places) -> Iterator[Group]:
-    """Those with a GUID: rare, so one by one."""
+def _by_guid(whole: Extents, places: Places) -> Iterator[Group]:
+    """Group payloads with a GUID one by one, for they are rare."""
     found: dict[str, list[int]] = {}
     for place in places:
         start = int(whole.starts[place]) + 1
@@ -131,7 +132,7 @@ def _named(whole: Extents, places: Places) -> Iterator[Group]:
 
 def _by_header(ids: pa.Array, whole: Extents, places: Places, faults: dict[int, str]) -> Iterator[Group]:
     said = ids.take(pa.array(places)).dictionary_encode()
-    for number, chosen in _alike(said.indices.to_numpy()):
+    for number, chosen in _positions_by_id(said.indices.to_numpy()):
         header = said.dictionary[number].as_py()
         match header[:1]:
             case b"\0" if len(header) >= _NUMBER:
@@ -149,8 +150,8 @@ def _group(schema: SchemaId, whole: Extents, places: Places, skipped: int, rest:
     return Group(schema, places, whole.data, whole.starts[places] + skipped, whole.ends[places], rest)
 
 
-def _alike(ids: npt.NDArray[np.integer]) -> Iterator[tuple[int, Places | slice]]:
-    """Each number with the positions that have it, ascending."""
+def _positions_by_id(ids: npt.NDArray[np.integer]) -> Iterator[tuple[int, Places | slice]]:
+    """Yield each id with the positions that have it, which ascend."""
     if not len(ids):
         return
     if (ids == ids[0]).all():
@@ -163,7 +164,7 @@ def _alike(ids: npt.NDArray[np.integer]) -> Iterator[tuple[int, Places | slice]]
         yield int(ids[chosen[0]]), chosen
 
 
-def _complaint(magic: int, length: int) -> str:
+def _fault(magic: int, length: int) -> str:
     if magic in (0, 1) or not length:
         return f"too short to say which schema it has: {length} bytes"
     return f"not in the wire format of a schema registry: it begins with the byte {magic:#04x}, not 0x00"

@@ -1,4 +1,4 @@
-"""What goes wrong in a call to a catalog, in Frazil's words."""
+"""Translates errors of calls to a catalog into errors of Frazil."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pydantic
 import pyiceberg.exceptions as iceberg
-import requests
+import requests  # PyIceberg's REST catalog raises its errors.
 from sqlalchemy import exc as sql
 
 from frazil.errors import (
@@ -53,7 +53,7 @@ _REFUSED = (
 
 @contextmanager
 def calling(action: str) -> Iterator[None]:
-    """Turn errors of catalog and file access into Frazil's; `action` says what was being done to what.
+    """Turn errors of catalogs and file access into errors of Frazil. `action` says what was being done to what.
 
     A `CatalogConnection` or `StorageUnavailable` from a commit leaves its outcome unknown; a `CasConflict` does not.
     """
@@ -61,7 +61,7 @@ def calling(action: str) -> Iterator[None]:
         yield
     except FrazilError:
         raise
-    # PyIceberg's errors have no common root, and its dependencies bring theirs.
+    # The errors of PyIceberg have no common base class, and its dependencies raise their own.
     except Exception as error:
         translated = _translate(error, action)
         if translated is None:
@@ -70,7 +70,7 @@ def calling(action: str) -> Iterator[None]:
 
 
 def _translate(error: Exception, action: str) -> FrazilError | None:
-    said = f"{action}: {_plain(error)}"
+    said = f"{action}: {_first_sentence(error)}"
     match error:
         case iceberg.CommitFailedException():
             return CasConflict(f"{said} Somebody else changed the table meanwhile.")
@@ -107,8 +107,8 @@ def _file_error(error: OSError, said: str) -> FrazilError:
     return StorageUnavailable(f"{said} Check that the warehouse can be reached.")
 
 
-def _plain(error: Exception) -> str:
-    """The first line of what a library said, without credentials, as a sentence."""
+def _first_sentence(error: Exception) -> str:
+    """Return the first line of a library's error as a sentence, without credentials."""
     if isinstance(error, sql.DBAPIError):
         text = str(error.orig)
     elif isinstance(error, OSError) and error.errno and not isinstance(error, requests.RequestException):

@@ -1,7 +1,7 @@
-"""Files of local tables that survive a power loss.
+"""Makes files of local tables survive a power loss.
 
-A commit must never name a file that the disk has not got. On object stores a finished put is durable; on a local
-disk a file is only when it, its name, and the folders above it are synced.
+A commit must never name a file that is not on disk. On object stores a finished put is durable. On a local disk a
+file is durable only when the file, its name, and the folders above it are synced.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import threading
 from pathlib import Path
 
+from pyarrow.fs import FileSystem
 from pyiceberg.io import OutputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
@@ -23,20 +24,23 @@ _lock = threading.Lock()
 
 
 class DurableFileIO(PyArrowFileIO):
-    """As PyIceberg's own, but a local file is on disk when it is closed."""
+    """Does the same as PyIceberg's own class, but a local file is on disk when it is closed."""
 
     def new_output(self, location: str) -> PyArrowFile:
         scheme, netloc, path = self.parse_location(location, self.properties)
         if scheme != "file":
             return super().new_output(location)
-        return _DurableFile(location=location, path=path, fs=self.fs_by_scheme(scheme, netloc))
+        return _DurableFile(location, path, self.fs_by_scheme(scheme, netloc))
 
 
 class _DurableFile(PyArrowFile):
+    def __init__(self, location: str, path: str, filesystem: FileSystem) -> None:
+        super().__init__(location, path, filesystem)
+        self._local_path = Path(path)
+
     def create(self, overwrite: bool = False) -> OutputStream:
-        path = Path(self._path)
-        prepare_folder(path.parent)
-        raw = _SyncedFile(str(path), "wb" if overwrite else "xb")
+        prepare_folder(self._local_path.parent)
+        raw = _SyncedFile(str(self._local_path), "wb" if overwrite else "xb")
         return io.BufferedWriter(raw, _BUFFER_BYTES)
 
 
@@ -52,9 +56,9 @@ class _SyncedFile(io.FileIO):
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder, and make sure that it and all above it will be found again after a power loss.
+    """Make the folder, and sync it and all folders above it, so that a power loss does not undo it.
 
-    A folder that exists may be one that another process made and did not live to sync.
+    An existing folder is synced, too: another process may have made it and died before it could sync it.
     """
     with _lock:
         if folder in _durable and folder.is_dir():
@@ -64,7 +68,7 @@ def prepare_folder(folder: Path) -> None:
         try:
             sync_folder(above)
         except PermissionError:
-            # Folders that this user may not even read are not its own, and older than this.
+            # Folders that this user may not read belong to others, and are older than this one.
             break
         with _lock:
             if above in _durable:

@@ -1,4 +1,4 @@
-"""The lake: one catalog, opened when it is first needed."""
+"""The lake is one catalog, which is opened when it is first needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Identifier", "Lake", "calling", "dotted"]
 
 Identifier = tuple[str, ...]
 
-# Two processes that make the same database at once: the second finds what the first made.
+# When two processes create the same database at once, the second one finds the tables of the first.
 _OPENING_TRIES = 3
 _LOCKED_SECONDS = 0.01
 
@@ -34,7 +34,7 @@ def dotted(identifier: Identifier) -> str:
 
 
 class Lake:
-    """Thread-safe; one per process. Nothing is opened before it is needed."""
+    """Any thread may use it, and a process has one. Nothing is opened before it is needed."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -49,7 +49,7 @@ class Lake:
 
     @property
     def where(self) -> str:
-        """Which catalog this is, for people: its kind and address, without credentials."""
+        """Return the kind and the address of the catalog for people, without credentials."""
         return redacted(f"{self.properties['type']} catalog at {self.properties.get('uri', 'its default place')}")
 
     @property
@@ -61,19 +61,19 @@ class Lake:
             return self._catalog
 
     def check(self) -> None:
-        """Ask the catalog for an answer."""
+        """Raise an error if the catalog does not answer."""
         catalog = self.catalog
         with calling(f"Asking the {self.where}"):
             catalog.list_namespaces()
 
     def is_empty(self) -> bool:
-        """Whether the catalog has no namespace, and so no table."""
+        """Tell whether the catalog has no namespace, and so no table."""
         catalog = self.catalog
         with calling(f"Asking the {self.where}"):
             return not catalog.list_namespaces()
 
     def load(self, identifier: Identifier) -> Table:
-        """The table as it is now. `TableNotFound`, `CatalogConnection` or `CatalogRefused` when it cannot be had."""
+        """Return the table as it is now. Raises `TableNotFound`, `CatalogConnection` or `CatalogRefused`."""
         catalog = self.catalog
         with calling(f"Loading table {dotted(identifier)} from the {self.where}"):
             return catalog.load_table(identifier)
@@ -122,7 +122,7 @@ class Lake:
             raise ConfigError(f"lake: {redacted(str(error).splitlines()[0])}") from error
 
     def _prepare_sqlite(self) -> None:
-        """With a write-ahead log, those who read the catalog and the one who commits do not wait for each other."""
+        """Switch the write-ahead log on, so that readers of the catalog and a commit do not wait for each other."""
         url = sql_url(self.properties)
         if not url.database or url.database == ":memory:":
             return
@@ -136,10 +136,10 @@ class Lake:
 
 
 def _write_ahead(database: str, seconds: float) -> None:
-    """Give a database its write-ahead log.
+    """Switch the write-ahead log of a database on.
 
-    Of several that do so at once, SQLite does not let all wait for their turn: one is told at once that the database
-    is locked, since two that wait for each other would wait for ever.
+    When several processes do so at once, SQLite does not let all wait for their turn. It tells one at once that the
+    database is locked, since two that wait for each other would wait for ever.
     """
     deadline = time.monotonic() + seconds
     with closing(sqlite3.connect(database, timeout=seconds)) as connection:

@@ -1,4 +1,4 @@
-"""Which catalog, and with what settings: PyIceberg's own, then those of `lake.properties`, then what is missing."""
+"""Finds the catalog and its settings: PyIceberg's own come first, then `lake.properties`, then defaults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.errors import ConfigError, FrazilIoError
 from frazil.lake.catalog.storage import family, reach, warehouse_location
 
 NAME = "frazil"
-"""Name of a catalog that nobody named."""
+"""A catalog that nobody named has this name."""
 
 CATALOG_FILE = "catalog.db"
 DURABLE_IO = "frazil.lake.catalog.durable_io.DurableFileIO"
@@ -28,7 +28,7 @@ _TYPES = ("rest", "sql", "hive", "glue", "dynamodb", "bigquery", "in-memory")
 
 
 def resolve_properties(config: Config) -> tuple[str, Properties]:
-    """The catalog's name and all its settings, secrets among them."""
+    """Return the catalog's name and all its settings, secrets among them."""
     name, given = _from_pyiceberg(config.lake.catalog)
     properties: dict[str, Any] = given | config.lake.properties
     if not ("type" in properties or "uri" in properties or "py-catalog-impl" in properties):
@@ -37,14 +37,14 @@ def resolve_properties(config: Config) -> tuple[str, Properties]:
                 f"lake.catalog: PyIceberg's settings (.pyiceberg.yaml, PYICEBERG_CATALOG__*) have no catalog "
                 f"{name!r}. Add it there, or give its type and uri in lake.properties."
             )
-        properties |= {"type": "sql", "uri": _embedded(config)}
+        properties |= {"type": "sql", "uri": _embedded_uri(config)}
     kind = catalog_type(properties)
     properties["type"] = kind
     _check_address(kind, str(properties.get("uri", "")))
     if kind == "sql":
         properties.setdefault("warehouse", warehouse_location(config))
-        _patient(properties, config.lake.timeout_seconds)
-    _reachable(properties, config)
+        _set_timeouts(properties, config.lake.timeout_seconds)
+    _set_file_access(properties, config)
     return name, properties
 
 
@@ -81,7 +81,7 @@ def _from_pyiceberg(wanted: str | None) -> tuple[str, dict[str, Any]]:
         settings = PyIcebergConfig()
         name = wanted or settings.get_default_catalog_name()
         given = settings.get_catalog_config(name)
-    # PyIceberg's YAML reader has errors of its own.
+    # The YAML reader of PyIceberg raises errors of its own.
     except Exception as error:
         raise ConfigError(f"PyIceberg's settings cannot be read: {str(error).splitlines()[0]}") from error
     if wanted is None and given is None:
@@ -89,7 +89,7 @@ def _from_pyiceberg(wanted: str | None) -> tuple[str, dict[str, Any]]:
     return name, dict(given or {})
 
 
-def _embedded(config: Config) -> str:
+def _embedded_uri(config: Config) -> str:
     folder = config.data_dir.absolute()
     try:
         make_folder(folder)
@@ -98,8 +98,8 @@ def _embedded(config: Config) -> str:
     return f"sqlite:///{folder / CATALOG_FILE}"
 
 
-def _patient(properties: dict[str, Any], seconds: float) -> None:
-    """No statement waits for ever, and none gives up while somebody else commits."""
+def _set_timeouts(properties: dict[str, Any], seconds: float) -> None:
+    """Set timeouts, so that no statement waits for ever, and none gives up while somebody else commits."""
     url = sql_url(properties)
     query = dict(url.query)
     if url.get_backend_name() == "sqlite":
@@ -111,13 +111,13 @@ def _patient(properties: dict[str, Any], seconds: float) -> None:
     properties["uri"] = url.set(query=query).render_as_string(hide_password=False)
 
 
-def _reachable(properties: dict[str, Any], config: Config) -> None:
+def _set_file_access(properties: dict[str, Any], config: Config) -> None:
     warehouse = str(properties.get("warehouse", ""))
     kind = family(warehouse) if "/" in warehouse else None
     if kind == "file":
         properties.setdefault("py-io-impl", DURABLE_IO)
     elif kind is None and properties["type"] == "rest":
-        # The server knows the place by a name of its own; what it says about reaching it wins over this.
+        # The server has its own name for the place, and its settings for file access win over these.
         kind = family(config.store.url or "")
     if kind:
         properties |= reach(config.store, kind, properties)

@@ -1,13 +1,15 @@
-"""A REST catalog whose requests end: answered, or failed after a time."""
+"""A REST catalog whose requests fail when no answer comes in time."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from pyiceberg.catalog.rest import RestCatalog
+# PyIceberg makes its requests with this library, and has no setting for how long one may take.
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
+
+from frazil.lake.pyiceberg_internals import RestCatalogWithSession
 
 CONNECT_SECONDS = 5.0
 
@@ -15,24 +17,22 @@ _ADD_SCHEMA = "add-schema"
 _LAST_COLUMN = "last-column-id"
 
 
-class PatientRestCatalog(RestCatalog):
-    """PyIceberg's REST catalog sets no timeout: a server that never answers would hold a commit for ever."""
+class PatientRestCatalog(RestCatalogWithSession):
+    """Sets timeouts. PyIceberg's catalog has none, so a server that never answers would hold a commit for ever."""
 
     def __init__(self, name: str, seconds: float, **properties: Any) -> None:
         self._seconds = seconds
         super().__init__(name, **properties)
 
-    def _create_session(self) -> Session:
-        session: Session = super()._create_session()
+    def prepare_session(self, session: Session) -> None:
         for prefix, adapter in list(session.adapters.items()):
-            # One mounted for request signing has work of its own, and does it after this.
-            session.mount(prefix, _prepared(adapter, self._seconds))
-        return session
+            # An adapter that signs requests does so after this.
+            session.mount(prefix, _with_timeouts(adapter, self._seconds))
 
 
-def _prepared(adapter: Any, seconds: float) -> HTTPAdapter:
+def _with_timeouts(adapter: Any, seconds: float) -> HTTPAdapter:
     send = adapter.send
-    # A repeated POST could commit twice: whether to repeat is decided by those who know how to look first.
+    # A repeated POST could commit twice, so callers decide whether to repeat it, after they looked at the table.
     adapter.max_retries = HTTPAdapter().max_retries
 
     def send_in_time(request: PreparedRequest, **options: Any) -> Response:
@@ -47,9 +47,9 @@ def _prepared(adapter: Any, seconds: float) -> HTTPAdapter:
 
 
 def name_last_column(request: PreparedRequest) -> None:
-    """Say the highest id of the columns beside a schema that is added.
+    """Add the highest id of the columns to an update that adds a schema.
 
-    It can be seen from the schema, so PyIceberg leaves it out; Nessie 0.99 answers 500 without it.
+    PyIceberg leaves it out, because the schema shows it, but Nessie 0.99 answers 500 without it.
     """
     body = request.body
     if not isinstance(body, bytes) or _ADD_SCHEMA.encode() not in body:
@@ -62,7 +62,7 @@ def name_last_column(request: PreparedRequest) -> None:
 
 
 def _highest_id(part: Any) -> int:
-    """The highest id of the fields of a schema, or of a part of one."""
+    """Return the highest id of the fields of a schema, or of a part of one."""
     if isinstance(part, list):
         return max(map(_highest_id, part), default=0)
     if not isinstance(part, dict):

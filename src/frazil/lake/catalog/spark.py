@@ -1,6 +1,6 @@
-"""The same catalog for Spark: PyIceberg's settings in the words of Iceberg's Java library, and the jars it needs.
+"""Translates PyIceberg's settings into those of Iceberg's Java library, and names the jars that Spark needs.
 
-Only text: Spark itself is not needed here.
+This handles text only, and does not need Spark itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILE_IO = {
 }
 _BUNDLES = {"s3": "iceberg-aws-bundle", "gs": "iceberg-gcp-bundle", "az": "iceberg-azure-bundle"}
 
-# Settings with another name in Java. Those not named here are the same in both.
+# These settings have another name in Java. All others have the same name in both.
 _RENAMED: Mapping[str, str] = {
     "s3.region": "client.region",
     "adls.account-key": "adls.auth.shared-key.account.key",
@@ -40,7 +40,7 @@ _RENAMED: Mapping[str, str] = {
     "client.secret-access-key": "s3.secret-access-key",
     "client.session-token": "s3.session-token",
 }
-# Settings of PyIceberg's own workings, or said in another way below.
+# These settings are only for PyIceberg, or are translated below.
 _LEFT_OUT = re.compile(
     r"type|uri|warehouse|py-.*|pool_pre_ping|echo|init_catalog_tables|schema_version|"
     r"s3\.(force-virtual-addressing|request-timeout|connect-timeout|retry-strategy-impl|proxy-uri|resolve-region)|"
@@ -50,9 +50,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def spark_catalog_name(config: Config) -> str:
-    """What the catalog is called in Spark.
+    """Return the catalog's name in Spark.
 
-    A database catalog keeps tables under the name of the catalog they were made by, so there both must agree.
+    A database catalog keeps tables under the name of the catalog that made them, so both names must agree there.
     """
     name, properties = resolve_properties(config)
     if properties["type"] != "sql":
@@ -63,7 +63,7 @@ def spark_catalog_name(config: Config) -> str:
 
 
 def spark_settings(config: Config) -> dict[str, str]:
-    """What makes the catalog known to a Spark session. Secrets are among it."""
+    """Return the settings that make the catalog known to a Spark session, secrets among them."""
     _, properties = resolve_properties(config)
     prefix = f"spark.sql.catalog.{spark_catalog_name(config)}"
     translate = _KINDS.get(properties["type"])
@@ -78,7 +78,7 @@ def spark_settings(config: Config) -> dict[str, str]:
 
 
 def required_packages(config: Config) -> list[str]:
-    """The jars that Spark needs for this catalog and warehouse, as `group:artifact:version`."""
+    """Return the jars that Spark needs for this catalog and warehouse, as `group:artifact:version`."""
     _, properties = resolve_properties(config)
     bundles = {_BUNDLES[kind] for kind in _kinds_of_files(properties) if kind in _BUNDLES}
     if properties["type"] == "glue":
@@ -169,7 +169,7 @@ _KINDS: Mapping[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
 
 
 def _kinds_of_files(properties: Mapping[str, Any]) -> set[str]:
-    """Where tables are: as the warehouse says, or as the settings for reaching it do."""
+    """Return the kinds of storage that tables may be in, by the warehouse or by the settings for file access."""
     warehouse = str(properties.get("warehouse", ""))
     if "/" in warehouse:
         return {family(warehouse)}

@@ -1,6 +1,6 @@
-"""The object store's settings in the words of Iceberg's file access.
+"""Translates the object store's settings into those of Iceberg's file access.
 
-Tables live beside the log unless somebody says otherwise, so what opens the store opens the warehouse too.
+Tables are beside the log unless the settings say otherwise, so what opens the store opens the warehouse too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from frazil.errors import ConfigError
 
 WAREHOUSE = "warehouse"
 
-# The names that the `obstore` package knows each setting by.
+# The `obstore` package has these names for each setting.
 _S3_OPTIONS = {
     "s3.endpoint": ("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3"),
     "s3.region": ("region", "aws_region", "default_region", "aws_default_region"),
@@ -27,7 +27,7 @@ _S3_OPTIONS = {
 _VIRTUAL_HOSTS = ("virtual_hosted_style_request", "aws_virtual_hosted_style_request")
 _ACCOUNT = ("account_name", "azure_storage_account_name")
 
-# Any of these says that somebody has thought of how the warehouse is reached.
+# If any of these is given, somebody has set up the access to the warehouse already.
 _REACH: Mapping[str, tuple[str, ...]] = {
     "s3": (*_S3_OPTIONS, "s3.profile-name", "s3.role-arn", "s3.anonymous", "s3.signer", "s3.remote-signing-enabled"),
     "gs": ("gcs.oauth2.token", "gcs.service.host", "gcs.project-id"),
@@ -46,7 +46,7 @@ _FAMILIES = {
 
 
 def family(location: str) -> str:
-    """`file`, `s3`, `gs`, `az`, or the scheme itself when it is none of these."""
+    """Return `file`, `s3`, `gs`, `az`, or the scheme itself when it is none of these."""
     scheme = urlsplit(location).scheme
     if scheme in {"", "file"}:
         return "file"
@@ -54,7 +54,7 @@ def family(location: str) -> str:
 
 
 def store_location(config: Config) -> str:
-    """Where the store is, as Iceberg writes it."""
+    """Return the location of the store as Iceberg writes it."""
     url = config.store.url
     if url is None:
         return _folder(config.data_dir / "store")
@@ -64,7 +64,7 @@ def store_location(config: Config) -> str:
     if parts.scheme == "file":
         return _folder(Path(url2pathname(parts.path)))
     if parts.scheme == "az":
-        # Iceberg knows Azure by the long name of its container.
+        # Iceberg needs the long name of an Azure container.
         account = config.store.access_key_id or _first(config.store.options, _ACCOUNT)
         if not account:
             raise ConfigError("store.access_key_id: az:// needs the name of the storage account for tables.")
@@ -77,7 +77,7 @@ def warehouse_location(config: Config) -> str:
 
 
 def reach(config: StoreConfig, kind: str, given: Mapping[str, object]) -> dict[str, str]:
-    """How a warehouse of this family is reached, by the store's settings; nothing if `given` says it already."""
+    """Return the store's settings for file access to such a warehouse, or nothing if `given` has some already."""
     store_kind = urlsplit(config.url or "").scheme
     if store_kind != kind or any(name in given for name in _REACH.get(kind, ())):
         return {}
@@ -99,7 +99,7 @@ def _reach_s3(config: StoreConfig) -> dict[str, str]:
     found["s3.secret-access-key"] = _secret(config, "secret_access_key") or found["s3.secret-access-key"]
     found["s3.session-token"] = _secret(config, "session_token") or found["s3.session-token"]
     if found["s3.endpoint"]:
-        # Without a region PyIceberg asks Amazon for it, also when the server is another.
+        # Without a region PyIceberg asks Amazon for it, even if the server is not Amazon's.
         found["s3.region"] = found["s3.region"] or "us-east-1"
         virtual = (_first(config.options, _VIRTUAL_HOSTS) or "false").lower()
         found["s3.force-virtual-addressing"] = "true" if virtual in {"true", "1", "yes", "on"} else "false"

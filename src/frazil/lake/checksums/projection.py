@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.io import pyarrow as reading
+from pyiceberg.io.pyarrow import ArrowProjectionVisitor
 from pyiceberg.types import ListType, MapType
 
+from frazil.lake.pyiceberg_internals import project_with
 
-class _KeepingNulls(reading.ArrowProjectionVisitor):
+
+class _KeepingNulls(ArrowProjectionVisitor):
     def list(self, list_type: ListType, list_array: Any, value_array: Any) -> Any:
         return _with_nulls_of(list_array, super().list(list_type, list_array, value_array))
 
@@ -30,4 +32,4 @@ def _with_nulls_of(original: Any, rebuilt: Any) -> Any:
     return type(rebuilt).from_arrays(offsets, rebuilt.values, rebuilt.type, mask=mask)
 
 
-reading.ArrowProjectionVisitor = _KeepingNulls  # type: ignore[misc]
+project_with(_KeepingNulls)

@@ -5,18 +5,22 @@ PyIceberg reads Parquet as Arrow does unless it is told: without looking at chec
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
-from pyiceberg.io import pyarrow as reading
 from pyiceberg.manifest import FileFormat
 
-_plain = reading._get_file_format
+from frazil.lake.pyiceberg_internals import FileFormatMaker, wrap_file_formats
 
 
-def _verifying(file_format: FileFormat, **options: Any) -> Any:
-    if file_format == FileFormat.PARQUET:
-        options["page_checksum_verification"] = True
-    return _plain(file_format, **options)
+def _verifying(plain: FileFormatMaker) -> FileFormatMaker:
+    @wraps(plain)
+    def make(file_format: FileFormat, **options: Any) -> Any:
+        if file_format == FileFormat.PARQUET:
+            options["page_checksum_verification"] = True
+        return plain(file_format, **options)
+
+    return make
 
 
-reading._get_file_format = _verifying  # type: ignore[assignment]
+wrap_file_formats(_verifying)

@@ -22,11 +22,10 @@ import random
 import time
 from collections.abc import Callable
 
-from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.table import Table
 
 from frazil.backoff import Backoff
-from frazil.errors import CommitUnknown, FrazilError, IcebergError
+from frazil.errors import CommitUnknown, FrazilError, IcebergError, SnapshotCommit
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Lake
@@ -46,6 +45,7 @@ from frazil.lake.commit.offsets import (
 )
 from frazil.lake.commit.outcomes import Committed, Outcome, judge
 from frazil.lake.commit.proposals import Proposal, Request, propose
+from frazil.lake.pyiceberg_internals import delete_old_metadata
 
 TRIES = Backoff(base_seconds=0.1, longest_seconds=5.0, max_attempts=5)
 """A commit is tried for some three seconds; who calls it has a longer patience and better reasons to give up."""
@@ -72,20 +72,26 @@ def commit_add_files(
 
 
 def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
-    """Send a proposal once; the table as it is afterwards."""
-    with calling(f"Committing to table {named(table)}"):
-        try:
+    """Send a proposal once, and return the table as it is afterwards.
+
+    Raises `SnapshotCommit` when the catalog says that it cannot do this at all.
+    """
+    doing = f"Committing to table {named(table)}"
+    try:
+        with calling(doing):
             response = lake.catalog.commit_table(table, proposal.requirements, proposal.updates)
-        except ValueError as error:
-            # A catalog in this process says so what a server says with status 400. Subclasses come from elsewhere,
-            # from an answer that was cut off for one.
-            if type(error) is not ValueError:
-                raise
-            raise IcebergError(f"Committing to table {named(table)}: {error}") from error
+    except IcebergError as error:
+        if type(error) is not IcebergError:
+            raise
+        raise SnapshotCommit(str(error)) from error
+    except ValueError as error:
+        # A catalog in this process says so what a server says with status 400. Subclasses come from elsewhere,
+        # from an answer that was cut off for one.
+        if type(error) is not ValueError:
+            raise
+        raise SnapshotCommit(f"{doing}: {error}") from error
     done = Table(table.name(), response.metadata, response.metadata_location, table.io, table.catalog, table.config)
-    # As PyIceberg's own transactions do, where the table's properties ask for it. A server tidies up after itself.
-    if isinstance(lake.catalog, MetastoreCatalog):
-        lake.catalog._delete_old_metadata(table.io, table.metadata, done.metadata)
+    delete_old_metadata(lake.catalog, table, done)
     return done
 
 

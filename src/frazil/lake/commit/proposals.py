@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table, Transaction
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
@@ -29,10 +27,10 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
 )
-from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
 
 from frazil.lake.catalog.calls import calling
 from frazil.lake.commit.offsets import current_snapshot, named
+from frazil.lake.pyiceberg_internals import write_snapshot
 
 _NAMES = uuid.UUID("6f2a3c52-6d5e-4a52-9b0b-6f72617a696c")
 """Names of metadata files are made from this and the snapshot's id, so they can be told without listing a folder."""
@@ -72,34 +70,10 @@ def propose(
     Or puts them in the place of others, if they have the rows of those.
     """
     parent = current_snapshot(table)
-    producer = _OverwriteFiles if replaced else _FastAppendFiles
     with calling(f"Writing manifests of table {named(table)}"):
-        change = producer(
-            operation=Operation.OVERWRITE if replaced else Operation.APPEND,
-            transaction=_Unchanged(table),
-            io=table.io,
-            snapshot_properties=dict(summary),
-            branch=MAIN_BRANCH,
-        )
-        change.commit_uuid = _name(change.snapshot_id)
-        for file in files:
-            change.append_data_file(file)
-        for file in replaced:
-            change.delete_data_file(file)
-        updates, _ = change._commit()
-    request = Request(change.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
-    return Proposal(request, _requirements(table), (*updates, SetPropertiesUpdate(updates=dict(properties))))
-
-
-class _Unchanged(Transaction):
-    """PyIceberg's own copies all of the metadata whenever it is looked at, a dozen times for a commit.
-
-    With a hundred snapshots that is most of a commit's work. Nothing is changed in this one.
-    """
-
-    @property
-    def table_metadata(self) -> TableMetadata:
-        return self._table.metadata
+        written = write_snapshot(table, files, replaced, summary, _name)
+    request = Request(written.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
+    return Proposal(request, _requirements(table), (*written.updates, SetPropertiesUpdate(updates=dict(properties))))
 
 
 def metadata_paths(table: Table, snapshot_id: int) -> tuple[str, str]:

@@ -13,8 +13,8 @@ from frazil.errors import CasConflict, TableForeign
 from frazil.lake.catalog.lake import Lake, calling
 from frazil.lake.commit.offsets import OFFSETS, TOPIC, describe_offsets, named
 from frazil.lake.evolution import plan_evolution, schema_updates
+from frazil.lake.pyiceberg_internals import stage, write_empty_snapshot
 from frazil.lake.schema.table_schema import FORMAT_VERSION
-from frazil.lake.tables.creation import empty_snapshot
 from frazil.lake.tables.tables import own_properties
 
 _TRIES = 10
@@ -77,6 +77,6 @@ def _take(
     updates.append(SetPropertiesUpdate(updates=own_properties(topic, "base", offsets, epochs)))
     with calling(f"Adopting table {named(table)}"):
         change = Transaction(table)
-        change._stage(tuple(updates))
-        updates += empty_snapshot(change, {OFFSETS: describe_offsets(offsets)})
+        stage(change, tuple(updates))
+        updates += write_empty_snapshot(change, {OFFSETS: describe_offsets(offsets)})
         lake.catalog.commit_table(table, tuple(requirements), tuple(updates))

@@ -17,14 +17,13 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, TableUpdate
-from pyiceberg.table.update.snapshot import _FastAppendFiles
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Identifier, Lake, calling, dotted
 from frazil.lake.commit.offsets import OFFSETS, describe_offsets
+from frazil.lake.pyiceberg_internals import stage, write_empty_snapshot
 
 TEMPORARY = "__new_"
 """What the name of an unfinished table has after the name it is meant for."""
@@ -62,25 +61,12 @@ def is_temporary(identifier: Identifier) -> bool:
     return TEMPORARY in identifier[-1]
 
 
-def empty_snapshot(transaction: Transaction, summary: Mapping[str, str]) -> tuple[TableUpdate, ...]:
-    """Write the manifest list of a snapshot that changes no row, and give the updates that make it current."""
-    append = _FastAppendFiles(
-        operation=Operation.APPEND,
-        transaction=transaction,
-        io=transaction._table.io,
-        snapshot_properties=dict(summary),
-        branch=MAIN_BRANCH,
-    )
-    updates, _ = append._commit()
-    return updates
-
-
 def _at_once(catalog: Catalog, identifier: Identifier, location: str | None, plan: Plan) -> None:
     creation = catalog.create_table_transaction(
         identifier, plan.schema, location, plan.spec, plan.order, dict(plan.properties)
     )
     failpoint("create.staged")
-    creation._stage(empty_snapshot(creation, {OFFSETS: describe_offsets(plan.offsets)}))
+    stage(creation, write_empty_snapshot(creation, {OFFSETS: describe_offsets(plan.offsets)}))
     failpoint("create.snapshot")
     creation.commit_transaction()
     failpoint("create.committed")
@@ -90,7 +76,7 @@ def _step_by_step(catalog: Catalog, identifier: Identifier, location: str | None
     temporary = (*identifier[:-1], f"{identifier[-1]}{TEMPORARY}{uuid.uuid4().hex[:12]}")
     table = catalog.create_table(temporary, plan.schema, location, plan.spec, plan.order, dict(plan.properties))
     failpoint("create.staged")
-    updates = empty_snapshot(Transaction(table), {OFFSETS: describe_offsets(plan.offsets)})
+    updates = write_empty_snapshot(Transaction(table), {OFFSETS: describe_offsets(plan.offsets)})
     nobody_else = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=None),

@@ -2,7 +2,8 @@
 
 Allowed are new nullable columns, a type for a column that had only nulls, and widening (int→long, float→double);
 also inside structs, lists and maps.
-A column may be absent from a batch when it is nullable. Anything else is `SchemaMismatch`.
+A column may be absent from a batch when it is nullable. Anything else is `SchemaMismatch`. A value that its
+column's type cannot hold is `ArrowConversion`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
-from frazil.errors import SchemaMismatch
+from frazil.errors import ArrowConversion, SchemaMismatch
 from frazil.log.schema.columns import TOO_DEEP, is_too_deep
 
 _INTEGERS: tuple[pa.DataType, ...] = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -195,7 +196,7 @@ class SchemaAdapter:
             try:
                 batch = conform(batch, self.version.schema)
             except pa.ArrowException as error:
-                raise SchemaMismatch(f"Records cannot be made to fit their topic: {error}.") from error
+                raise ArrowConversion(f"Records cannot be made to fit their topic: {error}.") from error
         for i in self._required:
             if nulls := batch.column(i).null_count:
                 name = self.version.schema.field(i).name

@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table, Transaction
-from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Operation as SnapshotOperation
+from pyiceberg.table import Table
 from pyiceberg.table.update import SetPropertiesUpdate
-from pyiceberg.table.update.snapshot import _DeleteFiles
 
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.calls import calling
@@ -22,6 +19,7 @@ from frazil.lake.catalog.lake import Identifier, dotted
 from frazil.lake.checksums.damage import check_files
 from frazil.lake.commit.completeness import marks
 from frazil.lake.commit.offsets import ROLE, TOPIC, named
+from frazil.lake.pyiceberg_internals import write_deletion
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.generations import creation
 from frazil.maintain.changes import change
@@ -95,16 +93,7 @@ def _has_messages(shop: Workshop, table: Table) -> bool:
 def drop_files(shop: Workshop, table: Table, plan: Plan, highest: Mapping[int, int] | None = None) -> Table:
     """The table without these files. `highest` are the last offsets that it loses, where the files cannot tell."""
     with calling(f"Writing manifests of table {named(table)}"):
-        deletion = _DeleteFiles(
-            operation=SnapshotOperation.DELETE,
-            transaction=Transaction(table),
-            io=table.io,
-            branch=MAIN_BRANCH,
-        )
-        # The predicate finds the manifests; which files go was decided on more than that.
-        deletion.delete_by_predicate(plan.manifests)
-        deletion._planned_delete_files = set(plan.whole)
-        updates, _ = deletion._commit()
+        updates = write_deletion(table, plan.manifests, plan.whole)
         if highest is None:
             highest = _highest(highest_offsets(table, file) for file in plan.whole) if _is_base(table) else {}
     return change(shop.lake, table, [*updates, *_marking(table, highest)])

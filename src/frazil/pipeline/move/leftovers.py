@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from frazil.errors import LogCorrupted, TableNotFound
+from frazil.errors import RecoveryFailed, TableNotFound
 from frazil.lake.catalog.lake import Identifier, dotted
 from frazil.lake.commit.cleanup import Done, cleanup_attempt
 from frazil.lake.commit.offsets import named
@@ -40,10 +40,10 @@ class Leftovers:
         if clock.monotonic() < self._due:
             return
         self._due = clock.monotonic() + INTERVAL_SECONDS
-        damage: LogCorrupted | None = None
+        damage: RecoveryFailed | None = None
         try:
             attempts = recover(self._tools.txlog)
-        except LogCorrupted as error:
+        except RecoveryFailed as error:
             # That of another pipeline, which is gone: what is left of all others is cleaned up first.
             damage, attempts = error, self._tools.txlog.open_attempts()
         for known in attempts:

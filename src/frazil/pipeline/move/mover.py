@@ -45,7 +45,7 @@ _STARTED = ("Waiting", "Processing", "No new data")
 """How what Spark says of a query begins, once it was told what is new."""
 RECHECK_SECONDS = 5.0
 """How often a mover that is stopped looks whether it may go on."""
-_OURS = re.compile(r"frazil\.errors\.(\w+): (.*?)\s*(?:\n|$)")
+_OURS = re.compile(r"frazil\.errors\.\w+\.(\w+): (.*?)\s*(?:\n|$)")
 # Every try is another query, and one failure that repeats is to be said once.
 _WHICH_QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _TRACE = "Traceback (most recent call last):"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from frazil.disk.files import move_away
-from frazil.errors import LogCorrupted, LogVersionUnsupported
+from frazil.errors import LogVersionUnsupported, TransactionLogDamaged
 from frazil.framefile import frames
 from frazil.framefile.folder import numbered_files
 from frazil.framefile.scan import ScannedFile
@@ -82,8 +82,8 @@ class ScannedTxlog(ScannedFile):
     def _describe_flaw(self, rest: memoryview) -> str:
         return f"{len(rest):,} bytes before entry {self.next_number} are not a whole frame"
 
-    def damaged(self, byte: int, why: str) -> LogCorrupted:
-        return LogCorrupted(
+    def damaged(self, byte: int, why: str) -> TransactionLogDamaged:
+        return TransactionLogDamaged(
             f"{self.path} is damaged at byte {byte}: {why}. No rows depend on it (offsets are in the tables), and "
             f"the pipeline goes on in another folder. Files of batches that it names and that never committed are "
             f"left to orphan removal. When you have looked at it, run: {move_away(self.path.parent)}"

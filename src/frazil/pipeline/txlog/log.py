@@ -18,7 +18,14 @@ from typing import Any
 from frazil.clock import World
 from frazil.config.sections.pipeline import TransactionLogConfig
 from frazil.config.sections.section import MIB
-from frazil.errors import CheckpointFailed, FrazilError, LogBroken, LogCorrupted, PartitionLocked, ShutdownError
+from frazil.errors import (
+    CheckpointFailed,
+    FrazilError,
+    PartitionLocked,
+    ShutdownError,
+    TransactionLogBroken,
+    TransactionLogDamaged,
+)
 from frazil.lake.commit.proposals import Request
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
@@ -180,7 +187,7 @@ class TransactionLog:
     def _begin(self, state: State) -> None:
         try:
             self._slot.begin(self._world.clock.now_ms(), state)
-        except LogBroken:
+        except TransactionLogBroken:
             raise
         except FrazilError as error:
             raise CheckpointFailed(str(error)) from error
@@ -252,6 +259,6 @@ def first_free_slot(data_dir: Path, config: TransactionLogConfig, world: World) 
     for number in itertools.count():
         try:
             return Slot(data_dir, number, boot, config.max_log_files)
-        except (PartitionLocked, LogCorrupted):
+        except (PartitionLocked, TransactionLogDamaged):
             continue
     raise AssertionError("unreachable")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from frazil.errors import LogCorrupted, PartitionLocked
+from frazil.errors import PartitionLocked, RecoveryFailed, TransactionLogDamaged
 from frazil.failpoints import failpoint
 from frazil.pipeline.txlog.file import slots
 from frazil.pipeline.txlog.log import TransactionLog
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 def recover(log: TransactionLog) -> list[OpenAttempt]:
     """Take over all slots whose process has ended. Return every open attempt, ours and theirs.
 
-    The error of a damaged slot is raised at the end, after the others were taken over.
+    `RecoveryFailed` is raised for a damaged slot at the end, after the others were taken over.
     """
-    damage: LogCorrupted | None = None
+    damage: TransactionLogDamaged | None = None
     for number in slots(log.data_dir):
         if number == log.slot:
             continue
@@ -31,10 +31,10 @@ def recover(log: TransactionLog) -> list[OpenAttempt]:
             _take_over(log, number)
         except PartitionLocked:
             continue
-        except LogCorrupted as error:
+        except TransactionLogDamaged as error:
             damage = damage or error
     if damage:
-        raise damage
+        raise RecoveryFailed(str(damage)) from damage
     return log.open_attempts()
 
 

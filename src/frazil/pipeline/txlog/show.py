@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from frazil.disk.files import io_error
-from frazil.errors import LogCorrupted
+from frazil.errors import TransactionLogDamaged
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     Checkpoint,
@@ -34,7 +34,7 @@ class SlotEntry(NamedTuple):
 class History:
     entries: list[SlotEntry] = field(default_factory=list)
     """The entries in the order of their time."""
-    damage: LogCorrupted | None = None
+    damage: TransactionLogDamaged | None = None
     """The first damage that was found, if there is any: entries behind it are missing."""
 
 
@@ -47,7 +47,7 @@ def history(data_dir: Path, topic: str | None = None, last: int | None = None) -
             for entry in _entries(slot_folder(data_dir, slot)):
                 if topic is None or getattr(entry, "topic", None) == topic:
                     kept.append(SlotEntry(slot, entry))
-        except LogCorrupted as error:
+        except TransactionLogDamaged as error:
             shown.damage = shown.damage or error
         except OSError as error:
             raise io_error(error, "Reading", slot_folder(data_dir, slot)) from error

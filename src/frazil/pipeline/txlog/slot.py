@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from frazil.disk.files import io_error
-from frazil.errors import DiskFull, FrazilError, WriteFailed
+from frazil.errors import DiskFull, FrazilError, TransactionLogBroken, TransactionLogWriteFailed
 from frazil.framefile.folder import cut_file, file_path, locked, read_newest
 from frazil.framefile.log_writer import LogWriter
 from frazil.pipeline.txlog.entries import Checkpoint, Entry, encode
@@ -39,7 +39,11 @@ class Slot:
         with locked(self.folder) as self._lock:
             self._recover()
             self._writer = LogWriter(
-                self.folder, contents="entries", beginning="Writing a checkpoint to", error_of=_write_error
+                self.folder,
+                contents="entries",
+                beginning="Writing a checkpoint to",
+                error_of=_write_error,
+                broken_error=TransactionLogBroken,
             )
 
     def _recover(self) -> None:
@@ -115,4 +119,4 @@ class Slot:
 
 def _write_error(error: OSError, what: str, path: Path) -> FrazilError:
     explained = io_error(error, what, path)
-    return explained if isinstance(explained, DiskFull) else WriteFailed(str(explained))
+    return explained if isinstance(explained, DiskFull) else TransactionLogWriteFailed(str(explained))

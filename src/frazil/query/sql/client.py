@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
-from http.client import HTTPException
 from typing import Any
 
 import pyarrow as pa
 
 from frazil.errors import FrazilError, HealthCheckFailed, QueryError
+from frazil.ops.http_client import HttpClient, RequestFailed
 from frazil.web.answers import ARROW_STREAM
 
 _WAIT_SECONDS = 3600.0
@@ -21,18 +19,16 @@ def ask(address: str, text: str, tenant: str | None = None) -> pa.Table:
     headers = {"accept": ARROW_STREAM, "content-type": "text/plain; charset=utf-8"}
     if tenant is not None:
         headers["x-scope-orgid"] = tenant
-    request = urllib.request.Request(f"{address}/sql", text.encode(), headers, method="POST")
-    # As `frazil status`: the address is that of the process.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    client = HttpClient(address, _WAIT_SECONDS)
     try:
-        with opener.open(request, timeout=_WAIT_SECONDS) as answer:
-            body = answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _refused(address, error.code, error.read()) from None
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
-        raise HealthCheckFailed(f"no Frazil answers at {address}: {reason}; is `frazil serve` running?") from error
+        with client.ask("POST", "/sql", text.encode(), headers) as answer:
+            status, body = answer.status, answer.read()
+    except RequestFailed as error:
+        raise HealthCheckFailed(f"no Frazil answers at {address}: {error}; is `frazil serve` running?") from error
+    finally:
+        client.close()
+    if status >= 300:
+        raise _refused(address, status, body)
     try:
         return pa.ipc.open_stream(body).read_all()
     except pa.ArrowInvalid as error:

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import _read_all_delete_files
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import LongType
 
 from frazil.lake.checksums.damage import VerifyingFileIO
+from frazil.lake.pyiceberg_internals import deleted_places
 from frazil.lake.schema.arrow import FIELD_ID
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.segment import READ_BYTES, piece_rows
@@ -178,7 +178,7 @@ def _deleted(io: FileIO, task: FileScanTask) -> Offsets | None:
     """The places of rows that were deleted from the file since it was written."""
     if not task.delete_files:
         return None
-    found = [np.asarray(each) for places in _read_all_delete_files(io, [task]).values() for each in places]
+    found = [np.asarray(places) for places in deleted_places(io, task)]
     return np.concatenate(found) if found else None
 
 
