@@ -12,7 +12,7 @@ import pytest
 from frazil.config.model import Config
 from frazil.errors import SchemaMismatch
 from frazil.load.inputs import find_input
-from frazil.load.loading import Loader
+from frazil.load.loader import Loader
 from frazil.log.log import Log
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from frazil.errors import SchemaMismatch, SchemaUnsupported
-from frazil.formats.names import VALUE, column_of
+from frazil.formats.column_names import VALUE, column_of
 from frazil.log.schema.columns import check_columns
 
 

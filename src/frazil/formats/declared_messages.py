@@ -9,7 +9,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-Declared = Mapping[str, Sequence[tuple[int, str, str]]]
+FieldTables = Mapping[str, Sequence[tuple[int, str, str]]]
 """Number, name and type of each field of each message. `*` before a type stands for many; what follows `|` is the
 choice that a field is one of."""
 
@@ -27,7 +27,7 @@ _SCALARS = {
 }
 
 
-def messages(package: str, declared: Declared) -> dict[str, type[Message]]:
+def message_classes(package: str, declared: FieldTables) -> dict[str, type[Message]]:
     """By their names, in a pool of their own: other packages may bring messages of the same names."""
     file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     for name, fields in declared.items():

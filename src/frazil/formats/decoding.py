@@ -8,17 +8,17 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 
-class Piece(NamedTuple):
+class DecodedBatch(NamedTuple):
     """Rows of one schema. A batch whose records were written with several has one piece for each."""
 
-    places: pa.Array
+    positions: pa.Array
     """Which records of the batch they are (int64), in order."""
     rows: pa.RecordBatch
     """Every column may be null."""
 
 
 class Decoded(NamedTuple):
-    pieces: list[Piece]
+    batches: list[DecodedBatch]
     faults: Mapping[int, str]
     """The places of records that cannot be decoded, and why. Each place is in one piece or here."""
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class TextDecoder:
         return self.kinds()
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
-        faults = not_text(payloads.values)
+        faults = invalid_utf8(payloads.values)
         places = np.delete(np.arange(len(payloads.values)), list(faults))
         texts = payloads.values.take(pa.array(places)) if faults else payloads.values
-        return DecodedValues([Part(places, texts.cast(pa.string()))], faults)
+        return DecodedValues([DecodedColumn(places, texts.cast(pa.string()))], faults)
 
 
-def not_text(values: pa.Array) -> dict[int, str]:
+def invalid_utf8(values: pa.Array) -> dict[int, str]:
     """The places of bytes that are not UTF-8, each with the reason."""
     try:
         values.cast(pa.string())

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Places = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
 """Positions in a batch, ascending."""
 
 
@@ -25,10 +25,10 @@ class Payloads(NamedTuple):
     """`binary`: where a header says which schema it is, what it says; None if no record of the batch has one."""
 
 
-class Part(NamedTuple):
+class DecodedColumn(NamedTuple):
     """What was written with one schema."""
 
-    places: Places
+    positions: Positions
     column: pa.Array
     """As long as `places`. A struct if values are records: its fields become columns; it has no nulls itself."""
 
@@ -36,7 +36,7 @@ class Part(NamedTuple):
 class DecodedValues(NamedTuple):
     """Each place is in one part, or in the faults, or has a null (of which nothing is said)."""
 
-    parts: list[Part]
+    columns: list[DecodedColumn]
     faults: Mapping[int, str]
     """Why a place cannot be decoded, for people."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.errors import RecordTooLarge, SerializationError
-from frazil.load.inputs import Input, Piece
+from frazil.load.inputs import Input, InputBatch
 
 BATCH_BYTES = 4 << 20
 """About what one append holds: large enough to be quick, small enough to keep memory low."""
@@ -67,9 +67,9 @@ def _arrow(file: pa.NativeFile, size: int) -> Columnar:
     return Columnar(stream.schema, lambda: ((batch, file.tell()) for batch in stream))
 
 
-def pieces(
+def read_batches(
     source: Input, limit: int, skip: int, fit: Callable[[pa.RecordBatch, int], pa.RecordBatch]
-) -> Iterator[Piece]:
+) -> Iterator[InputBatch]:
     """The file's records from row `skip` on, each piece under `limit` bytes and made to fit by `fit`."""
     with open_columnar(source) as file:
         start = 0
@@ -80,7 +80,7 @@ def pieces(
             row = start + batch.num_rows - fresh.num_rows
             start += batch.num_rows
             for part in _split(source, fresh, limit, row):
-                yield Piece(fit(part, row), row + part.num_rows, read)
+                yield InputBatch(fit(part, row), row + part.num_rows, read)
                 row += part.num_rows
 
 

@@ -34,7 +34,7 @@ STDIN_LINGER_SECONDS = 0.2
 READ_BYTES = 1 << 20
 
 
-class Piece(NamedTuple):
+class InputBatch(NamedTuple):
     """Records of a part of an input."""
 
     batch: pa.RecordBatch
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
     """Bytes of the input up to here, for the progress bar."""
 
 
-class Bytes(NamedTuple):
+class ByteSource(NamedTuple):
     """An open input. `read` gives what there is, at least one byte before the end; `tell` counts stored bytes."""
 
     read: Callable[[], bytes]
@@ -74,16 +74,16 @@ class Input:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     @contextmanager
-    def open(self) -> Iterator[Bytes]:
+    def open(self) -> Iterator[ByteSource]:
         if self.path is None:
             yield _stdin()
             return
         with pa.OSFile(str(self.path)) as raw:
             if self.compression is None:
-                yield Bytes(lambda: raw.read(READ_BYTES), raw.tell)
+                yield ByteSource(lambda: raw.read(READ_BYTES), raw.tell)
             else:
                 with pa.CompressedInputStream(raw, self.compression) as stream:
-                    yield Bytes(lambda: stream.read(READ_BYTES), raw.tell)
+                    yield ByteSource(lambda: stream.read(READ_BYTES), raw.tell)
 
 
 def find_input(name: str, given: Format | None) -> Input:
@@ -106,7 +106,7 @@ def find_input(name: str, given: Format | None) -> Input:
     return Input(path, found, compression)
 
 
-def _stdin() -> Bytes:
+def _stdin() -> ByteSource:
     """Waits for the first byte, then gathers while more comes at once."""
     fd = sys.stdin.fileno()
     total = 0
@@ -121,4 +121,4 @@ def _stdin() -> Bytes:
         total += size
         return b"".join(gathered)
 
-    return Bytes(read, lambda: total)
+    return ByteSource(read, lambda: total)

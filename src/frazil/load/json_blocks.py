@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.errors import RecordTooLarge
 from frazil.formats.json import parsing
 from frazil.formats.json.parsing import MAX_DEPTH, BadJson, Unexpected, too_deep
-from frazil.load.inputs import Bytes
+from frazil.load.inputs import ByteSource
 
 BLOCK_BYTES = 4 << 20
 """Text that is parsed, and appended, at once."""
@@ -48,7 +48,7 @@ class Lines(NamedTuple):
         return left, Lines(left.end, self.text[cut + 1 :], self.read)
 
 
-def blocks(source: Bytes, name: str, limit: int, *, eager: bool = False) -> Iterator[Lines]:
+def blocks(source: ByteSource, name: str, limit: int, *, eager: bool = False) -> Iterator[Lines]:
     """The input in blocks of whole lines; `eager` gives lines as soon as they are there, however few."""
     first, parts, size, cut = 1, [source.read().removeprefix(b"\xef\xbb\xbf")], 0, 0
     while chunk := parts[-1]:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from frazil.errors import FrazilError, RecordTooLarge, SchemaMismatch, SerializationError
-from frazil.formats.json.kinds import Conflict, known_part, widen
 from frazil.formats.json.parsing import BadJson, Unexpected
-from frazil.load.inputs import Input, Piece
+from frazil.formats.json.type_inference import Conflict, known_columns, widen
+from frazil.load.inputs import Input, InputBatch
 from frazil.load.json_blocks import Lines, blocks, parse
 from frazil.log.schema.columns import check_columns
 
@@ -45,18 +45,18 @@ class JsonLines:
             on_read(lines.read)
         return known
 
-    def pieces(self, schema: pa.Schema, unexpected: Unexpected, skip: int) -> Iterator[Piece]:
+    def batches(self, schema: pa.Schema, unexpected: Unexpected, skip: int) -> Iterator[InputBatch]:
         """The records from line `skip` + 1 on, with exactly this schema."""
         for lines in self._blocks():
             if lines.end - 1 > skip:
-                yield from self._pieces(_after(lines, skip), schema, unexpected)
+                yield from self._batches(_after(lines, skip), schema, unexpected)
 
-    def stream(self, fixed: pa.Schema) -> Iterator[Piece]:
+    def stream(self, fixed: pa.Schema) -> Iterator[InputBatch]:
         """The records as they come, each block with the columns known by then."""
         for lines in self._blocks(eager=True):
-            fixed, unknown = known_part(self._learn(lines, fixed, fixed))
+            fixed, unknown = known_columns(self._learn(lines, fixed, fixed))
             self.unknown.update(unknown)
-            yield from self._pieces(lines, fixed, "ignore")
+            yield from self._batches(lines, fixed, "ignore")
 
     def _blocks(self, *, eager: bool = False) -> Iterator[Lines]:
         try:
@@ -99,7 +99,7 @@ class JsonLines:
             check_columns(grown, self._most_columns, known)
         return grown
 
-    def _pieces(self, lines: Lines, schema: pa.Schema, unexpected: Unexpected) -> Iterator[Piece]:
+    def _batches(self, lines: Lines, schema: pa.Schema, unexpected: Unexpected) -> Iterator[InputBatch]:
         halves = None
         try:
             batch = parse(lines.text, schema, unexpected)
@@ -113,7 +113,7 @@ class JsonLines:
         else:
             if batch.nbytes <= self._limit:
                 if batch.num_rows:
-                    yield Piece(batch, lines.end - 1, lines.read)
+                    yield InputBatch(batch, lines.end - 1, lines.read)
                 return
             halves = lines.halves()
             if halves is None:
@@ -122,7 +122,7 @@ class JsonLines:
                     f"{self._limit:,} for one append (`log.max_append_mb`)."
                 )
         for half in halves:
-            yield from self._pieces(half, schema, unexpected)
+            yield from self._batches(half, schema, unexpected)
 
     def _refuse(self, lines: Lines, error: Exception) -> None:
         if not self._skip_bad:

@@ -31,7 +31,7 @@ def _producer(digest: str) -> str:
 
 
 @contextmanager
-def alone(log: Log, topic: str) -> Iterator[None]:
+def only_load(log: Log, topic: str) -> Iterator[None]:
     """Two such loads at once could not know of each other's appends."""
     folder = layout.wal_root(log.config.data_dir)
     make_folder(folder)
@@ -48,13 +48,13 @@ def alone(log: Log, topic: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-class Remembered:
+class EarlierLoads:
     """How far each file is in a topic, by what its partitions know."""
 
     def __init__(self, log: Log, topic: str) -> None:
         self._producers = [_producers(log, topic, partition) for partition in log.partitions(topic)]
 
-    def place(self, digest: str, newest: Feeders | None) -> int:
+    def stored_up_to(self, digest: str, newest: Feeders | None) -> int:
         """Lines or rows of the file that are stored, by what was known and what was appended since."""
         known = [*self._producers, newest.producers] if newest else self._producers
         numbers = [number for producers in known for number, _, _ in producers.get(_producer(digest), (0, []))[1]]

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from frazil.formats.json_rows import rows_to_json
-from frazil.web.disclosure import told
+from frazil.web.error_texts import text_for_client
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
@@ -30,7 +30,7 @@ def row_answer(request: Request, row: pa.Table, headers: Mapping[str, str] | Non
 
 def problem(status: int, reason: object, **more: object) -> Response:
     """What went wrong, as a JSON object with `error` and whatever else helps."""
-    return JSONResponse({"error": told(reason), **more}, status)
+    return JSONResponse({"error": text_for_client(reason), **more}, status)
 
 
 def wants_arrow(request: Request) -> bool:

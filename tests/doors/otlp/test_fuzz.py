@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
-from frazil.doors.telemetry.bodies import expand
-from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.conversion import RequestConverter, TelemetryRequest
+from frazil.doors.telemetry.decompression import decompress
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import Preparer, Request
+from frazil.doors.telemetry.tenant_limits import TenantLimits
 from frazil.errors import RequestError
 from frazil.ops.metrics import create_registry
 from tests.doors.otlp.test_json import REQUESTS
@@ -42,19 +42,19 @@ each_signal = pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: sign
 def accepted(signal: Signal, body: bytes, *, as_json: bool = False) -> int | None:
     """How many rows it becomes; None if it is refused, with a reason."""
     config, clock = TelemetryConfig(), ManualClock()
-    limits, metrics = Limits(config, clock.monotonic), TelemetryMetrics(create_registry())
-    preparer = Preparer(signal.requests, config, limits, metrics, clock, 64 << 20)
-    done = preparer.prepare([Request("default", body, json=as_json)])
+    limits, metrics = TenantLimits(config, clock.monotonic), TelemetryMetrics(create_registry())
+    converter = RequestConverter(signal.requests, config, limits, metrics, clock, 64 << 20)
+    done = converter.convert([TelemetryRequest("default", body, json=as_json)])
     if problem := done.problems.get(0):
         assert isinstance(problem, RequestError)
         name, form = signal.requests.message.DESCRIPTOR.name, " in JSON" if as_json else ""
         assert re.fullmatch(rf"The body is no {name}{form}: .*\w.*\.", str(problem), re.S)
-        assert not done.runs
+        assert not done.appends
         return None
-    for found in done.runs:
+    for found in done.appends:
         assert isinstance(found.content, pa.RecordBatch)
         found.content.validate(full=True)
-    return sum(request.rows for found in done.runs for request in found.requests)
+    return sum(request.rows for found in done.appends for request in found.requests)
 
 
 def flipped(body: bytes, places: Sequence[int]) -> bytes:
@@ -83,7 +83,7 @@ def test_damaged_messages(signal: Signal, data: st.DataObject) -> None:
 @given(body=st.binary(max_size=100), encoding=st.sampled_from(["gzip", "deflate", "zstd", "snappy"]))
 def test_any_compressed_bytes(body: bytes, encoding: str) -> None:
     with suppress(RequestError):
-        assert len(expand(body, encoding, 1000)) <= 1000
+        assert len(decompress(body, encoding, 1000)) <= 1000
 
 
 WAYS = {

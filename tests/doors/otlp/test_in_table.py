@@ -47,7 +47,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from frazil.config.model import Config
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.formats.otlp import logs, metrics, spans
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier, find_table
 from tests.doors.telemetry.support import Served, rows, serving, settings

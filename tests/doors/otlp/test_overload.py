@@ -15,10 +15,10 @@ from google.rpc.status_pb2 import Status
 
 from frazil.doors.loki.push import PUSH
 from frazil.doors.otlp.signals import LOGS
-from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.intake import Accepted, Intake, _Waiting
+from frazil.doors.telemetry.conversion import TelemetryRequest
+from frazil.doors.telemetry.intake import Accepted, Intake, _WaitingRequest
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import Request
+from frazil.doors.telemetry.unstored_rows import UnstoredRows
 from frazil.doors.telemetry.writers import Writers
 from frazil.ops.metrics import create_registry
 from frazil.web import bodies
@@ -32,7 +32,7 @@ from tests.doors.telemetry.support import (
     settings,
     small_log_on,
 )
-from tests.doors.telemetry.test_preparing import preparer
+from tests.doors.telemetry.test_conversion import converter
 from tests.formats.loki.test_push import message
 from tests.servers.proxy import Proxy
 
@@ -172,28 +172,28 @@ def test_what_could_become_large_is_left_to_a_thread(tmp_path: Path) -> None:
 
     async def scenario(served: Served) -> None:
         writers, metrics = Writers(served.log), TelemetryMetrics(create_registry())
-        intake = Intake(LOGS.requests, preparer(), writers, metrics, Backlog(1))
+        intake = Intake(LOGS.requests, converter(), writers, metrics, UnstoredRows(1))
 
-        def waiting(given: Iterable[Request]) -> list[_Waiting]:
+        def waiting(given: Iterable[TelemetryRequest]) -> list[_WaitingRequest]:
             future = asyncio.get_running_loop().create_future()
-            return [_Waiting(request, future) for request in given]
+            return [_WaitingRequest(request, future) for request in given]
 
-        def is_small(*given: Request) -> bool:
+        def is_small(*given: TelemetryRequest) -> bool:
             return intake._is_small(waiting(given))
 
-        def is_light(*given: Request) -> bool:
+        def is_light(*given: TelemetryRequest) -> bool:
             return intake._is_light(waiting(given))
 
-        assert is_small(Request("one", plain))
-        assert is_small(*[Request("one", plain)] * 64)
-        assert is_light(*[Request("one", plain)] * 64)
-        assert not is_light(Request("one", empty_records))
-        assert not is_light(Request("one", plain), Request("one", empty_records))
-        assert not is_small(Request("one", plain, encoding="gzip"))
-        assert not is_small(Request("one", plain, json=True))
-        assert not is_small(Request("one", bytes(20_000)))
-        assert not is_small(*[Request("one", plain)] * 129)
-        assert not is_small(*[Request("one", plain * 50)] * 30)
+        assert is_small(TelemetryRequest("one", plain))
+        assert is_small(*[TelemetryRequest("one", plain)] * 64)
+        assert is_light(*[TelemetryRequest("one", plain)] * 64)
+        assert not is_light(TelemetryRequest("one", empty_records))
+        assert not is_light(TelemetryRequest("one", plain), TelemetryRequest("one", empty_records))
+        assert not is_small(TelemetryRequest("one", plain, encoding="gzip"))
+        assert not is_small(TelemetryRequest("one", plain, json=True))
+        assert not is_small(TelemetryRequest("one", bytes(20_000)))
+        assert not is_small(*[TelemetryRequest("one", plain)] * 129)
+        assert not is_small(*[TelemetryRequest("one", plain * 50)] * 30)
 
     run(settings(tmp_path), scenario)
 
@@ -202,12 +202,12 @@ def test_who_goes_while_waiting_leaves_nothing_behind(tmp_path: Path) -> None:
     """The room that a request had is given back when its call is cancelled, so its body must be gone then."""
 
     async def scenario(served: Served) -> None:
-        backlog = Backlog(1)
-        backlog.change(1)
-        intake = Intake(PUSH, preparer(), Writers(served.log), TelemetryMetrics(create_registry()), backlog)
+        unstored = UnstoredRows(1)
+        unstored.change(1)
+        intake = Intake(PUSH, converter(), Writers(served.log), TelemetryMetrics(create_registry()), unstored)
         body = message(({"a": "b"}, [(1, "x" * MIB, {})]))
         held = sys.getrefcount(body)
-        call = asyncio.create_task(intake.take(Request("one", body)))
+        call = asyncio.create_task(intake.take(TelemetryRequest("one", body)))
         while not intake._waiting:
             await asyncio.sleep(0)
         assert sys.getrefcount(body) > held
@@ -216,8 +216,8 @@ def test_who_goes_while_waiting_leaves_nothing_behind(tmp_path: Path) -> None:
         assert call.cancelled()
         del call
         assert sys.getrefcount(body) == held
-        other = asyncio.create_task(intake.take(Request("one", message(({"a": "b"}, [(1, "y", {})])))))
-        backlog.change(-1)
+        other = asyncio.create_task(intake.take(TelemetryRequest("one", message(({"a": "b"}, [(1, "y", {})])))))
+        unstored.change(-1)
         assert await other == Accepted()
         assert served.stored(PUSH.topic) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.formats.avro import decoding, items
+from frazil.formats.avro import array_items, decoding
 from tests.formats.avro.cases import Case, as_python, cases, decode, encode
 from tests.formats.avro.reference import read
 
@@ -25,12 +25,12 @@ def batches(draw: st.DrawFn) -> tuple[Case, list[Any]]:
 @contextmanager
 def in_small_steps(rows: int, together: int) -> Iterator[None]:
     """Records in parts of a few, and items one by one after the first ones."""
-    usual = decoding.ROWS_AT_ONCE, items.TOGETHER
-    decoding.ROWS_AT_ONCE, items.TOGETHER = rows, together
+    usual = decoding.ROWS_AT_ONCE, array_items.ITEMS_TOGETHER
+    decoding.ROWS_AT_ONCE, array_items.ITEMS_TOGETHER = rows, together
     try:
         yield
     finally:
-        decoding.ROWS_AT_ONCE, items.TOGETHER = usual
+        decoding.ROWS_AT_ONCE, array_items.ITEMS_TOGETHER = usual
 
 
 @_SLOW

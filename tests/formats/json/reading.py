@@ -27,9 +27,9 @@ def decode(
     """Each place that is not null must be in the part or in the faults, and `survey` must say the same types."""
     decoder = JsonDecoder(given or {}, records=records, most_columns=most_columns)
     decoded = decoder.decode(payloads(texts), known)
-    places = [place for part in decoded.parts for place in part.places.tolist()]
+    places = [place for part in decoded.columns for place in part.positions.tolist()]
     assert sorted([*places, *decoded.faults]) == [place for place, text in enumerate(texts) if text is not None]
-    for part in decoded.parts:
+    for part in decoded.columns:
         part.column.validate(full=True)
         assert list(decoder.survey(payloads(texts), known)) == [part.column.type]
     return decoded
@@ -39,13 +39,13 @@ def rows(decoded: DecodedValues) -> dict[int, Any]:
     """By place."""
     return {
         place: row
-        for part in decoded.parts
-        for place, row in zip(part.places.tolist(), part.column.to_pylist(), strict=True)
+        for part in decoded.columns
+        for place, row in zip(part.positions.tolist(), part.column.to_pylist(), strict=True)
     }
 
 
 def kind(decoded: DecodedValues) -> pa.DataType:
-    (part,) = decoded.parts
+    (part,) = decoded.columns
     return part.column.type
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import ConfigError
-from frazil.formats.json import JsonDecoder, batches, single
+from frazil.formats.json import JsonDecoder, batch_reader, learner
 from frazil.log.schema.columns import MOST_LEVELS
 from tests.formats.json.reading import decode, kind, payloads, rows, struct
 
@@ -55,7 +55,7 @@ def test_what_was_written_is_read(data: st.DataObject) -> None:
     decoded = decode([None if row is None else dumped(row, indent) for row in written], settled)
     assert not decoded.faults
     assert rows(decoded) == {place: row for place, row in enumerate(written) if row is not None}
-    for part in decoded.parts:
+    for part in decoded.columns:
         assert part.column.type == pa.struct(list(settled))
 
 
@@ -131,7 +131,7 @@ def test_columns_that_are_settled_stay_and_others_are_added() -> None:
 def test_given_types(type_name: str, text: str, value: Any) -> None:
     decoded = decode([f'{{"x": {text}}}', '{"x": null}', "{}"], given={"x": type_name})
     assert not decoded.faults
-    (part,) = decoded.parts
+    (part,) = decoded.columns
     column = part.column.field("x")
     assert column.null_count == 2
     if value is not None:
@@ -267,9 +267,9 @@ def test_names_are_compared_by_their_paths() -> None:
 
 def test_whatever_one_text_does_the_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(text: bytes) -> Any:
-        return 1 / 0 if b"odd" in text else single.load(text)
+        return 1 / 0 if b"odd" in text else learner.load(text)
 
-    monkeypatch.setattr(batches, "load", load)
+    monkeypatch.setattr(batch_reader, "load", load)
     decoded = decode(['{"a": 1}', '{"odd": x}', '{"a": 2}'])
     assert list(decoded.faults) == [1]
     assert "ZeroDivisionError" in decoded.faults[1]
@@ -328,7 +328,7 @@ def test_slices_nulls_and_nothing() -> None:
     assert rows(decoded) == {0: {"a": 1}, 2: {"a": 2}}
     assert not decoded.faults
     for texts in ([], [None, None]):
-        assert not decode(texts).parts
+        assert not decode(texts).columns
 
 
 def test_settings() -> None:

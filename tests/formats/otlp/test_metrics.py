@@ -35,8 +35,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from frazil.doors.otlp.signals import METRICS
 from frazil.errors import RequestError
 from frazil.formats.otlp import metrics
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.formats.telemetry.rows import Rows
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.formats.telemetry.series import labels, series_id
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import target_schema
@@ -51,7 +51,7 @@ def request_of(*given: Metric) -> metrics.REQUEST:
     return metrics.REQUEST(resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=given)])])
 
 
-def plain(rows: Rows) -> list[Row]:
+def plain(rows: TelemetryRows) -> list[Row]:
     return list(plain_rows(pa.Table.from_batches([rows.batch])))
 
 

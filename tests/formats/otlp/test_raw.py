@@ -39,10 +39,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
 from frazil.errors import RequestError
 from frazil.formats.otlp import logs, metrics, raw, spans
-from frazil.formats.otlp.outlines import GROWTH, LARGEST, Bounds, Outline
+from frazil.formats.otlp.plain_requests import GROWTH, MAX_BODY_BYTES, RecordLimits, RowEstimate
 from frazil.formats.otlp.raw import RequestForm
-from frazil.formats.telemetry.messages import check, decode
-from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rows
+from frazil.formats.telemetry.message_decoding import check, decode
+from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, TelemetryRows
 from frazil.log.forms import form_of
 from frazil.log.log import Log
 from frazil.log.raw import segments as raw_segments
@@ -55,7 +55,7 @@ from tests.formats.telemetry.support import NOW, rows_of
 from tests.formats.telemetry.test_in_pieces import raw as raw_field
 from tests.lake.support import local_config
 
-BOUNDS = Bounds(1 << 20, 256)
+BOUNDS = RecordLimits(1 << 20, 256)
 FORMS = {raw.LOGS: LOGS, raw.SPANS: SPANS, raw.METRICS: METRICS}
 REQUESTS: dict[RequestForm, st.SearchStrategy[Message]] = {
     raw.LOGS: test_logs.requests,
@@ -90,11 +90,11 @@ def attributes(count: int) -> list[KeyValue]:
     return [KeyValue(key=f"key-{number}", value=AnyValue(string_value="x")) for number in range(count)]
 
 
-def outline_of(form: RequestForm, request: Message | bytes, bounds: Bounds = BOUNDS) -> Outline | None:
+def outline_of(form: RequestForm, request: Message | bytes, limits: RecordLimits = BOUNDS) -> RowEstimate | None:
     """None also for what is no request."""
     body = request if isinstance(request, bytes) else request.SerializeToString()
     try:
-        return form.outline(check(form.message, body), body, bounds)
+        return form.estimate(check(form.message, body), body, limits)
     except RequestError:
         return None
 
@@ -279,7 +279,7 @@ NOT_PLAIN: dict[str, tuple[RequestForm, Message | bytes]] = {
     "parent of zeros": (raw.SPANS, of_spans(a_span(parent_span_id=bytes(8)))),
     "many attributes": (raw.LOGS, of_logs(a_log(attributes=attributes(257)))),
     "many attributes of a resource": (raw.LOGS, of_logs(a_log(), resource=Resource(attributes=attributes(257)))),
-    "large": (raw.LOGS, of_logs(a_log(body=AnyValue(string_value="x" * LARGEST)))),
+    "large": (raw.LOGS, of_logs(a_log(body=AnyValue(string_value="x" * MAX_BODY_BYTES)))),
     "dense": (raw.LOGS, of_logs(*[LogRecord(time_unix_nano=1)] * 100)),
     "dense levels": (raw.LOGS, logs.REQUEST(resource_logs=[ResourceLogs()] * 500)),
     "dense scopes": (
@@ -338,16 +338,16 @@ def test_what_is_not_plain(case: str) -> None:
 def test_limits_of_a_tenant() -> None:
     request = of_logs(a_log(attributes=attributes(10)))
     size = len(request.SerializeToString())
-    assert outline_of(raw.LOGS, request, Bounds(1 << 20, 10)) is not None
-    assert outline_of(raw.LOGS, request, Bounds(1 << 20, 9)) is None
-    assert outline_of(raw.LOGS, request, Bounds(GROWTH * size + ROW_BYTES, 10)) is not None
-    assert outline_of(raw.LOGS, request, Bounds(GROWTH * size, 10)) is None
+    assert outline_of(raw.LOGS, request, RecordLimits(1 << 20, 10)) is not None
+    assert outline_of(raw.LOGS, request, RecordLimits(1 << 20, 9)) is None
+    assert outline_of(raw.LOGS, request, RecordLimits(GROWTH * size + ROW_BYTES, 10)) is not None
+    assert outline_of(raw.LOGS, request, RecordLimits(GROWTH * size, 10)) is None
 
 
 def test_without_enough_memory_nothing_is_decided() -> None:
     """It is tried again, with all that came."""
 
-    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
         raise pa.ArrowMemoryError("malloc of size 8 failed")
 
     with pytest.raises(MemoryError):
@@ -357,7 +357,7 @@ def test_without_enough_memory_nothing_is_decided() -> None:
 def test_what_cannot_be_made_rows_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """It should not be, but it was acknowledged. The others are not affected."""
 
-    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
         if "bad" in str(requests.to_pylist()):
             raise ArithmeticError("no such number")
         return logs.to_rows(requests, arrival)

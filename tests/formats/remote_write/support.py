@@ -13,9 +13,9 @@ from frazil.formats.remote_write.families import Families
 from frazil.formats.remote_write.histograms import STALE
 from frazil.formats.remote_write.messages import WriteRequest
 from frazil.formats.remote_write.v1 import to_rows
-from frazil.formats.telemetry.messages import check, decode
-from frazil.formats.telemetry.messaging import Row, plain_rows
-from frazil.formats.telemetry.rows import Arrival, Rows
+from frazil.formats.telemetry.message_decoding import check, decode
+from frazil.formats.telemetry.row_messages import Row, plain_rows
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows
 from tests.formats.telemetry.support import NOW
 
 TIME_MS = 1_700_000_000_000
@@ -44,7 +44,9 @@ def add(request: Message, *samples: tuple[float, int], **labels: str) -> Any:
     return series
 
 
-def rows_of(*requests: Message | bytes, families: Families | None = None, tenants: list[str] | None = None) -> Rows:
+def rows_of(
+    *requests: Message | bytes, families: Families | None = None, tenants: list[str] | None = None
+) -> TelemetryRows:
     """Each request is of a tenant of its own if nothing else is said: `tenant-0`, `tenant-1` and so on."""
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
@@ -55,7 +57,7 @@ def rows_of(*requests: Message | bytes, families: Families | None = None, tenant
     return rows
 
 
-def plain(rows: Rows) -> list[Row]:
+def plain(rows: TelemetryRows) -> list[Row]:
     return list(plain_rows(pa.Table.from_batches([rows.batch])))
 
 

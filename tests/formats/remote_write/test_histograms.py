@@ -21,7 +21,7 @@ from frazil.errors import RequestError
 from frazil.formats.otlp import metrics
 from frazil.formats.remote_write.histograms import MOST_BUCKETS, MOST_TOGETHER, STALE
 from frazil.formats.remote_write.messages import Histogram, WriteRequest
-from frazil.formats.telemetry.messaging import Row
+from frazil.formats.telemetry.row_messages import Row
 from frazil.formats.telemetry.series import series_id
 from tests.formats.remote_write.support import STALE_NUMBER, TIME_MS, add, bits_of, plain, rows_of
 

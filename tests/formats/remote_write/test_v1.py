@@ -20,8 +20,8 @@ from frazil.errors import RequestError
 from frazil.formats.otlp import metrics
 from frazil.formats.remote_write.histograms import STALE
 from frazil.formats.remote_write.messages import WriteRequest
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.formats.telemetry.rows import Rows
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.formats.telemetry.series import labels, series_id
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import target_schema
@@ -52,7 +52,7 @@ def samples_of(number: int, request: Message) -> Iterator[Sample | None]:
                 yield Sample(number, dict(told), bits_of(sample.value), sample.timestamp * 10**6)
 
 
-def samples_in(rows: Rows) -> list[Sample]:
+def samples_in(rows: TelemetryRows) -> list[Sample]:
     bits = rows.batch["value_double"].to_numpy().view(np.uint64).tolist()
     return [
         Sample(number, dict([("__name__", row["prometheus_name"]), *row["attributes"]]), value, row["timestamp"])
@@ -93,7 +93,7 @@ def test_what_comes_in_one_group_is_as_if_it_came_alone(request: Message, data: 
     assert together.timeless == {number for number, rows in enumerate(alone) if rows.timeless}
 
 
-def _exact(rows: Rows) -> list[str]:
+def _exact(rows: TelemetryRows) -> list[str]:
     """With NaN, which is not equal to itself."""
     return [repr(row) for row in plain(rows)]
 

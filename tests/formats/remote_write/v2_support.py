@@ -8,8 +8,8 @@ from google.protobuf.message import Message
 
 from frazil.formats.remote_write.messages import RequestV2
 from frazil.formats.remote_write.v2 import to_rows
-from frazil.formats.telemetry.messages import check, decode
-from frazil.formats.telemetry.rows import Arrival, Rows
+from frazil.formats.telemetry.message_decoding import check, decode
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows
 from tests.formats.telemetry.support import NOW
 
 
@@ -56,7 +56,7 @@ def second(request: Any) -> Any:
     return made.message
 
 
-def rows_of(*requests: Message | bytes, tenants: list[str] | None = None) -> Rows:
+def rows_of(*requests: Message | bytes, tenants: list[str] | None = None) -> TelemetryRows:
     """Each request is of a tenant of its own if nothing else is said: `tenant-0`, `tenant-1` and so on."""
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:

@@ -12,7 +12,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from frazil.doors.otlp.signals import LOGS, METRICS
 from frazil.formats.otlp import logs, metrics
-from frazil.formats.telemetry.messaging import plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.row_messages import plain_rows, resource_of, scope_of
 from tests.formats.telemetry.support import rows_of
 
 

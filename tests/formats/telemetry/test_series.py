@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from frazil.formats.telemetry.attributes import MAP
 from frazil.formats.telemetry.hashing import hash_text, hash_texts
-from frazil.formats.telemetry.series import Owners, labels, series_id, series_ids, targets
+from frazil.formats.telemetry.series import SharedLabels, jobs_and_instances, labels, series_id, series_ids
 
 # Few keys, so that some of them become the same label, or one that is not theirs.
 keys = st.sampled_from(["a", "b", "a.b", "a_b", "a-b", "job", "instance", "__name__", "._name__", "é", "ü", ""])
@@ -26,8 +26,8 @@ def test_many_ids_are_those_of_each(
     given: list[tuple[str, list[tuple[str, str | None]]]], data: st.DataObject
 ) -> None:
     points = data.draw(st.lists(st.tuples(st.integers(0, len(given) - 1), pairs), max_size=8))
-    jobs, instances = targets(pa.array([resource for _, resource in given], MAP))
-    owners = Owners(pa.array([name for name, _ in given]), jobs, instances)
+    jobs, instances = jobs_and_instances(pa.array([resource for _, resource in given], MAP))
+    owners = SharedLabels(pa.array([name for name, _ in given]), jobs, instances)
     maps = pa.array([[], *(each for _, each in points)], MAP)[1:]
     found = series_ids(owners, np.array([place for place, _ in points], np.int64), maps)
     assert found.to_pylist() == [series_id(labels(given[place][0], each, given[place][1])) for place, each in points]
@@ -46,7 +46,7 @@ def test_a_null_is_as_no_text_whatever_lies_beneath() -> None:
 
 
 def test_an_attribute_is_never_the_name_of_a_metric() -> None:
-    owners = Owners(pa.array([""]), pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
+    owners = SharedLabels(pa.array([""]), pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
     found = series_ids(owners, np.zeros(1, np.int64), pa.array([[("__name__", "x"), ("a", "1")]], MAP))
     assert found.to_pylist() == [series_id(labels("", [("__name__", "x"), ("a", "1")]))] == [series_id({"a": "1"})]
 

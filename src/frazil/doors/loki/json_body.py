@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from frazil.errors import RequestError
-from frazil.formats.loki.labels import written
+from frazil.formats.loki.labels import labels_text
 from frazil.formats.loki.messages import PushRequest
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -46,7 +46,7 @@ def _fill(message: Any, data: Any) -> None:
         if not isinstance(stream, dict):
             raise _Wrong(f"{where}: it is no object")
         try:
-            labels = written(_texts(stream.get("stream", {})))
+            labels = labels_text(_texts(stream.get("stream", {})))
         except _Wrong as error:
             raise _Wrong(f"{where}.stream: {error}") from error
         target = message.streams.add(labels=_bytes(labels))

@@ -16,16 +16,16 @@ from grpc_reflection.v1alpha import reflection
 from frazil.config.sections.otlp import OtlpConfig
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
+from frazil.doors.telemetry.conversion import TelemetryRequest
 from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import FrazilError, RequestError
 from frazil.scan.tenants import HEADER, tenant_name
 from frazil.web.admission import Admission
 from frazil.web.connections import ConnectionMetrics, Connections
-from frazil.web.grpc.arrivals import OPTIONS, Arrivals
-from frazil.web.grpc.details import details
+from frazil.web.grpc.error_details import details
+from frazil.web.grpc.incoming_messages import OPTIONS, IncomingMessages
 from frazil.web.grpc.port import connection_options, open_port
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class OtlpGrpc:
             port_key="otlp.grpc.port",
             rival="a collector",
         )
-        self._arrivals = Arrivals(self.port, admission)
+        self._arrivals = IncomingMessages(self.port, admission)
         self._connections = Connections(
             self.port, config.grpc.max_connections, "otlp.grpc", connections, closes=False
         )
@@ -111,7 +111,7 @@ class OtlpGrpc:
                 if body is grpc.aio.EOF:
                     raise RequestError("The call has no message.")
                 ticket.add(len(body))
-                accepted = await intake.take(Request(tenant, body))
+                accepted = await intake.take(TelemetryRequest(tenant, body))
                 code = grpc.StatusCode.OK
                 return encoded(response(signal, accepted), as_json=False)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is told

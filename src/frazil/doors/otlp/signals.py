@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from frazil.doors.otlp.json_body import to_protobuf
-from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.request_kind import RequestKind
 from frazil.formats.otlp import logs, metrics, raw, spans
 from frazil.formats.otlp.raw import RequestForm
 

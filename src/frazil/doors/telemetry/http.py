@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter
 
-from frazil.doors.telemetry import preparing
-from frazil.doors.telemetry.bodies import BodyTooLarge
+from frazil.doors.telemetry.conversion import TelemetryRequest
+from frazil.doors.telemetry.decompression import BodyTooLarge
 from frazil.doors.telemetry.intake import Accepted, Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.refusals import Refusal, refusal
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 PROTOBUF, JSON, TEXT = "application/x-protobuf", "application/json", "text/plain; charset=utf-8"
 
 
-class Form(NamedTuple):
+class BodyFormat(NamedTuple):
     """How a body is written."""
 
     json: bool = False
@@ -72,15 +72,15 @@ class Dialect(Protocol):
     @property
     def name(self) -> str: ...
 
-    def form(self, headers: Mapping[str, str]) -> Form:
+    def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
         """Of the body with these headers. Raises `RequestError`."""
 
-    def accepted(self, accepted: Accepted, form: Form) -> Answer: ...
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer: ...
 
-    def refused(self, refusal: Refusal, form: Form) -> Answer: ...
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer: ...
 
 
-class Doorway(NamedTuple):
+class EndpointContext(NamedTuple):
     """What all requests over HTTP go through."""
 
     admission: Admission
@@ -92,18 +92,18 @@ class Doorway(NamedTuple):
 class Endpoint:
     """Takes requests: `POST` to one path."""
 
-    def __init__(self, intake: Intake, dialect: Dialect, doorway: Doorway) -> None:
+    def __init__(self, intake: Intake, dialect: Dialect, context: EndpointContext) -> None:
         self._intake = intake
         self._dialect = dialect
-        self._doorway = doorway
-        self._seconds = doorway.metrics.seconds.labels(intake.kind.topic, dialect.name)
+        self._context = context
+        self._seconds = context.metrics.seconds.labels(intake.kind.topic, dialect.name)
         self._answered = cache(self._counter)
         self._all_stored = cache(self._accepted_whole)
-        self._form = lru_cache(maxsize=64)(self._form_of)
+        self._body_format = lru_cache(maxsize=64)(self._body_format_of)
 
     async def __call__(self, exchange: Exchange) -> None:
         started = time.monotonic()
-        ticket = self._doorway.admission.ticket()
+        ticket = self._context.admission.ticket()
         try:
             answer, unread = await self._answer(exchange, ticket)
         finally:
@@ -115,35 +115,35 @@ class Endpoint:
             await pass_over(exchange)
 
     def _counter(self, status: int) -> Counter:
-        return self._doorway.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
+        return self._context.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
 
-    def _accepted_whole(self, form: Form) -> Answer:
-        return self._dialect.accepted(Accepted(), form)
+    def _accepted_whole(self, body_format: BodyFormat) -> Answer:
+        return self._dialect.accepted(Accepted(), body_format)
 
     async def _answer(self, exchange: Exchange, ticket: Ticket) -> tuple[Answer, bool]:
         """And whether some of the body was not read."""
-        form = Form()
+        body_format = BodyFormat()
         body: bytes | None = None
         try:
-            form = self._form(exchange.header("content-type"), exchange.header("content-encoding"))
+            body_format = self._body_format(exchange.header("content-type"), exchange.header("content-encoding"))
             tenant = _tenant(exchange.all(HEADER))
             body = await self._read(exchange, ticket)
-            accepted = await self._intake.take(preparing.Request(tenant, body, form.encoding, form.json))
+            accepted = await self._intake.take(TelemetryRequest(tenant, body, body_format.encoding, body_format.json))
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
-            refused = self._refused(error, form)
+            refused = self._refused(error, body_format)
             if isinstance(error, BodyStalled | BodyIncomplete):
                 return refused._replace(headers={**refused.headers, "connection": "close"}), False
             return refused, body is None
         if accepted.rejected or accepted.reason or accepted.tally:
-            return self._dialect.accepted(accepted, form), False
-        return self._all_stored(form), False
+            return self._dialect.accepted(accepted, body_format), False
+        return self._all_stored(body_format), False
 
-    def _form_of(self, kind: str | None, encoding: str | None) -> Form:
+    def _body_format_of(self, kind: str | None, encoding: str | None) -> BodyFormat:
         told = {"content-type": kind, "content-encoding": encoding}
-        return self._dialect.form({name: value for name, value in told.items() if value is not None})
+        return self._dialect.body_format({name: value for name, value in told.items() if value is not None})
 
     async def _read(self, exchange: Exchange, ticket: Ticket) -> bytes:
-        most = self._doorway.most
+        most = self._context.most
         expected = exchange.length or 0
         if expected > most:
             raise BodyTooLarge(most)
@@ -156,13 +156,13 @@ class Endpoint:
 
         return await read_body(exchange, count)
 
-    def _refused(self, error: Exception, form: Form) -> Answer:
+    def _refused(self, error: Exception, body_format: BodyFormat) -> Answer:
         if not isinstance(error, FrazilError):
             logger.error("a request failed", exc_info=error)
         found = refusal(error)
         if found.http == 503:
-            self._doorway.metrics.errors.count(error)
-        return self._dialect.refused(found, form)
+            self._context.metrics.errors.count(error)
+        return self._dialect.refused(found, body_format)
 
 
 @lru_cache(maxsize=1024)

@@ -17,11 +17,18 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from frazil.config.sections.section import MIB
-from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.density import most_messages
-from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.amplification import max_messages
+from frazil.doors.telemetry.conversion import (
+    GROUP_BYTES,
+    AppendBatch,
+    PlainRequest,
+    RequestConverter,
+    RequestRows,
+    TelemetryRequest,
+)
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Plain, Preparer, Request, Run
+from frazil.doors.telemetry.request_kind import RequestKind
+from frazil.doors.telemetry.unstored_rows import UnstoredRows
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, WriteFailed
 from frazil.formats.telemetry.rows import Rejected
@@ -66,10 +73,10 @@ class Accepted(NamedTuple):
 
 
 @dataclass
-class _Waiting:
-    request: Request
+class _WaitingRequest:
+    request: TelemetryRequest
     answer: asyncio.Future[Accepted]
-    plain: Plain | None = None
+    plain: PlainRequest | None = None
     """If it can be stored as it came."""
     rejected: Rejected | None = None
     tally: object = None
@@ -97,34 +104,39 @@ class Intake:
     """Belongs to the event loop."""
 
     def __init__(
-        self, kind: RequestKind, preparer: Preparer, writers: Writers, metrics: TelemetryMetrics, backlog: Backlog
+        self,
+        kind: RequestKind,
+        converter: RequestConverter,
+        writers: Writers,
+        metrics: TelemetryMetrics,
+        unstored: UnstoredRows,
     ) -> None:
         self.kind = kind
-        self._preparer = preparer
+        self._converter = converter
         self._writers = writers
         self._metrics = metrics
-        self._backlog = backlog
-        self._waiting: deque[_Waiting] = deque()
-        self._came: asyncio.Future[None] | None = None
+        self._unstored = unstored
+        self._waiting: deque[_WaitingRequest] = deque()
+        self._enough_came: asyncio.Future[None] | None = None
         """While a worker waits until there are as many as in the groups before."""
         self._wanted = 1
         self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def take(self, request: Request) -> Accepted:
+    async def take(self, request: TelemetryRequest) -> Accepted:
         """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
         `FrazilError` when it is to come again."""
         if not self._writers.has(self.kind):
             await self._writers.of(self.kind)
         # Here and not with its group: a request that is early is looked at while others are on their way.
-        plain = self._preparer.look(request)
+        plain = self._converter.plain_request(request)
         if plain is None:
-            request = self._preparer.hashed(request)
-        waiting = _Waiting(request, asyncio.get_running_loop().create_future(), plain)
+            request = self._converter.with_hash(request)
+        waiting = _WaitingRequest(request, asyncio.get_running_loop().create_future(), plain)
         self._waiting.append(waiting)
-        if self._came is not None and len(self._waiting) >= self._wanted:
-            _wake(self._came)
-        if self._workers < WORKERS and self._came is None:
+        if self._enough_came is not None and len(self._waiting) >= self._wanted:
+            _wake(self._enough_came)
+        if self._workers < WORKERS and self._enough_came is None:
             self._workers += 1
             self._run(self._work())
         try:
@@ -142,15 +154,15 @@ class Intake:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                await self._backlog.room()
-                if len(self._waiting) < self._wanted and self._came is None:
+                await self._unstored.wait_for_room()
+                if len(self._waiting) < self._wanted and self._enough_came is None:
                     await self._linger()
                 group = list(self._next_group())
                 small = self._is_small(group)
                 self._wanted = max(1, min(len(group), ENOUGH), self._wanted * 7 // 8) if small else 1
                 try:
                     with faults_as_errors():
-                        await self._prepare(group, small)
+                        await self._convert(group, small)
                 except BaseException as error:
                     logger.exception("requests could not be decoded")
                     # Not those that are being stored.
@@ -162,7 +174,7 @@ class Intake:
             # No `await` since the queue was seen empty: who comes now starts a worker.
             self._workers -= 1
 
-    def _is_small(self, group: list[_Waiting]) -> bool:
+    def _is_small(self, group: list[_WaitingRequest]) -> bool:
         if len(group) > SMALL_GROUP:
             return False
         nbytes = 0
@@ -173,10 +185,10 @@ class Intake:
             nbytes += len(request.body)
         return nbytes <= SMALL_GROUP_BYTES
 
-    def _is_light(self, group: list[_Waiting]) -> bool:
+    def _is_light(self, group: list[_WaitingRequest]) -> bool:
         """Whether few bytes of small requests could begin a record."""
         bodies = [each.request.body for each in group]
-        works = [len(body) * most_messages(self.kind.message, body) for body in bodies]
+        works = [len(body) * max_messages(self.kind.message, body) for body in bodies]
         return max(works) <= SMALL_WORK and sum(works) <= SMALL_GROUP_WORK
 
     async def _linger(self) -> None:
@@ -184,17 +196,17 @@ class Intake:
         try:
             for _ in range(LINGERS):
                 before = len(self._waiting)
-                self._came = loop.create_future()
+                self._enough_came = loop.create_future()
                 # A time-out of `asyncio` would cost as much as a request.
-                timer = loop.call_later(LINGER_SECONDS, _wake, self._came)
-                await self._came
+                timer = loop.call_later(LINGER_SECONDS, _wake, self._enough_came)
+                await self._enough_came
                 timer.cancel()
                 if not before < len(self._waiting) < self._wanted:
                     return
         finally:
-            self._came = None
+            self._enough_came = None
 
-    def _next_group(self) -> Iterator[_Waiting]:
+    def _next_group(self) -> Iterator[_WaitingRequest]:
         size = 0
         while self._waiting and size < GROUP_BYTES:
             waiting = self._waiting.popleft()
@@ -202,18 +214,18 @@ class Intake:
                 size += len(waiting.request.body)
                 yield waiting
 
-    async def _prepare(self, group: list[_Waiting], small: bool) -> None:
+    async def _convert(self, group: list[_WaitingRequest], small: bool) -> None:
         plain = [each for each in group if each.plain]
         if plain:
             found = {number: each.plain for number, each in enumerate(plain) if each.plain}
-            self._settle(plain, self._preparer.as_they_came(found))
+            self._settle(plain, self._converter.plain_appends(found))
             group = [each for each in group if not each.plain]
         if group:
             requests = [each.request for each in group]
             if small and self._is_light(group):
-                done = self._preparer.prepare(requests)
+                done = self._converter.convert(requests)
             else:
-                done = await asyncio.to_thread(self._preparer.prepare, requests)
+                done = await asyncio.to_thread(self._converter.convert, requests)
             self._waiting.extendleft(reversed(group[done.taken :]))
             for number, problem in done.problems.items():
                 group[number].fail(problem)
@@ -222,58 +234,58 @@ class Intake:
                 self._metrics.refused(self.kind.topic, group[number].request.tenant, rejected.records)
             for number, tally in done.tallies.items():
                 group[number].tally = tally
-            self._settle(group[: done.taken], done.runs)
+            self._settle(group[: done.taken], done.appends)
 
-    def _settle(self, group: list[_Waiting], runs: list[Run]) -> None:
+    def _settle(self, group: list[_WaitingRequest], appends: list[AppendBatch]) -> None:
         """What is left of requests is stored; those of which nothing is are done."""
-        for run in runs:
-            for request in run.requests:
+        for batch in appends:
+            for request in batch.requests:
                 group[request.number].left += 1
         for waiting in group:
             if not waiting.left:
                 waiting.succeed()
-        for run in runs:
-            self._backlog.change(run.nbytes)
-            self._run(self._store(run, [group[request.number] for request in run.requests]))
+        for batch in appends:
+            self._unstored.change(batch.nbytes)
+            self._run(self._store(batch, [group[request.number] for request in batch.requests]))
 
-    async def _store(self, run: Run, owners: list[_Waiting]) -> None:
+    async def _store(self, batch: AppendBatch, owners: list[_WaitingRequest]) -> None:
         try:
             with faults_as_errors():
                 writer = await self._writers.of(self.kind)
-                outcomes = await self._stored(writer, run)
+                outcomes = await self._stored(writer, batch)
         except BaseException as error:  # noqa: BLE001 - whoever waits must be told
             for waiting in owners:
                 waiting.fail(error)
             return
         finally:
-            self._backlog.change(-run.nbytes)
+            self._unstored.change(-batch.nbytes)
         settled = list(zip(owners, outcomes, strict=True))
         acks = ((waiting.request.tenant, outcome) for waiting, outcome in settled if isinstance(outcome, Ack))
-        self._metrics.stored(self.kind.topic, acks, run.row_bytes)
+        self._metrics.stored(self.kind.topic, acks, batch.row_bytes)
         for waiting, outcome in settled:
             waiting.settle(outcome)
 
-    async def _stored(self, writer: PartitionWriter, run: Run) -> list[Ack | FrazilError]:
+    async def _stored(self, writer: PartitionWriter, batch: AppendBatch) -> list[Ack | FrazilError]:
         """What became of each request."""
-        if run.nbytes > writer.options.max_append_bytes and isinstance(run.content, pa.RecordBatch):
-            (request,) = run.requests
-            return [await _store_by_pieces(writer, run.content, request, 0)]
-        parts = [request.part(0, request.rows) for request in run.requests]
-        outcomes = await _append(writer, run.content, parts)
-        if any(_is_beginning(outcome, request) for outcome, request in zip(outcomes, run.requests, strict=True)):
-            await self._complete(writer, run, outcomes)
+        if batch.nbytes > writer.options.max_append_bytes and isinstance(batch.content, pa.RecordBatch):
+            (request,) = batch.requests
+            return [await _store_in_order(writer, batch.content, request, 0)]
+        parts = [request.part(0, request.rows) for request in batch.requests]
+        outcomes = await _append(writer, batch.content, parts)
+        if any(_is_beginning(outcome, request) for outcome, request in zip(outcomes, batch.requests, strict=True)):
+            await self._complete(writer, batch, outcomes)
         return outcomes
 
-    async def _complete(self, writer: PartitionWriter, run: Run, outcomes: list[Ack | FrazilError]) -> None:
+    async def _complete(self, writer: PartitionWriter, batch: AppendBatch, outcomes: list[Ack | FrazilError]) -> None:
         """Store the rest of requests of which an earlier try stored the beginning."""
-        content = run.content
-        rows = await asyncio.to_thread(self._preparer.rows_of, content) if isinstance(content, Raw) else content
+        content = batch.content
+        rows = await asyncio.to_thread(self._converter.rows_of, content) if isinstance(content, Raw) else content
         first = 0
-        for place, request in enumerate(run.requests):
+        for place, request in enumerate(batch.requests):
             outcome = outcomes[place]
             if isinstance(outcome, Ack) and _is_beginning(outcome, request):
                 own = rows.slice(first, request.rows)
-                outcomes[place] = await _store_by_pieces(writer, own, request, outcome.rows)
+                outcomes[place] = await _store_in_order(writer, own, request, outcome.rows)
             first += request.rows
 
 
@@ -282,8 +294,8 @@ def _wake(waiting: asyncio.Future[None]) -> None:
         waiting.set_result(None)
 
 
-async def _store_by_pieces(
-    writer: PartitionWriter, rows: pa.RecordBatch, request: Named, first: int
+async def _store_in_order(
+    writer: PartitionWriter, rows: pa.RecordBatch, request: RequestRows, first: int
 ) -> Ack | FrazilError:
     """Store the rows of a request from one on, piece after piece: what is stored of it is always its beginning."""
     outcome: Ack | FrazilError
@@ -297,7 +309,7 @@ async def _store_by_pieces(
             return outcome._replace(rows=request.rows)
 
 
-def _is_beginning(outcome: Ack | FrazilError, request: Named) -> bool:
+def _is_beginning(outcome: Ack | FrazilError, request: RequestRows) -> bool:
     """Whether only the first rows of a request are stored."""
     return isinstance(outcome, Ack) and outcome.rows < request.rows
 

@@ -12,9 +12,9 @@ from math import ceil
 
 import grpc
 
-from frazil.doors.telemetry.bodies import BodyTooLarge, UnknownEncoding
+from frazil.doors.telemetry.decompression import BodyTooLarge, UnknownEncoding
 from frazil.errors import BufferFull, RateExceeded, RequestError, TooMuch
-from frazil.web.disclosure import told
+from frazil.web.error_texts import text_for_client
 
 RETRY_SECONDS = 1.0
 
@@ -36,7 +36,7 @@ class Refusal:
 
 def refusal(error: BaseException) -> Refusal:
     # What a client sent may be in it, and that may be no text that can be sent back.
-    reason = told(error).encode(errors="backslashreplace").decode()
+    reason = text_for_client(error).encode(errors="backslashreplace").decode()
     match error:
         case BodyTooLarge():
             return Refusal(413, grpc.StatusCode.INVALID_ARGUMENT, reason)

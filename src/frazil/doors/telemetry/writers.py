@@ -6,8 +6,8 @@ import asyncio
 from collections import defaultdict
 from dataclasses import replace
 
-from frazil.doors.telemetry.encodings import encoding_of
-from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.request_kind import RequestKind
+from frazil.doors.telemetry.segment_encoding import encoding_of
 from frazil.errors import FrazilError
 from frazil.log.log import Log
 from frazil.log.writer.writer import PartitionWriter

@@ -18,7 +18,7 @@ from frazil.formats.columns import check_kind
 from frazil.formats.registry.client import Registry
 from frazil.formats.registry.schema import RegisteredSchema
 from frazil.formats.registry.wire import SchemaId, cut
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AvroDecoder:
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
         groups, faults = cut(payloads)
-        parts: list[Part] = []
+        columns: list[DecodedColumn] = []
         for group in groups:
             node = self._node(group.schema)
             if isinstance(node, str):
@@ -56,8 +56,8 @@ class AvroDecoder:
                 continue
             found = decode_records(node, group.data, group.starts, group.ends)
             faults.update({int(group.places[place]): reason for place, reason in found.faults.items()})
-            parts.append(Part(np.delete(group.places, list(found.faults)), found.values))
-        return DecodedValues(parts, faults)
+            columns.append(DecodedColumn(np.delete(group.places, list(found.faults)), found.values))
+        return DecodedValues(columns, faults)
 
     def _node(self, schema: SchemaId) -> Node | str:
         """What reads records of this schema, or why nothing can."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.avro.leaves import Binary, array_of, fixed_bytes
 from frazil.formats.avro.nodes import Build, Node
 from frazil.formats.avro.reader import Bools, Ints, Reader, Slots
+from frazil.formats.avro.scalars import Binary, array_of, fixed_bytes
 
 MOST_DIGITS = 38
 """Of a decimal that tables can hold."""

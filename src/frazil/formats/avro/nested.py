@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.avro.items import Items, find_items, step_items
-from frazil.formats.avro.nodes import Build, Node, Torn, read_long
+from frazil.formats.avro.array_items import Items, find_items, step_items
+from frazil.formats.avro.nodes import Build, MalformedValue, Node, read_long
 from frazil.formats.avro.reader import Ints, Reader, Slots
-from frazil.formats.avro.spreading import spread
+from frazil.formats.avro.scatter import scatter
 
 
 class Record(Node):
@@ -60,7 +60,7 @@ class Optional(Node):
         if present is slots:
             return build
         slots.pos[places] = present.pos
-        return lambda: spread(build(), places, count)
+        return lambda: scatter(build(), places, count)
 
     def skip(self, reader: Reader, slots: Slots) -> None:
         places, present = self._present(reader, slots)
@@ -101,7 +101,7 @@ class Union(Node):
                 slots.pos[places] = chosen.pos
 
         def build() -> pa.Array:
-            columns = [spread(part(), places, count) for part, places in parts]
+            columns = [scatter(part(), places, count) for part, places in parts]
             nulls = [number for number, node in enumerate(self._branches) if node is None]
             return struct_of(self.kind, columns, count, np.isin(branches, nulls) if nulls else None)
 
@@ -119,7 +119,7 @@ class Union(Node):
     def step(self, data: memoryview, pos: int) -> int:
         branch, pos = read_long(data, pos)
         if not 0 <= branch < len(self._branches):
-            raise Torn
+            raise MalformedValue
         node = self._branches[branch]
         return pos if node is None else node.step(data, pos)
 

@@ -13,7 +13,7 @@ Build = Callable[[], pa.Array]
 """Makes the array of what was read: later, when it is known that there is nothing wrong with any record."""
 
 
-class Torn(Exception):
+class MalformedValue(Exception):
     """Raised by `step` where there is no value."""
 
 
@@ -59,4 +59,4 @@ def read_long(data: memoryview, pos: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), pos
         shift += 7
         if shift > 63:
-            raise Torn
+            raise MalformedValue

@@ -30,10 +30,10 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import SchemaUnsupported
-from frazil.formats.avro.leaves import Binary, Boolean, Enumeration, Fixed, Null, Number, Real, Text
 from frazil.formats.avro.logical import DURATION, MOST_DIGITS, Decimal, durations, uuid_texts
 from frazil.formats.avro.nested import Array, Map, Optional, Record, Union
 from frazil.formats.avro.nodes import Node
+from frazil.formats.avro.scalars import Binary, Boolean, Enumeration, Fixed, Null, Number, Real, Text
 from frazil.formats.registry.schema import RegisteredSchema
 
 MOST_NODES = 10_000

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from frazil.errors import SerializationError
-from frazil.formats.json.standins import restore, stand_in
+from frazil.formats.json.logical_types import from_physical, physical_type
 
 MAX_DEPTH = 500
 """Arrow's parser recurses and would run out of stack at some ten thousand levels."""
@@ -33,7 +33,7 @@ def parse(text: bytes | pa.Buffer, wanted: pa.Schema | None, unexpected: Unexpec
     UTF-8, and not nested deeper than `MAX_DEPTH`.
     """
     wanted = wanted if wanted is not None and len(wanted) else None
-    explicit = pa.schema([f.with_type(stand_in(f.type)) for f in wanted]) if wanted else None
+    explicit = pa.schema([f.with_type(physical_type(f.type)) for f in wanted]) if wanted else None
     try:
         table = pj.read_json(
             pa.BufferReader(text),
@@ -55,7 +55,7 @@ def _restored(table: pa.Table, wanted: pa.Schema) -> pa.Table:
         place = wanted.get_field_index(field.name)
         field = wanted.field(place) if place >= 0 else field
         array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-        restored = restore(array, field.type, spare=True)
+        restored = from_physical(array, field.type, spare=True)
         columns.append(restored)
         fields.append(field.with_type(restored.type))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields)) if fields else table

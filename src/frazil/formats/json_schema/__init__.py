@@ -14,13 +14,13 @@ import pyarrow.types as types
 
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
+from frazil.formats.column_names import VALUE
 from frazil.formats.columns import check_kind
 from frazil.formats.json import decode_json, survey_json
-from frazil.formats.json_schema.columns import type_of
-from frazil.formats.names import VALUE
+from frazil.formats.json_schema.schema_types import type_of
 from frazil.formats.registry.client import Registry
 from frazil.formats.registry.wire import Group, SchemaId, cut, gather
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class JsonSchemaDecoder:
     def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
         for group in cut(payloads)[0]:
             given = self._given(group.schema)
-            if isinstance(given, _Given):
+            if isinstance(given, _SchemaColumns):
                 yield from survey_json(
                     _values(group), given.columns, given.of(known), self.most_columns, records=given.records
                 )
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
         groups, faults = cut(payloads)
-        parts: list[Part] = []
+        columns: list[DecodedColumn] = []
         for group in groups:
             given = self._given(group.schema)
             if isinstance(given, str):
@@ -66,10 +66,10 @@ class JsonSchemaDecoder:
                 _values(group), given.columns, given.of(known), self.most_columns, records=given.records
             )
             faults.update({int(group.places[at]): reason for at, reason in found.faults.items()})
-            parts += [Part(group.places[part.places], part.column) for part in found.parts]
-        return DecodedValues(parts, faults)
+            columns += [DecodedColumn(group.places[each.positions], each.column) for each in found.columns]
+        return DecodedValues(columns, faults)
 
-    def _given(self, schema: SchemaId) -> _Given | str:
+    def _given(self, schema: SchemaId) -> _SchemaColumns | str:
         """What the schema says, or why it cannot be used."""
         try:
             kind = type_of(self.registry.schema(schema))
@@ -80,11 +80,11 @@ class JsonSchemaDecoder:
         except SchemaUnsupported as error:
             return f"schema {schema}: {error}"
         if kind is None or types.is_struct(kind):
-            return _Given(kind or pa.struct([]), records=True)
-        return _Given(pa.struct([pa.field(VALUE, kind)]), records=False)
+            return _SchemaColumns(kind or pa.struct([]), records=True)
+        return _SchemaColumns(pa.struct([pa.field(VALUE, kind)]), records=False)
 
 
-class _Given(NamedTuple):
+class _SchemaColumns(NamedTuple):
     columns: pa.DataType
     """A struct."""
     records: bool

@@ -10,7 +10,7 @@ from frazil.errors import SchemaUnsupported
 from frazil.formats.registry.schema import RegisteredSchema
 
 
-class Place(NamedTuple):
+class Subschema(NamedTuple):
     """A schema, and the document that it stands in."""
 
     schema: Any
@@ -26,10 +26,10 @@ class Documents:
         self._add(schema, "")
 
     @property
-    def root(self) -> Place:
-        return Place(self._contents[0], 0)
+    def root(self) -> Subschema:
+        return Subschema(self._contents[0], 0)
 
-    def follow(self, reference: str, place: Place) -> Place:
+    def follow(self, reference: str, place: Subschema) -> Subschema:
         """What a `$ref` that stands at `place` means."""
         address, fragment = urldefrag(reference)
         number = place.document
@@ -48,7 +48,7 @@ class Documents:
                 content = content[int(key)] if isinstance(content, list) else content[key]
             except (KeyError, IndexError, TypeError, ValueError):
                 raise SchemaUnsupported(f"it refers to {reference!r}, which is not there") from None
-        return Place(content, number)
+        return Subschema(content, number)
 
     def _add(self, schema: RegisteredSchema, name: str) -> None:
         if schema.kind != "JSON":

@@ -78,7 +78,7 @@ def parse(text: str) -> Labels:
     return _remembered(text) if len(text) <= _LONGEST else _parse(text)
 
 
-def written(labels: Mapping[str, str]) -> str:
+def labels_text(labels: Mapping[str, str]) -> str:
     """The text that stands for them."""
     return "{" + ", ".join(f"{_written_name(name)}={_quoted(labels[name])}" for name in sorted(labels)) + "}"
 

@@ -6,10 +6,10 @@ here, which are the same on the wire, and no request is refused for a line that 
 
 from __future__ import annotations
 
-from frazil.formats.declared_messages import messages
+from frazil.formats.declared_messages import message_classes
 
 # What Loki's own processes tell each other is left out.
-_MESSAGES = messages(
+_MESSAGES = message_classes(
     "logproto",
     {
         "Timestamp": [(1, "seconds", "int64"), (2, "nanos", "int32")],

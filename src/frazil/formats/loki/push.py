@@ -18,10 +18,10 @@ from frazil.formats.otlp.logs import INGEST_PROTOCOL, SCHEMA
 from frazil.formats.telemetry import attributes
 from frazil.formats.telemetry.fields import SPAN_ID, TRACE_ID, Ids, ids, is_zero, times
 from frazil.formats.telemetry.lists import flat
-from frazil.formats.telemetry.log_levels import DETECTED_LEVEL, Evidence, detected_levels
-from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
+from frazil.formats.telemetry.log_levels import DETECTED_LEVEL, LevelEvidence, detected_levels
+from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rejected, TelemetryRows, check_total, requests_with
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.scopes import SERVICE_NAME, TENANT, Columns, named
+from frazil.formats.telemetry.scopes import SERVICE_NAME, TENANT, Columns, attribute_columns
 
 _PROTOCOL = "loki"
 _SEVERITIES = {
@@ -50,7 +50,7 @@ class _Streams(NamedTuple):
     """What the others are, by request."""
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> TelemetryRows:
     """The entries of decoded requests."""
     found = _streams(requests)
     lists = found.streams.field("entries")
@@ -76,13 +76,13 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "severity_number": _severity_numbers(level),
         "severity_text": level,
         "body": lines,
-        **named("attributes", metadata),
+        **attribute_columns("attributes", metadata),
         INGEST_PROTOCOL: pa.repeat(_PROTOCOL, len(entries)),
-        DETECTED_LEVEL: detected_levels(Evidence(lines, [metadata], labels=of_stream[DETECTED_LEVEL])),
+        DETECTED_LEVEL: detected_levels(LevelEvidence(lines, [metadata], labels=of_stream[DETECTED_LEVEL])),
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     timeless = requests_with(is_zero(nanoseconds), of_request)
-    return Rows(batch, of_request, trace_ids.invalid + span_ids.invalid, timeless, found.rejected)
+    return TelemetryRows(batch, of_request, trace_ids.invalid + span_ids.invalid, timeless, found.rejected)
 
 
 # --- streams ---------------------------------------------------------------------------------------------------

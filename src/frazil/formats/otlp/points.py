@@ -26,11 +26,11 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from frazil.formats.telemetry import attributes, exemplars
 from frazil.formats.telemetry.exemplars import EXEMPLARS
 from frazil.formats.telemetry.fields import TIME, counts, is_zero, times
-from frazil.formats.telemetry.lists import are_empty, flat, joined
-from frazil.formats.telemetry.messages import decode
-from frazil.formats.telemetry.messaging import Row, pairs
+from frazil.formats.telemetry.lists import are_empty, flat, joined_bytes
+from frazil.formats.telemetry.message_decoding import decode
+from frazil.formats.telemetry.row_messages import Row, pairs
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.scopes import Columns, named
+from frazil.formats.telemetry.scopes import Columns, attribute_columns
 from frazil.log.schema.nulls import are_null, nulls
 
 GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = KINDS = (
@@ -78,7 +78,7 @@ _MOST = np.uint64(2**63 - 1)
 TOO_BIG = f"a count above {_MOST}"
 
 
-class Data(NamedTuple):
+class MetricData(NamedTuple):
     """What metrics have of one kind."""
 
     kind: str
@@ -104,7 +104,7 @@ class Points(NamedTuple):
         return Points(columns, self.metrics[places], self.kinds[places], self.timeless[places], self.rejected)
 
 
-class _Piece(NamedTuple):
+class _PointsOfKind(NamedTuple):
     """The points of one kind."""
 
     kind: str
@@ -118,24 +118,24 @@ def _are_alike(column: pa.Array) -> bool:
     return are_null(column) or are_empty(column)
 
 
-def data_of(metrics: pa.StructArray) -> list[Data]:
+def data_of(metrics: pa.StructArray) -> list[MetricData]:
     """Of decoded metrics: one for each kind that is there, and at least one."""
     found = []
     for kind, message in _RARE.items():
         if len((lists := metrics.field(kind)).values):
-            serialized = joined(lists)
+            serialized = joined_bytes(lists)
             owners = np.flatnonzero(np.asarray(serialized.is_valid()))
             decoded = decode(message, serialized.drop_null())
-            found.append(Data(kind, decoded.to_struct_array(), owners))
+            found.append(MetricData(kind, decoded.to_struct_array(), owners))
     for kind in (SUM, GAUGE):
         if (structs := metrics.field(kind)).null_count < len(metrics) or not (found or kind == SUM):
-            found.append(Data(kind, structs, np.arange(len(metrics))))
+            found.append(MetricData(kind, structs, np.arange(len(metrics))))
     return found[::-1]
 
 
-def points_of(every: list[Data], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
+def points_of(every: list[MetricData], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
     """The points of metrics that are of these requests: request by request, and in each kind by kind."""
-    pieces = [_piece(data) for data in every]
+    pieces = [_points_of_kind(data) for data in every]
     lengths = [len(piece.points) for piece in pieces]
     own = [_COLUMNS[kind](points) for kind, points, *_ in pieces]
     time = _field(pieces, "time_unix_nano")
@@ -145,7 +145,9 @@ def points_of(every: list[Data], requests: Ints, arrival_ns: int, *, dictionarie
             "start_timestamp": times(_field(pieces, "start_time_unix_nano"), None),
             "flags": counts(_field(pieces, "flags")),
             **{field.name: _joined(own, lengths, field) for field in _OWN},
-            **named("attributes", attributes.of_lists(_field(pieces, "attributes"), dictionaries=dictionaries)),
+            **attribute_columns(
+                "attributes", attributes.of_lists(_field(pieces, "attributes"), dictionaries=dictionaries)
+            ),
         },
         np.concatenate([piece.metrics for piece in pieces]),
         np.repeat([KINDS.index(piece.kind) for piece in pieces], lengths),
@@ -156,15 +158,15 @@ def points_of(every: list[Data], requests: Ints, arrival_ns: int, *, dictionarie
     return found if (numbers[1:] >= numbers[:-1]).all() else found.take(np.argsort(numbers, kind="stable"))
 
 
-def _piece(data: Data) -> _Piece:
+def _points_of_kind(data: MetricData) -> _PointsOfKind:
     points, places = flat(data.structs.field("data_points"))
     owners = data.metrics[places]
     if data.kind not in _RARE or not (beyond := _beyond(points)).any():
-        return _Piece(data.kind, points, owners, owners[:0])
-    return _Piece(data.kind, points.filter(pa.array(~beyond)), owners[~beyond], owners[beyond])
+        return _PointsOfKind(data.kind, points, owners, owners[:0])
+    return _PointsOfKind(data.kind, points.filter(pa.array(~beyond)), owners[~beyond], owners[beyond])
 
 
-def _field(pieces: list[_Piece], name: str) -> pa.Array:
+def _field(pieces: list[_PointsOfKind], name: str) -> pa.Array:
     return _concatenated([piece.points.field(name) for piece in pieces])
 
 

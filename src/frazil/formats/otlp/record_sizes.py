@@ -11,8 +11,8 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from frazil.formats.telemetry.descriptors import Name, handler_of
-from frazil.formats.telemetry.lists import borders, flat
-from frazil.formats.telemetry.messages import column_of
+from frazil.formats.telemetry.lists import flat, offsets_of
+from frazil.formats.telemetry.message_decoding import column_of
 
 _DATA = ("Gauge", "Sum", "Histogram", "ExponentialHistogram", "Summary")
 _RECORDS: frozenset[Name] = frozenset(
@@ -31,7 +31,7 @@ def largest_record(kind: type[Message], body: bytes) -> int:
 def _largest(column: pa.Array) -> int:
     """Of all bytes within a column."""
     if pa.types.is_binary(column.type):
-        return int(np.diff(borders(column)).max(initial=0))
+        return int(np.diff(offsets_of(column)).max(initial=0))
     if pa.types.is_list(column.type):
         return _largest(flat(column)[0])
     return max((_largest(column.field(place)) for place in range(column.type.num_fields)), default=0)

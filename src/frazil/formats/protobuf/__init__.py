@@ -18,15 +18,15 @@ from ptars._lib import ProtoRegistry
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.columns import check_kind
-from frazil.formats.isolating import isolate
-from frazil.formats.protobuf.bounds import check_size
-from frazil.formats.protobuf.columns import Column, columns_of
+from frazil.formats.fault_isolation import isolate
+from frazil.formats.protobuf.columns import ColumnConversion, columns_of
 from frazil.formats.protobuf.compiling import compile_files
-from frazil.formats.protobuf.indexes import FIRST, by_message
+from frazil.formats.protobuf.message_indexes import FIRST, by_message
+from frazil.formats.protobuf.schema_limits import check_size
 from frazil.formats.registry.client import Registry
 from frazil.formats.registry.schema import RegisteredSchema
 from frazil.formats.registry.wire import Group, Ints, SchemaId, cut, gather
-from frazil.formats.values import DecodedValues, Part, Payloads, Places
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads, Positions
 from frazil.native import faults_as_errors
 
 LARGE_BYTES = 8192
@@ -64,16 +64,18 @@ class ProtobufDecoder:
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
         faults: dict[int, str] = {}
-        parts: list[Part] = []
+        columns: list[DecodedColumn] = []
         for message, group, chosen, starts in self._messages(payloads, faults):
             places = group.places[chosen]
             column, good, wrong = message.decode(gather(group.data, starts, group.ends[chosen]))
             faults.update({int(places[place]): reason for place, reason in wrong.items()})
             if len(good):
-                parts.append(Part(places[good], column))
-        return DecodedValues(parts, faults)
+                columns.append(DecodedColumn(places[good], column))
+        return DecodedValues(columns, faults)
 
-    def _messages(self, payloads: Payloads, faults: dict[int, str]) -> Iterator[tuple[Message, Group, Ints, Ints]]:
+    def _messages(
+        self, payloads: Payloads, faults: dict[int, str]
+    ) -> Iterator[tuple[MessageDecoder, Group, Ints, Ints]]:
         """Each message with its payloads: their group, which of it they are, and where they begin."""
         groups, wrong = cut(payloads)
         faults.update(wrong)
@@ -85,7 +87,7 @@ class ProtobufDecoder:
                 else:
                     yield message, group, chosen, starts
 
-    def _message(self, schema: SchemaId, path: tuple[int, ...]) -> Message | str:
+    def _message(self, schema: SchemaId, path: tuple[int, ...]) -> MessageDecoder | str:
         """What reads such records, or why nothing can."""
         try:
             return message_of(self.registry.schema(schema), path, self.most_columns)
@@ -96,8 +98,8 @@ class ProtobufDecoder:
 
 
 @dataclass(frozen=True)
-class Message:
-    columns: Column
+class MessageDecoder:
+    columns: ColumnConversion
     handler: Any
     cls: Any
     """The runtime's class for it."""
@@ -106,7 +108,7 @@ class Message:
     def kind(self) -> pa.DataType:
         return self.columns.kind
 
-    def decode(self, payloads: pa.Array) -> tuple[pa.Array, Places, dict[int, str]]:
+    def decode(self, payloads: pa.Array) -> tuple[pa.Array, Positions, dict[int, str]]:
         """The messages, which payloads they are, and why others are none."""
         broken = self._broken_large(payloads)
         kept = np.delete(np.arange(len(payloads)), list(broken))
@@ -137,7 +139,7 @@ class Message:
 
 
 @lru_cache(maxsize=4096)
-def message_of(schema: RegisteredSchema, path: tuple[int, ...], most_columns: int = MOST_COLUMNS) -> Message:
+def message_of(schema: RegisteredSchema, path: tuple[int, ...], most_columns: int = MOST_COLUMNS) -> MessageDecoder:
     files = compile_files(schema)
     described = files.message(path)
     if described is None:
@@ -146,4 +148,4 @@ def message_of(schema: RegisteredSchema, path: tuple[int, ...], most_columns: in
     handler = ProtoRegistry(list(files.decoded)).create_for_message(described.full_name, _CONFIG)
     columns = columns_of(described, pa.struct(list(handler.schema())), files.pool)
     check_kind(columns.kind, most_columns)
-    return Message(columns, handler, GetMessageClass(described))
+    return MessageDecoder(columns, handler, GetMessageClass(described))

@@ -24,7 +24,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from frazil.errors import SchemaUnsupported
-from frazil.formats.protobuf.bounds import check_text
+from frazil.formats.protobuf.schema_limits import check_text
 from frazil.formats.registry.schema import RegisteredSchema
 from frazil.native import NativeFault, faults_as_errors
 

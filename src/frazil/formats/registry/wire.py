@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.formats.values import Payloads, Places
+from frazil.formats.values import Payloads, Positions
 
 SchemaId = int | str
 """A number, or a GUID as text."""
@@ -34,7 +34,7 @@ class Group:
     """The payloads of one schema."""
 
     schema: SchemaId
-    places: Places
+    places: Positions
     data: Bytes
     """A buffer that holds them all, and others."""
     starts: Ints
@@ -100,7 +100,7 @@ def cut(payloads: Payloads) -> tuple[list[Group], dict[int, str]]:
     return sorted(groups, key=lambda group: int(group.places[0])), faults
 
 
-def _by_prefix(whole: Extents, places: Places, faults: dict[int, str]) -> Iterator[Group]:
+def _by_prefix(whole: Extents, places: Positions, faults: dict[int, str]) -> Iterator[Group]:
     starts, lengths = whole.starts[places], whole.ends[places] - whole.starts[places]
     magic = np.full(len(places), 255, np.uint8)
     filled = lengths > 0
@@ -119,7 +119,7 @@ def _by_prefix(whole: Extents, places: Places, faults: dict[int, str]) -> Iterat
         yield _group(number, whole, places[chosen], _NUMBER)
 
 
-def _named(whole: Extents, places: Places) -> Iterator[Group]:
+def _named(whole: Extents, places: Positions) -> Iterator[Group]:
     """Those with a GUID: rare, so one by one."""
     found: dict[str, list[int]] = {}
     for place in places:
@@ -129,7 +129,7 @@ def _named(whole: Extents, places: Places) -> Iterator[Group]:
         yield _group(guid, whole, np.array(chosen), _GUID)
 
 
-def _by_header(ids: pa.Array, whole: Extents, places: Places, faults: dict[int, str]) -> Iterator[Group]:
+def _by_header(ids: pa.Array, whole: Extents, places: Positions, faults: dict[int, str]) -> Iterator[Group]:
     said = ids.take(pa.array(places)).dictionary_encode()
     for number, chosen in _alike(said.indices.to_numpy()):
         header = said.dictionary[number].as_py()
@@ -145,11 +145,11 @@ def _by_header(ids: pa.Array, whole: Extents, places: Places, faults: dict[int, 
                 faults.update(dict.fromkeys(places[chosen].tolist(), reason))
 
 
-def _group(schema: SchemaId, whole: Extents, places: Places, skipped: int, rest: bytes | None = None) -> Group:
+def _group(schema: SchemaId, whole: Extents, places: Positions, skipped: int, rest: bytes | None = None) -> Group:
     return Group(schema, places, whole.data, whole.starts[places] + skipped, whole.ends[places], rest)
 
 
-def _alike(ids: npt.NDArray[np.integer]) -> Iterator[tuple[int, Places | slice]]:
+def _alike(ids: npt.NDArray[np.integer]) -> Iterator[tuple[int, Positions | slice]]:
     """Each number with the positions that have it, ascending."""
     if not len(ids):
         return

@@ -55,18 +55,18 @@ def exemplars_of(lists: pa.ListArray) -> Exemplars:
     )
 
 
-class Moments(NamedTuple):
+class SeriesTimes(NamedTuple):
     """Of samples, or of exemplars: when, and of which series of which request."""
 
     requests: Ints
     ids: Ints
     times: Ints
 
-    def take(self, places: Ints | Bools) -> Moments:
-        return Moments(*(column[places] for column in self))
+    def take(self, places: Ints | Bools) -> SeriesTimes:
+        return SeriesTimes(*(column[places] for column in self))
 
 
-def hosts(samples: Moments, exemplars: Moments) -> Ints:
+def sample_of_each(samples: SeriesTimes, exemplars: SeriesTimes) -> Ints:
     """Of each exemplar, the sample that it belongs to: the last one of its series that is not after it, else the
     first one; -1 if there is none of its series in its request."""
     count = len(samples.times)

@@ -65,7 +65,7 @@ class Families:
         self._tenant_bytes = tenant_bytes
         self._most_tenants = tenants
         self._lock = threading.Lock()
-        self._tenants: OrderedDict[str, _OfTenant] = OrderedDict()
+        self._tenants: OrderedDict[str, _TenantFamilies] = OrderedDict()
 
     def learn(self, metadata: pa.ListArray, tenants: Sequence[str]) -> None:
         """From decoded lists of `MetricMetadata`, one for each tenant; what is told last counts."""
@@ -75,7 +75,7 @@ class Families:
         with self._lock:
             for place, each in zip(whose.tolist(), told.to_pylist(), strict=True):
                 family = Family(each["type"], each["help"], each["unit"])
-                self._of(tenants[place]).tell(each["metric_family_name"], family)
+                self._of(tenants[place]).remember(each["metric_family_name"], family)
 
     def describe(self, names: pa.Array, whose: Ints, tenants: Sequence[str]) -> Columns:
         """The columns that say what samples of these names are; `whose` says which of the tenants' each is."""
@@ -95,21 +95,21 @@ class Families:
         }
         return {name: column.take(both.indices) for name, column in columns.items()}
 
-    def _of(self, tenant: str) -> _OfTenant:
+    def _of(self, tenant: str) -> _TenantFamilies:
         if tenant not in self._tenants:
-            self._tenants[tenant] = _OfTenant(self._tenant_bytes)
+            self._tenants[tenant] = _TenantFamilies(self._tenant_bytes)
         self._tenants.move_to_end(tenant)
         if len(self._tenants) > self._most_tenants:
             self._tenants.popitem(last=False)
         return self._tenants[tenant]
 
 
-class _OfTenant:
+class _TenantFamilies:
     def __init__(self, most_bytes: int) -> None:
         self._room = most_bytes
         self._families: OrderedDict[str, Family] = OrderedDict()
 
-    def tell(self, name: str, family: Family) -> None:
+    def remember(self, name: str, family: Family) -> None:
         if name in self._families:
             self._room += _size(name, self._families.pop(name))
         self._families[name] = family

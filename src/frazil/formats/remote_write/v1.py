@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
 
 from frazil.formats.otlp.metrics import SCHEMA
-from frazil.formats.remote_write.exemplars import Exemplars, Moments, exemplars_of, hosts, lists_of
+from frazil.formats.remote_write.exemplars import Exemplars, SeriesTimes, exemplars_of, lists_of, sample_of_each
 from frazil.formats.remote_write.families import Families
 from frazil.formats.remote_write.histograms import STALE, histograms_of
 from frazil.formats.remote_write.labels import Bools, LabelSets, label_sets, map_bytes
@@ -24,10 +24,10 @@ from frazil.formats.remote_write.messages import Histogram
 from frazil.formats.telemetry.exemplars import EXEMPLARS
 from frazil.formats.telemetry.fields import TIME
 from frazil.formats.telemetry.lists import flat
-from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total
+from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rejected, TelemetryRows, check_total
 from frazil.formats.telemetry.runs import Ints
 from frazil.formats.telemetry.scopes import SERVICE_NAME, TENANT, Columns
-from frazil.formats.telemetry.series import Owners, series_ids
+from frazil.formats.telemetry.series import SharedLabels, series_ids
 
 _MILLISECOND = 10**6
 _LATEST = (2**63 - 1) // _MILLISECOND
@@ -39,7 +39,7 @@ _ROW_BYTES = {"samples": ROW_BYTES, "exemplars": ROW_BYTES, "histograms": 4000}
 """About what a row takes beside its texts; histograms are objects of Python for a while."""
 
 
-class _Piece(NamedTuple):
+class _SeriesRows(NamedTuple):
     """Rows of one sort."""
 
     columns: Columns
@@ -80,7 +80,7 @@ class Series:
         self.histogram = histogram
         everyone = np.arange(len(decoded))
         nobody = pa.nulls(len(decoded), pa.string())
-        self.ids = series_ids(Owners(sets.names, nobody, nobody), everyone, sets.attributes, translated=False)
+        self.ids = series_ids(SharedLabels(sets.names, nobody, nobody), everyone, sets.attributes, translated=False)
         self.problems = sets.problems
         """By what is wrong, the series whose records can never be stored."""
         self.exemplar_problems: dict[str, Bools] = {}
@@ -105,7 +105,7 @@ class Series:
         return found
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> Rows:
+def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> TelemetryRows:
     """The samples, histograms and exemplars of decoded requests; `families` learns what they tell of metrics."""
     families.learn(requests.column("metadata"), arrival.tenants)
     decoded, of_request = flat(requests.column("timeseries"))
@@ -116,11 +116,13 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> R
     return rows_of(Series(decoded, of_request, sets, kinds, Histogram), arrival)
 
 
-def rows_of(series: Series, arrival: Arrival) -> Rows:
+def rows_of(series: Series, arrival: Arrival) -> TelemetryRows:
     _check_size(series)
     rejections = _Rejections()
     rejections.add(series.unfilled, UNFILLED)
-    pieces = [_fit(piece, series, rejections) for piece in (_samples(series), _histograms(series, rejections))]
+    pieces = [
+        _without_rejected(piece, series, rejections) for piece in (_samples(series), _histograms(series, rejections))
+    ]
     exemplars = exemplars_of(series.decoded.field("exemplars"))
     found, lists = _with_exemplars(pieces, exemplars, series, rejections)
     of_series = np.concatenate([piece.series for piece in found])
@@ -139,10 +141,10 @@ def rows_of(series: Series, arrival: Arrival) -> Rows:
     if (numbers[1:] < numbers[:-1]).any():
         order = np.argsort(numbers, kind="stable")
         batch, numbers = batch.take(pa.array(order)), numbers[order]
-    return Rows(batch, numbers, rejected=rejections.all())
+    return TelemetryRows(batch, numbers, rejected=rejections.all())
 
 
-def _samples(series: Series) -> _Piece:
+def _samples(series: Series) -> _SeriesRows:
     lists = series.decoded.field("samples")
     samples, owners = flat(lists)
     values = samples.field("value")
@@ -155,27 +157,27 @@ def _samples(series: Series) -> _Piece:
     milliseconds = samples.field("timestamp").to_numpy()
     told = samples.type.get_field_index("start_timestamp") >= 0
     starts = samples.field("start_timestamp").to_numpy() if told else np.zeros_like(milliseconds)
-    return _Piece(columns, milliseconds, starts, owners)
+    return _SeriesRows(columns, milliseconds, starts, owners)
 
 
-def _histograms(series: Series, rejections: _Rejections) -> _Piece:
+def _histograms(series: Series, rejections: _Rejections) -> _SeriesRows:
     found = histograms_of(series.decoded.field("histograms"), series.histogram)
     for reason, owners in found.rejected.items():
         rejections.add(series.requests[owners], reason)
-    return _Piece(found.columns, found.milliseconds, found.starts, found.series)
+    return _SeriesRows(found.columns, found.milliseconds, found.starts, found.series)
 
 
-def _alone(exemplars: Exemplars, chosen: Bools, series: Series) -> _Piece:
+def _alone(exemplars: Exemplars, chosen: Bools, series: Series) -> _SeriesRows:
     """Rows without a value, for exemplars that came without a sample."""
     owners = exemplars.series[chosen]
     columns = {name: _spread(series.kinds[name], owners) for name in _KIND}
     columns["flags"] = pa.array(np.zeros(len(owners), np.int64))
-    return _Piece(columns, exemplars.milliseconds[chosen], np.zeros(len(owners), np.int64), owners)
+    return _SeriesRows(columns, exemplars.milliseconds[chosen], np.zeros(len(owners), np.int64), owners)
 
 
 def _with_exemplars(
-    pieces: list[_Piece], exemplars: Exemplars, series: Series, rejections: _Rejections
-) -> tuple[list[_Piece], pa.ListArray]:
+    pieces: list[_SeriesRows], exemplars: Exemplars, series: Series, rejections: _Rejections
+) -> tuple[list[_SeriesRows], pa.ListArray]:
     """The pieces, with rows for exemplars that need one; and the exemplars of all rows."""
     rows = sum(len(piece.series) for piece in pieces)
     if not len(exemplars.series):
@@ -191,8 +193,9 @@ def _with_exemplars(
     times = np.concatenate([piece.milliseconds for piece in pieces]) * _MILLISECOND
     at = exemplars.milliseconds * _MILLISECOND
     of = exemplars.series[good]
-    found = hosts(
-        Moments(series.requests[samples], ids[samples], times), Moments(series.requests[of], ids[of], at[good])
+    found = sample_of_each(
+        SeriesTimes(series.requests[samples], ids[samples], times),
+        SeriesTimes(series.requests[of], ids[of], at[good]),
     )
     alone = found < 0
     found[alone] = rows + np.arange(alone.sum())
@@ -215,14 +218,14 @@ def _check_size(series: Series) -> None:
     check_total(total)
 
 
-def _fit(piece: _Piece, series: Series, rejections: _Rejections) -> _Piece:
+def _without_rejected(piece: _SeriesRows, series: Series, rejections: _Rejections) -> _SeriesRows:
     """The piece without rows that can never be stored."""
     wrong = _reject(piece.series, (piece.milliseconds, piece.starts), series, rejections)
     if not wrong.any():
         return piece
     kept = pa.array(~wrong)
     columns = {name: column.filter(kept) for name, column in piece.columns.items()}
-    return _Piece(columns, *(numbers[~wrong] for numbers in piece[1:]))
+    return _SeriesRows(columns, *(numbers[~wrong] for numbers in piece[1:]))
 
 
 def _reject(owners: Ints, times: tuple[Ints, ...], series: Series, rejections: _Rejections) -> Bools:

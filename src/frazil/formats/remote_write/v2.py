@@ -17,8 +17,8 @@ from frazil.formats.remote_write.families import kinds_of
 from frazil.formats.remote_write.labels import Bools, label_sets
 from frazil.formats.remote_write.messages import HistogramV2
 from frazil.formats.remote_write.v1 import UNFILLED, Series, rows_of
-from frazil.formats.telemetry.lists import borders, flat, lengths
-from frazil.formats.telemetry.rows import Arrival, Rows, check_total
+from frazil.formats.telemetry.lists import flat, lengths, offsets_of
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows, check_total
 from frazil.formats.telemetry.runs import Ints
 
 ODD = "references to labels that are no pairs"
@@ -39,7 +39,7 @@ class _Symbols(NamedTuple):
     @classmethod
     def of(cls, lists: pa.ListArray) -> _Symbols:
         texts, _ = flat(lists)
-        ends = borders(lists)
+        ends = offsets_of(lists)
         ends -= ends[0]
         found = cls(texts, lengths(texts), ends[:-1], np.diff(ends))
         if found.sizes[found.starts[found.counts > 0]].any():
@@ -84,7 +84,7 @@ class _References(NamedTuple):
         return pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(pairs, ("name", "value")))
 
 
-class _Told(NamedTuple):
+class _OptionalSymbols(NamedTuple):
     """References of series to one symbol each: 0 is none."""
 
     places: Ints
@@ -92,7 +92,7 @@ class _Told(NamedTuple):
     beyond: Bools
 
     @classmethod
-    def of(cls, numbers: Ints, requests: Ints, symbols: _Symbols) -> _Told:
+    def of(cls, numbers: Ints, requests: Ints, symbols: _Symbols) -> _OptionalSymbols:
         beyond = numbers >= symbols.counts[requests]
         absent = beyond | (numbers == 0)
         return cls(np.where(absent, 0, symbols.starts[requests] + numbers), absent, beyond)
@@ -104,7 +104,7 @@ class _Told(NamedTuple):
         return symbols.texts.take(pa.array(self.places, mask=self.absent))
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
+def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> TelemetryRows:
     """The samples, histograms and exemplars of decoded requests."""
     symbols = _Symbols.of(requests.column("symbols"))
     decoded, of_request = flat(requests.column("timeseries"))
@@ -113,7 +113,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
     labels = _References.of(decoded.field("labels_refs"), of_request, symbols)
     of_exemplars = _References.of(exemplars.field("labels_refs"), of_request[owners], symbols)
     kinds, *told = (column.fill_null(0).to_numpy().astype(np.int64) for column in decoded.field("metadata").flatten())
-    description, unit = (_Told.of(numbers, of_request, symbols) for numbers in told)
+    description, unit = (_OptionalSymbols.of(numbers, of_request, symbols) for numbers in told)
     check_total(sum(each.nbytes(symbols) for each in (labels, of_exemplars, description, unit)))
     as_first = {
         "labels": labels.labels(symbols),
@@ -141,7 +141,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
 
 
 def _exemplars(lists: pa.ListArray, found: pa.StructArray, labels: pa.ListArray) -> pa.ListArray:
-    ends = borders(lists)
+    ends = offsets_of(lists)
     columns = {"labels": labels, **{name: found.field(name) for name in ("value", "timestamp")}}
     structs = pa.StructArray.from_arrays(columns.values(), columns)
     return pa.ListArray.from_arrays(pa.array((ends - ends[0]).astype(np.int32)), structs)
@@ -149,5 +149,5 @@ def _exemplars(lists: pa.ListArray, found: pa.StructArray, labels: pa.ListArray)
 
 def _any(lists: pa.ListArray) -> Bools:
     """Which lists are not empty."""
-    found: Bools = np.diff(borders(lists)) > 0
+    found: Bools = np.diff(offsets_of(lists)) > 0
     return found

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from frazil.formats.map_keys import repeats_a_key
-from frazil.formats.telemetry import references
-from frazil.formats.telemetry.lists import borders, lengths
-from frazil.formats.telemetry.references import References, Told
+from frazil.formats.telemetry import string_references
+from frazil.formats.telemetry.any_values import ABSENT, TEXT, Codes, from_text, to_text
+from frazil.formats.telemetry.lists import lengths, offsets_of
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.values import ABSENT, TEXT, Codes, from_text, to_text
+from frazil.formats.telemetry.string_references import ReferencedAttribute, References
 from frazil.log.schema.nulls import nulls
 from frazil.log.schema.repeated_texts import if_repeated
 
@@ -47,7 +47,7 @@ def of_lists(lists: pa.ListArray, *, dictionaries: bool = False) -> Attributes:
     """
     pairs = lists.flatten()
     keys, (texts, codes) = pairs.field("key"), to_text(pairs.field("value"))
-    found = references.of_pairs(pairs, codes)
+    found = string_references.of_pairs(pairs, codes)
     if found is None:
         return _of(_offsets(lists), keys, texts, codes, dictionaries=dictionaries)
     return _with_references(_offsets(lists), keys, texts, codes, found)
@@ -85,7 +85,7 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
     chosen[rows[found.present]] = True
     at = np.flatnonzero(found.present | (beside & chosen[rows]))
     told = map(
-        Told,
+        ReferencedAttribute,
         (at - offsets[rows[at]]).tolist(),
         beside[at].tolist(),
         *(column.take(pa.array(at)).to_pylist() for column in (keys, texts)),
@@ -95,7 +95,7 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
     )
     letters = codes[kept].tobytes().decode()
     written = [
-        references.written(letters[ends[row] : ends[row + 1]], islice(told, count))
+        string_references.with_letters(letters[ends[row] : ends[row + 1]], islice(told, count))
         for row, count in zip(*(each.tolist() for each in np.unique(rows[at], return_counts=True)), strict=True)
     ]
     return Attributes(maps, pc.replace_with_mask(types, pa.array(chosen), pa.array(written, pa.string())))
@@ -104,19 +104,19 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
 def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) -> list[KeyValue]:
     """The messages again."""
     found = []
-    letters, _, told = (types or TEXT * len(entries or [])).partition(references.BLANK)
+    letters, _, told = (types or TEXT * len(entries or [])).partition(string_references.BLANK)
     for (key, text), letter in zip(entries or [], letters, strict=True):
         pair = KeyValue(key=key)
         if letter != ABSENT:
             pair.value.CopyFrom(from_text(text, letter))
         found.append(pair)
-    return list(references.completed(found, told)) if told else found
+    return list(string_references.completed(found, told)) if told else found
 
 
 def _offsets(lists: pa.ListArray) -> Ints:
     """Where each list begins among all entries, and where the last one ends."""
     if not lists.null_count:
-        places = borders(lists)
+        places = offsets_of(lists)
         places -= places[0]
         return places
     offsets: Ints = np.zeros(len(lists) + 1, np.int64)
@@ -135,7 +135,7 @@ def _alike(offsets: Ints, keys: pa.Array) -> bool:
         return True
     if width == 0 or rows * width != len(keys) or (offsets[1:] - offsets[:-1] != width).any():
         return False
-    ends = borders(keys)
+    ends = offsets_of(keys)
     sizes = (ends[1:] - ends[:-1]).reshape(rows, width)
     if (sizes != sizes[0]).any():
         return False

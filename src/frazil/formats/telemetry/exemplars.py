@@ -6,9 +6,9 @@ import pyarrow as pa
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Exemplar
 
 from frazil.formats.telemetry import attributes
-from frazil.formats.telemetry.messaging import Row, pairs
-from frazil.formats.telemetry.nested import lists_of
-from frazil.formats.telemetry.scopes import Columns, named
+from frazil.formats.telemetry.message_lists import lists_of
+from frazil.formats.telemetry.row_messages import Row, pairs
+from frazil.formats.telemetry.scopes import Columns, attribute_columns
 
 EXEMPLARS = pa.list_(
     pa.struct(
@@ -39,7 +39,7 @@ def _columns(exemplars: pa.RecordBatch) -> Columns:
         "value_int": exemplars.column("as_int"),
         "span_id": exemplars.column("span_id"),
         "trace_id": exemplars.column("trace_id"),
-        **named("attributes", attributes.of_lists(exemplars.column("filtered_attributes"))),
+        **attribute_columns("attributes", attributes.of_lists(exemplars.column("filtered_attributes"))),
     }
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.telemetry.lists import borders, lengths
+from frazil.formats.telemetry.lists import lengths, offsets_of
 
 TIME = pa.timestamp("ns", "UTC")
 TRACE_ID, SPAN_ID = pa.binary(16), pa.binary(8)
@@ -64,7 +64,7 @@ def _data(column: pa.Array) -> pa.Buffer:
     data = column.buffers()[2]
     if data is None or not len(column):
         return pa.py_buffer(b"")
-    places = borders(column)
+    places = offsets_of(column)
     return data.slice(places[0], places[-1] - places[0])
 
 

@@ -43,7 +43,7 @@ _LINE = "line"
 _line, _at, _bytes = pl.col(_LINE), pl.col("at"), pl.col("bytes")
 
 
-def known(text: str) -> str | None:
+def level_named(text: str) -> str | None:
     """The level of this name."""
     return _NAMES.get(text.lower())
 
@@ -77,7 +77,7 @@ def _have(lines: pa.Array, sign: bytes) -> bool:
 def _codes(texts: pl.Series, name_of: Callable[[str], str] = str) -> Codes:
     """The places of the levels whose names these texts tell; each text is looked up once."""
     encoded = texts.to_arrow().dictionary_encode(null_encoding="encode")
-    names = [known(name_of(text)) if text else None for text in encoded.dictionary.to_pylist()]
+    names = [level_named(name_of(text)) if text else None for text in encoded.dictionary.to_pylist()]
     codes = np.array([LEVELS.index(name) if name else UNKNOWN for name in names], np.int8)
     found: Codes = codes[encoded.indices.to_numpy()]
     return found

@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from frazil.formats.telemetry.runs import Ints
 
 
-def borders(column: pa.Array) -> Ints:
+def offsets_of(column: pa.Array) -> Ints:
     """Where each value of a column of lists, maps or texts begins among all, and where the last one ends.
 
     What stands under null has no length, or none that counts.
     """
-    return offsets(column).astype(np.int64)
+    return offsets_view(column).astype(np.int64)
 
 
-def offsets(column: pa.Array) -> npt.NDArray[np.int32]:
+def offsets_view(column: pa.Array) -> npt.NDArray[np.int32]:
     """The same without a copy."""
     if isinstance(column, pa.ListArray | pa.MapArray):
         places: npt.NDArray[np.int32] = column.offsets.to_numpy()
@@ -33,7 +33,7 @@ def offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 
 def lengths(texts: pa.Array) -> Ints:
     """Of texts or bytes; that of null is 0."""
-    ends = borders(texts)
+    ends = offsets_of(texts)
     found: Ints = ends[1:] - ends[:-1]
     if texts.null_count:
         found[np.asarray(texts.is_null())] = 0
@@ -49,7 +49,7 @@ def total_lengths(lists: pa.ListArray) -> Ints:
 
 def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
     """All that is in lists, and in which list each is."""
-    ends = borders(lists)
+    ends = offsets_of(lists)
     sizes = ends[1:] - ends[:-1]
     if lists.null_count and sizes[np.asarray(lists.is_null())].any():
         return lists.flatten(), pc.list_parent_indices(lists).to_numpy()
@@ -69,10 +69,10 @@ def empty(column: pa.Array, count: int) -> pa.Array:
     return pa.ListArray.from_arrays(places, column.values, type=column.type)
 
 
-def joined(lists: pa.ListArray) -> pa.Array:
+def joined_bytes(lists: pa.ListArray) -> pa.Array:
     """Of lists of bytes: all that each has, one after the other; null where it has none."""
     pieces = lists.flatten()
-    ends = borders(lists)
+    ends = offsets_of(lists)
     ends -= ends[0]
     sizes = ends[1:] - ends[:-1]
     if (sizes == 1).all():

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from frazil.formats.telemetry.any_values import MAP, ODD_MAP
 from frazil.formats.telemetry.attributes import Attributes
-from frazil.formats.telemetry.line_levels import LEVEL_FIELDS, LEVELS, UNKNOWN, known, levels_of_lines
-from frazil.formats.telemetry.lists import borders, lengths, offsets
+from frazil.formats.telemetry.line_levels import LEVEL_FIELDS, LEVELS, UNKNOWN, level_named, levels_of_lines
+from frazil.formats.telemetry.lists import lengths, offsets_of, offsets_view
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.scopes import Level
-from frazil.formats.telemetry.values import MAP, ODD_MAP
+from frazil.formats.telemetry.scopes import ResourceScope
 
 DETECTED_LEVEL = "detected_level"
 
@@ -38,7 +38,7 @@ _PERHAPS = re.compile(rb"(?i)level|severity|lvl")
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
-class Evidence(NamedTuple):
+class LevelEvidence(NamedTuple):
     """What log records have that may tell their level."""
 
     lines: pa.Array
@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     severity_numbers: pa.Array | None = None
 
 
-class _Told(NamedTuple):
+class _LevelTexts(NamedTuple):
     """Texts that tell the levels of some rows."""
 
     rows: Ints
@@ -64,13 +64,13 @@ def level_of_labels(labels: Mapping[str, str]) -> str | None:
     return _normalised(labels[name]) if name else None
 
 
-def may_tell(levels: Iterable[Level]) -> bool:
+def may_name_level(scopes: Iterable[ResourceScope]) -> bool:
     """Whether attributes of resources or scopes may have the name of a level."""
-    messages = {message for level in levels for message in (level.resource, level.scope) if message}
+    messages = {message for scope in scopes for message in (scope.resource, scope.scope) if message}
     return any(map(_PERHAPS.search, messages))
 
 
-def detected_levels(found: Evidence) -> pa.Array:
+def detected_levels(found: LevelEvidence) -> pa.Array:
     rows = len(found.lines)
     sources = list(_told(found))
     if len(sources) == 1 and sources[0].texts is found.severity_texts:
@@ -101,7 +101,7 @@ def detected_levels(found: Evidence) -> pa.Array:
 # --- what tells it ---------------------------------------------------------------------------------------------
 
 
-def _told(found: Evidence) -> Iterator[_Told]:
+def _told(found: LevelEvidence) -> Iterator[_LevelTexts]:
     """In the order in which it counts, where the rank is the same."""
     if found.labels is not None:
         yield _of_column(found.labels, _LABEL)
@@ -113,14 +113,16 @@ def _told(found: Evidence) -> Iterator[_Told]:
             yield _of_column(found.severity_texts, _RANKS[_TEXT])
 
 
-def _of_column(texts: pa.Array, rank: int) -> _Told:
+def _of_column(texts: pa.Array, rank: int) -> _LevelTexts:
     """Of a text for each row, null or empty where there is none."""
     rows = np.flatnonzero(lengths(texts))
-    return _Told(rows, np.full(len(rows), rank), texts if len(rows) == len(texts) else texts.take(pa.array(rows)))
+    return _LevelTexts(
+        rows, np.full(len(rows), rank), texts if len(rows) == len(texts) else texts.take(pa.array(rows))
+    )
 
 
-def _of_maps(found: Attributes) -> _Told | None:
-    ends = borders(found.maps)
+def _of_maps(found: Attributes) -> _LevelTexts | None:
+    ends = offsets_of(found.maps)
     first, last = int(ends[0]), int(ends[-1])
     keys = found.maps.keys.slice(first, last - first)
     coded = isinstance(keys, pa.DictionaryArray)
@@ -132,7 +134,7 @@ def _of_maps(found: Attributes) -> _Told | None:
     texts = found.maps.items.slice(first, last - first).take(pa.array(at)).cast(pa.string())
     rows = np.searchsorted(ends - first, at, side="right") - 1
     told = (ranks < _LINE) & (lengths(texts) > 0) & ~_are_maps(found.types, rows, at + first - ends[rows])
-    return _Told(rows[told], ranks[told], texts.filter(pa.array(told)))
+    return _LevelTexts(rows[told], ranks[told], texts.filter(pa.array(told)))
 
 
 def _perhaps(keys: pa.Array) -> npt.NDArray[np.bool_]:
@@ -142,7 +144,7 @@ def _perhaps(keys: pa.Array) -> npt.NDArray[np.bool_]:
         return np.zeros(len(keys), bool)
     letters = np.frombuffer(data, np.uint8)
     # An empty key may stand at the end, where no letter is.
-    found: npt.NDArray[np.bool_] = _STARTS[letters.take(offsets(keys)[:-1], mode="clip")]
+    found: npt.NDArray[np.bool_] = _STARTS[letters.take(offsets_view(keys)[:-1], mode="clip")]
     return found
 
 
@@ -155,7 +157,7 @@ def _are_maps(types: pa.Array, rows: Ints, places: Ints) -> npt.NDArray[np.bool_
     told = np.asarray(types.is_valid())[rows]
     if told.any():
         letters = np.frombuffer(types.buffers()[2], np.uint8)
-        found[told] = np.isin(letters[borders(types)[rows[told]] + places[told]], [ord(MAP), ord(ODD_MAP)])
+        found[told] = np.isin(letters[offsets_of(types)[rows[told]] + places[told]], [ord(MAP), ord(ODD_MAP)])
     return found
 
 
@@ -165,7 +167,7 @@ def _rank(key: str) -> int:
     return _RANKS.get(_NOT_OF_NAMES.sub("_", key), _LINE)
 
 
-def _best(sources: list[_Told], rows: int) -> tuple[Ints, pa.Array]:
+def _best(sources: list[_LevelTexts], rows: int) -> tuple[Ints, pa.Array]:
     """Of each row, the lowest rank, and the text that has it."""
     best: Ints = np.full(rows, _LINE)
     if len(sources) == 1 and len(sources[0].rows) == len(sources[0].texts) == rows and _each_once(sources[0].rows):
@@ -211,7 +213,7 @@ def _cleaned(text: str) -> str:
 
 
 def _normalised(text: str) -> str:
-    return known(text) or text
+    return level_named(text) or text
 
 
 def _of_numbers(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

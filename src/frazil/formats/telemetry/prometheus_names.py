@@ -9,14 +9,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from frazil.formats.telemetry.runs import Ints
-
-Bools = npt.NDArray[np.bool_]
-
 _NOT_OF_METRICS = re.compile(r"[^a-zA-Z0-9:]+")
 _NOT_OF_LABELS = re.compile(r"[^a-zA-Z0-9_]")
 
@@ -68,19 +60,6 @@ def metric_name(name: str, unit: str, counter: bool, gauge: bool) -> str:
         words = [word for word in words if word != "ratio"] + ["ratio"]
     found = "_".join(words)
     return f"_{found}" if found[:1].isdigit() else found
-
-
-def metric_names(names: pa.Array, units: pa.Array, at: Ints, counters: Bools, gauges: Bools) -> pa.Array:
-    """As `metric_name`, for those at these places; worked out once for those that are alike."""
-    name, unit = names.dictionary_encode(), units.dictionary_encode()
-    every_name, every_unit = name.dictionary.to_pylist(), unit.dictionary.to_pylist()
-    codes = name.indices.to_numpy()[at].astype(np.int64) * len(every_unit) + unit.indices.to_numpy()[at]
-    alike, places = np.unique(codes * 4 + counters * 2 + gauges, return_inverse=True)
-    found = []
-    for code in alike.tolist():
-        of_name, of_unit = divmod(code >> 2, len(every_unit))
-        found.append(metric_name(every_name[of_name], every_unit[of_unit], bool(code & 2), bool(code & 1)))
-    return pa.array(found, pa.string()).take(pa.array(places))
 
 
 def label_name(key: str) -> str:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import RequestError
+from frazil.formats.telemetry.any_values import ABSENT, TEXT, Codes
 from frazil.formats.telemetry.fields import TIME
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.values import ABSENT, TEXT, Codes
 
 
 class Arrival(NamedTuple):
@@ -42,7 +42,7 @@ class Rejected(NamedTuple):
 _NOBODY: Mapping[int, Rejected] = {}
 
 
-class Rows(NamedTuple):
+class TelemetryRows(NamedTuple):
     batch: pa.RecordBatch
     requests: Ints
     """Which request each row is of; they ascend."""
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
 class ToRows(Protocol):
     """Makes rows of decoded requests."""
 
-    def __call__(self, requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
+    def __call__(self, requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
         """With `dictionaries`, texts that come again and again may be places in dictionaries (`log.repeated`)."""
 
 

@@ -18,10 +18,10 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from frazil.formats.telemetry import attributes
 from frazil.formats.telemetry.attributes import Attributes
-from frazil.formats.telemetry.known_rows import Known
-from frazil.formats.telemetry.lists import flat, joined
-from frazil.formats.telemetry.messages import decode
-from frazil.formats.telemetry.repetition import spread, used_of
+from frazil.formats.telemetry.lists import flat, joined_bytes
+from frazil.formats.telemetry.message_decoding import decode
+from frazil.formats.telemetry.repeated_columns import repeat_rows, used_rows
+from frazil.formats.telemetry.row_cache import RowCache
 from frazil.formats.telemetry.rows import ROW_BYTES, check_total
 from frazil.formats.telemetry.runs import Ints, runs_of
 
@@ -38,7 +38,7 @@ _ENTITY = pa.struct(
     ]
 )
 
-WHOSE = [pa.field(TENANT, pa.string(), nullable=False), pa.field(SERVICE_NAME, pa.string())]
+TENANT_AND_SERVICE = [pa.field(TENANT, pa.string(), nullable=False), pa.field(SERVICE_NAME, pa.string())]
 ORIGIN = [
     *attributes.fields("resource_attributes"),
     pa.field("resource_dropped_attributes_count", pa.int64()),
@@ -55,7 +55,7 @@ ORIGIN = [
 Columns = dict[str, pa.Array]
 
 
-class Level(NamedTuple):
+class ResourceScope(NamedTuple):
     """What records of one scope share: resource and scope as bytes, None where there is none, and their schemas."""
 
     resource: bytes | None
@@ -75,9 +75,9 @@ class Records(NamedTuple):
     records: pa.StructArray
     requests: Ints
     """Which request each is of."""
-    levels: list[Level]
+    scopes: list[ResourceScope]
     """Each once."""
-    scopes: Ints
+    scope_of_record: Ints
     """Which of the levels each has."""
     widths: Ints
     """About how many bytes each has of its level."""
@@ -93,33 +93,33 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     places = [
         numbers.setdefault(above[at] + each, len(numbers)) for at, each in zip(resource_at.tolist(), own, strict=True)
     ]
-    levels = list(map(Level._make, numbers))
-    widths = np.array([level.width for level in levels], np.int64)
-    level_at = np.array(places, np.int64)[scope_at]
-    check_total(int((widths + ROW_BYTES).dot(np.bincount(level_at, minlength=len(widths)))))
-    return Records(found, request_at[resource_at][scope_at], levels, level_at, widths[level_at])
+    distinct = list(map(ResourceScope._make, numbers))
+    widths = np.array([each.width for each in distinct], np.int64)
+    number = np.array(places, np.int64)[scope_at]
+    check_total(int((widths + ROW_BYTES).dot(np.bincount(number, minlength=len(widths)))))
+    return Records(found, request_at[resource_at][scope_at], distinct, number, widths[number])
 
 
 def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
     """Of each of a level: the message of this name, and its schema."""
-    return list(zip(joined(level.field(name)).to_pylist(), level.field("schema_url").to_pylist(), strict=True))
+    return list(zip(joined_bytes(level.field(name)).to_pylist(), level.field("schema_url").to_pylist(), strict=True))
 
 
-def common_columns(levels: list[Level], scopes: Ints, *, dictionaries: bool = False) -> Columns:
+def common_columns(scopes: list[ResourceScope], scope_of_record: Ints, *, dictionaries: bool = False) -> Columns:
     """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that have these levels."""
     if dictionaries:
-        used, places = used_of(scopes, len(levels))
-        rows = _LEVELS.repeated([levels[at] for at in used.tolist()], [1] * len(used))
-        return spread(rows, places)
-    runs = runs_of(scopes)
-    chosen = [levels[at] for at in scopes[runs.first].tolist()]
-    found = _LEVELS.repeated(chosen, runs.lengths.tolist())
+        used, places = used_rows(scope_of_record, len(scopes))
+        rows = _ROW_CACHE.repeated([scopes[at] for at in used.tolist()], [1] * len(used))
+        return repeat_rows(rows, places)
+    runs = runs_of(scope_of_record)
+    chosen = [scopes[at] for at in scope_of_record[runs.first].tolist()]
+    found = _ROW_CACHE.repeated(chosen, runs.lengths.tolist())
     return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
 
 
-def _rows_of(levels: Sequence[Level]) -> pa.StructArray:
+def _rows_of_scopes(distinct: Sequence[ResourceScope]) -> pa.StructArray:
     resources, resource_urls, scopes, scope_urls = (
-        pa.array((level[place] for level in levels), kind)
+        pa.array((each[place] for each in distinct), kind)
         for place, kind in enumerate((pa.binary(), pa.string(), pa.binary(), pa.string()))
     )
     columns = {
@@ -149,7 +149,7 @@ def _resources(messages: pa.Array) -> Columns:
     found = attributes.of_lists(resource.column("attributes"))
     return {
         SERVICE_NAME: _service_names(found),
-        **named("resource_attributes", found, absent),
+        **attribute_columns("resource_attributes", found, absent),
         "resource_dropped_attributes_count": _or_null(
             resource.column("dropped_attributes_count"), absent, pa.int64()
         ),
@@ -162,7 +162,7 @@ def _scopes(messages: pa.Array) -> Columns:
     return {
         "scope_name": _or_null(scope.column("name"), absent, pa.string()),
         "scope_version": _or_null(scope.column("version"), absent, pa.string()),
-        **named("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
+        **attribute_columns("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
         "scope_dropped_attributes_count": _or_null(_dropped(scope), absent, pa.int64()),
     }
 
@@ -176,10 +176,10 @@ def _decoded(kind: type[Message], messages: pa.Array) -> tuple[pa.RecordBatch, p
     return decode(kind, messages.fill_null(b"")), messages.is_null()
 
 
-_LEVELS = Known(_rows_of, lambda level: level.width)
+_ROW_CACHE = RowCache(_rows_of_scopes, lambda scope: scope.width)
 
 
-def named(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:
+def attribute_columns(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:
     """The two columns of attributes; null where there is nobody to have any."""
     maps = found.maps
     if absent is not None and absent.true_count:

@@ -24,7 +24,7 @@ _SERVICE, _NAMESPACE, _ID = "service.name", "service.namespace", "service.instan
 Pairs = Iterable[tuple[str, str | None]]
 
 
-class Owners(NamedTuple):
+class SharedLabels(NamedTuple):
     """The labels that points have from metric and resource; null or empty where there is none."""
 
     names: pa.Array
@@ -67,7 +67,7 @@ def _of_name(label: str) -> int:
 # --- of many ---------------------------------------------------------------------------------------------------
 
 
-def targets(resources: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+def jobs_and_instances(resources: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     """`job` and `instance` of resources."""
     names = pc.map_lookup(resources, _SERVICE, "first")
     spaces = pc.map_lookup(resources, _NAMESPACE, "first")
@@ -77,7 +77,7 @@ def targets(resources: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     return names, pc.map_lookup(resources, _ID, "first")
 
 
-def series_ids(owners: Owners, places: Ints, attributes: pa.MapArray, translated: bool = True) -> pa.Array:
+def series_ids(owners: SharedLabels, places: Ints, attributes: pa.MapArray, translated: bool = True) -> pa.Array:
     """As `series_id` of `labels`, for all points; `places` says which of the owners is that of each."""
     offsets, keys, texts = _entries(attributes)
     encoded = keys.dictionary_encode()
@@ -149,6 +149,6 @@ def _joining(names: list[str], codes: Ints, offsets: Ints) -> Ints:
     return np.unique(both[times > 1] // len(distinct))
 
 
-def _labels_of(owners: Owners, place: int, attributes: pa.MapScalar) -> dict[str, str]:
+def _labels_of(owners: SharedLabels, place: int, attributes: pa.MapScalar) -> dict[str, str]:
     name, job, instance = (column[place].as_py() for column in owners)
     return labels(name, attributes.as_py(), [(_SERVICE, job), (_ID, instance)])

@@ -8,7 +8,7 @@ import grpc
 
 from frazil.config.sections.endpoint import TlsConfig
 from frazil.errors import ConfigError
-from frazil.web.grpc.log import quieten
+from frazil.web.grpc.log_filter import quieten
 
 HANDSHAKE_SECONDS = 30
 """How long a client may take until it speaks gRPC."""

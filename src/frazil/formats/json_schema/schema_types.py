@@ -1,0 +1,153 @@
+"""The types that a JSON Schema gives to values. What it leaves open has none: that is as it shows.
+
+Until all is known, what is open has the type `OPEN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as types
+
+from frazil.errors import SchemaUnsupported
+from frazil.formats.json.field_names import nameable
+from frazil.formats.json.type_inference import known_type
+from frazil.formats.json_schema.combining import OPEN, type_of_all, type_of_any
+from frazil.formats.json_schema.documents import Documents, Subschema
+from frazil.formats.registry.schema import RegisteredSchema
+
+_FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
+_SCALARS = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
+_MOST_STEPS = 10_000
+_MOST_LEVELS = 100
+
+
+@lru_cache(maxsize=1024)
+def type_of(schema: RegisteredSchema) -> pa.DataType | None:
+    """Of its values; None if it says nothing of them. `SchemaUnsupported` if it is wrong, or too large.
+
+    Fields that no table can have are left open: they are the fault of records that have them.
+    """
+    documents = Documents(schema)
+    return known_type(nameable(_TypeReader(documents).kind(documents.root, ())))
+
+
+class _TypeReader:
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._steps = 0
+
+    def kind(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
+        """`above` are the schemas that this one is in: one that is in itself has no type."""
+        schema = place.schema
+        if isinstance(schema, bool):
+            return OPEN
+        if not isinstance(schema, dict):
+            raise SchemaUnsupported(f"it has {schema!r} where a schema should be")
+        if id(schema) in above:
+            return OPEN
+        self._count(above)
+        inside = (*above, id(schema))
+        return type_of_all([*self._others(place, inside), self._own(place, inside)])
+
+    def _count(self, above: tuple[int, ...]) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS or len(above) > _MOST_LEVELS:
+            raise SchemaUnsupported("it is too large, or nested too deep")
+
+    def _others(self, place: Subschema, above: tuple[int, ...]) -> Iterator[pa.DataType]:
+        """What other schemas say that a value has to fit as well."""
+        schema = place.schema
+        if isinstance(reference := schema.get("$ref"), str):
+            yield self.kind(self._documents.follow(reference, place), above)
+        if isinstance(branches := schema.get("allOf"), list):
+            yield from self._kinds(branches, place, above)
+        for word in ("oneOf", "anyOf"):
+            if isinstance(branches := schema.get(word), list):
+                yield type_of_any(self._kinds(branches, place, above))
+
+    def _kinds(self, schemas: Iterable[Any], place: Subschema, above: tuple[int, ...]) -> list[pa.DataType]:
+        """Of those that have other values than null."""
+        return [self.kind(Subschema(each, place.document), above) for each in schemas if not _is_null(each)]
+
+    def _own(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
+        """What the schema says by itself."""
+        schema = place.schema
+        names = _type_names(schema)
+        if names == {"object"}:
+            return self._object(place, above)
+        if names == {"array"}:
+            return self._array(place, above)
+        if names == {"string"}:
+            if schema.get("contentEncoding") == "base64":
+                return pa.binary()
+            return _FORMATS.get(str(schema.get("format")), pa.string())
+        if names == {"integer", "number"}:
+            return pa.float64()
+        return _SCALARS.get(names.pop(), OPEN) if len(names) == 1 else OPEN
+
+    def _object(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
+        properties = place.schema.get("properties", {})
+        if not isinstance(properties, dict):
+            raise SchemaUnsupported("its properties are no object")
+        if not properties:
+            return self._map(place, above)
+        return pa.struct(
+            [(name, self.kind(Subschema(each, place.document), above)) for name, each in properties.items()]
+        )
+
+    def _map(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
+        """An object of which only the values are described."""
+        patterns = place.schema.get("patternProperties") or {}
+        values = [*patterns.values()] if isinstance(patterns, dict) else []
+        if isinstance(rest := place.schema.get("additionalProperties"), dict):
+            values.append(rest)
+        item = type_of_any(self._kinds(values, place, above))
+        return OPEN if types.is_null(item) else pa.map_(pa.string(), item)
+
+    def _array(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
+        words = ("prefixItems", "items", "additionalItems")
+        said = [place.schema[word] for word in words if word in place.schema]
+        each = [item for items in said for item in (items if isinstance(items, list) else [items])]
+        return pa.list_(type_of_any(self._kinds(each, place, above)))
+
+
+def _is_null(schema: Any) -> bool:
+    """Whether no value but null fits it."""
+    if not isinstance(schema, dict):
+        return schema is False
+    if "const" in schema or "enum" in schema:
+        return [schema["const"]] == [None] if "const" in schema else schema["enum"] == [None]
+    return schema.get("type") in ("null", ["null"])
+
+
+def _type_names(schema: dict[str, Any]) -> set[str]:
+    """The names of the types that a value may have, `null` aside."""
+    said = schema.get("type")
+    if said is not None:
+        names = set(map(str, said)) if isinstance(said, list) else {str(said)}
+    elif "const" in schema or isinstance(schema.get("enum"), list):
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        names = {_name_of(value) for value in values}
+    elif "properties" in schema or "additionalProperties" in schema:
+        names = {"object"}
+    elif "items" in schema or "prefixItems" in schema:
+        names = {"array"}
+    else:
+        names = set()
+    return names - {"null"}
+
+
+def _name_of(value: Any) -> str:
+    kinds: dict[type, str] = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+    }
+    return kinds.get(type(value), "null")

@@ -1,0 +1,37 @@
+"""What many records share, repeated for each of them as places in dictionaries of texts.
+
+The texts themselves would be made, copied and looked up again on the way into a table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from frazil.formats.telemetry.lists import are_empty, empty
+from frazil.formats.telemetry.runs import Ints
+from frazil.log.schema.nulls import are_null, nulls
+from frazil.log.schema.repeated_texts import REPEATS, with_dictionary
+
+
+def repeat_rows(rows: pa.StructArray, places: Ints) -> dict[str, pa.Array]:
+    """The columns of the row that is at each of the places, all of which are used."""
+    at = pa.array(places)
+    worth = len(places) >= REPEATS * len(rows)
+
+    def column(each: pa.Array) -> pa.Array:
+        if are_null(each):
+            return nulls(len(places), each.type)
+        encoded = with_dictionary(each) if worth else each
+        return empty(encoded, len(places)) if are_empty(each) else encoded.take(at)
+
+    return {field.name: column(each) for field, each in zip(rows.type, rows.flatten(), strict=True)}
+
+
+def used_rows(places: Ints, count: int) -> tuple[Ints, Ints]:
+    """Which of so many places are used, and the places among those: no dictionary has what no row has."""
+    counts = np.bincount(places, minlength=count)
+    used = np.flatnonzero(counts)
+    if len(used) == count:
+        return used, places
+    return used, (np.cumsum(counts > 0) - 1)[places]
