@@ -1,11 +1,11 @@
-"""What the columns for the fields of values are called.
+"""Maps the names of fields to names of columns and back.
 
-Each has the name of its field, unless that name is taken: by what Kafka adds (`_kafka_…`), by what Frazil adds, or by
-Iceberg's own metadata. All such names begin with an underscore, and a field so named gets one more. So does one that
-has more underscores already, which keeps different names different: `_offset` becomes `__offset`, and `__offset`
-becomes `___offset`. Names within a struct are as they were.
+A column has the name of its field, unless that name is reserved: for what Kafka adds (`_kafka_…`), for what Frazil
+adds, or for Iceberg's own metadata. All reserved names begin with an underscore, and a field with such a name gets
+one more. So does a field that has more underscores already, which keeps different names different: `_offset` becomes
+`__offset`, and `__offset` becomes `___offset`. Names within a struct stay as they are.
 
-Names that differ in case only are left alone: a record that has both is a dead letter.
+Names that differ in case only are left alone: a record that has both becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from frazil.formats.kafka import PREFIX
 from frazil.log.schema.columns import OFFSET, PARTITION, RESERVED
 
 VALUE = "value"
-"""The column of values that are no records."""
+"""The column that holds values which are not records."""
 
 _TAKEN = {OFFSET, PARTITION, *RESERVED}
 
 
 def column_of(field: str) -> str:
-    """The name of the column for a field."""
+    """Returns the name of the column for a field."""
     return f"_{field}" if _is_taken(field) else field
 
 
 def field_of(column: str) -> str | None:
-    """The field that a column is for; None if the column is not from the value."""
+    """Returns the field that a column is for; None if the column does not come from the value."""
     if not _is_taken(column):
         return column
     return column[1:] if column.startswith("__") else None
 
 
 def fields_of(rows: pa.Schema) -> pa.Schema:
-    """The columns that are from the value, by the names of their fields."""
+    """Returns the columns that come from the value, under the names of their fields."""
     named = ((field_of(column.name), column) for column in rows)
     return pa.schema([column.with_name(name) for name, column in named if name is not None])
 

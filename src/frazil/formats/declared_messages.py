@@ -1,4 +1,4 @@
-"""Messages of Protobuf that are declared by a table of their fields."""
+"""Builds Protobuf message classes from a table of their fields, without compiling `.proto` files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 FieldTables = Mapping[str, Sequence[tuple[int, str, str]]]
-"""Number, name and type of each field of each message. `*` before a type stands for many; what follows `|` is the
-choice that a field is one of."""
+"""The number, name and type of each field, by message. A `*` before the type marks a repeated field; the name after
+`|` is the `oneof` that the field belongs to."""
 
 _SCALARS = {
     "bool": FieldDescriptorProto.TYPE_BOOL,
@@ -28,7 +28,8 @@ _SCALARS = {
 
 
 def message_classes(package: str, declared: FieldTables) -> dict[str, type[Message]]:
-    """By their names, in a pool of their own: other packages may bring messages of the same names."""
+    """Returns the message classes by name. They live in a descriptor pool of their own, because other packages may
+    register the same names."""
     file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     for name, fields in declared.items():
         message = file.message_type.add(name=name)

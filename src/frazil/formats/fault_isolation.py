@@ -1,4 +1,4 @@
-"""Decoding that works for many values at once or not at all: who is to blame is found by halving."""
+"""Finds the values that cannot be decoded, for decoders that decode many values at once or fail as a whole."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ class Isolated(NamedTuple):
     good: Positions
     """The positions of the values that could be decoded."""
     column: pa.Array | None
-    """These, decoded; None if there are none."""
+    """The decoded values; None if none could be decoded."""
     faults: dict[int, str]
 
 
 def isolate(values: pa.Array, decode: Callable[[pa.Array], pa.Array]) -> Isolated:
-    """`decode` raises `ValueError` (as Arrow's own errors are) if one of the values it is given cannot be decoded."""
+    """Decodes the values, halving the input wherever `decode` fails, until the faulty values are alone.
+
+    `decode` raises `ValueError` (which Arrow's own errors are) if it cannot decode one of the values it is given.
+    """
     done: list[tuple[int, pa.Array]] = []
     faults: dict[int, str] = {}
     waiting = [(0, len(values))] if len(values) else []

@@ -1,4 +1,4 @@
-"""Lists and maps with other items than they had."""
+"""Replaces the items of list and map arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pyarrow as pa
 
 
 def with_items(array: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
-    """A list (or map) array of type `kind`, the items (or entries) of which are others, at the same places."""
+    """Returns a list (or map) array of type `kind` with the same offsets and nulls, but with other items (or
+    entries)."""
     return pa.Array.from_buffers(
         kind, len(array), array.buffers()[:2], array.null_count, offset=array.offset, children=[items]
     )

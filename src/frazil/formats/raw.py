@@ -1,4 +1,4 @@
-"""Bytes that stay bytes."""
+"""Decodes the format `raw`: values stay bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole records: key and value, each decoded by its format, beside what Kafka knows of the record."""
+"""Decodes whole Kafka records: key and value each by its own format, beside the columns that Kafka adds."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from frazil.formats.values import DecodedColumn, DecodedValues, Payloads, Positi
 
 KEY_SCHEMA_ID = "__key_schema_id"
 VALUE_SCHEMA_ID = "__value_schema_id"
-"""Headers in which newer producers say which schema the key and the value have."""
+"""The headers in which newer producers put the schema id of the key and of the value."""
 
 _KEPT = (kafka.HEADERS, kafka.TIMESTAMP, kafka.TIMESTAMP_TYPE, kafka.PARTITION, kafka.OFFSET)
 
 
 class RecordDecoder:
-    """A row is the key, what Kafka adds, and then the fields of the value; or `value`, if the value is no record.
+    """Turns records into rows. A row has the key, the columns that Kafka adds, and then the fields of the value, or
+    the column `value` if the value is not a record.
 
-    Where values are records as a rule, `_kafka_tombstone` is true for a record that has no value; it has no other
-    columns then.
+    If values are records as a rule, `_kafka_tombstone` is true for a record without a value; such a row has none of
+    the value's columns.
     """
 
     def __init__(self, key: ValueDecoder, value: ValueDecoder) -> None:
@@ -84,14 +85,14 @@ class RecordDecoder:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _known(self, rows: pa.Schema | None) -> tuple[pa.Schema | None, pa.Schema | None]:
-        """What is known of keys and of values, by what is known of rows."""
+        """Splits the known columns of rows into those of keys and those of values."""
         return (None, None) if rows is None else self._known_of[rows]
 
     def _split(self, rows: pa.Schema) -> tuple[pa.Schema | None, pa.Schema]:
         return _key_fields(rows, self.key.records), fields_of(rows)
 
     def _row_schema(self, keys: Iterable[pa.DataType], values: Iterable[pa.DataType]) -> pa.Schema:
-        """The columns of rows whose keys and values have these types."""
+        """Returns the columns of rows whose keys and values have these types."""
         own = [kafka.SCHEMA.field(name) for name in _KEPT]
         if self.value.records:
             own.append(pa.field(kafka.TOMBSTONE, pa.bool_()))
@@ -108,7 +109,7 @@ def _payloads(batch: pa.RecordBatch) -> tuple[Payloads, Payloads]:
 
 
 def _from_header(headers: pa.Array, name: str) -> pa.Array | None:
-    """The value of each record's last header of this name; None if no record has one."""
+    """Returns the value of each record's last header of this name; None if no record has one."""
     if headers.null_count == len(headers):
         return None
     flat = headers.flatten()
@@ -127,7 +128,8 @@ def _from_header(headers: pa.Array, name: str) -> pa.Array | None:
 def _combined(
     count: int, keys: DecodedValues, values: DecodedValues, faults: dict[int, str]
 ) -> Iterator[tuple[Positions, DecodedColumn | None, DecodedColumn | None]]:
-    """The positions of each pair of a part of the keys and one of the values; None stands for nulls."""
+    """Yields each combination of a decoded key column and a decoded value column, with the positions of the records
+    that have it. None stands for a null key or value."""
     if not faults and all(
         len(each.columns) == 1 and len(each.columns[0].positions) == count for each in (keys, values)
     ):
@@ -148,7 +150,7 @@ def _combined(
 
 
 def _column_numbers(count: int, columns: list[DecodedColumn]) -> Positions:
-    """Which part each place is in, from 1; 0 for none."""
+    """Returns the number of the column that each position is in, counted from 1; 0 if it is in none."""
     numbers = np.zeros(count, np.int64)
     for number, column in enumerate(columns, 1):
         numbers[column.positions] = number
@@ -162,7 +164,7 @@ def _at(decoded: DecodedColumn, positions: Positions) -> pa.Array:
 
 
 def _type_of_all(columns: list[DecodedColumn]) -> pa.DataType:
-    """The type for the null keys: that of the others, if they agree."""
+    """Returns the type for null keys: that of the other keys if they agree."""
     kind: pa.DataType | None = pa.null()
     for each in columns:
         kind = merge_types(kind, each.column.type) if kind is not None else None

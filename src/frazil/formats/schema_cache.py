@@ -1,4 +1,4 @@
-"""What was worked out once for a schema."""
+"""Caches what is computed per schema."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Result = TypeVar("Result")
 
 
 class SchemaCache(Generic[Result]):
-    """`make` is called once for each schema. Thread-safe as far as `make` is.
+    """Calls `make` once for each schema. It is as thread-safe as `make` is.
 
-    The last schema is tried first: to compare it takes a hundredth of the time that a hash takes.
+    The last schema is compared first, because comparing takes a hundredth of the time of hashing.
     """
 
     def __init__(self, make: Callable[[pa.Schema], Result]) -> None:

@@ -1,6 +1,6 @@
-"""Which decoder a topic has, by its settings.
+"""Opens the decoder that a topic has by its settings.
 
-Formats are imported when a topic has them: their libraries take longer to load than all the rest of a read.
+A format is imported only when a topic has it, because its libraries take longer to load than all the rest of a read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from frazil.formats.values import ValueDecoder
 
 
 def open_decoder(config: Config, topic: str, schema: pa.Schema) -> Decoder | None:
-    """The decoder of a topic whose log has this schema; None if its rows are the log's own columns."""
+    """Returns the decoder of a topic whose log has this schema; None if its rows are the log's own columns."""
     if not is_kafka(schema):
         return None
     chosen = config.format_of(topic)
@@ -35,7 +35,7 @@ def _key_decoder(config: Config, topic: str, kind: Format) -> ValueDecoder:
         return _value_decoder(config, kind, f"{topic}-key", {})
     from frazil.formats.json import JsonDecoder
 
-    # Keys in JSON are numbers and strings more often than objects.
+    # JSON keys are numbers and strings more often than objects.
     return JsonDecoder({}, records=False, most_columns=config.log.max_columns)
 
 
@@ -73,7 +73,7 @@ def _registered(config: Config, kind: Literal["avro", "protobuf", "json_schema"]
 
 
 def _subject(topic: str, chosen: FormatConfig) -> str:
-    """The subject that the value's schemas are registered under."""
+    """Returns the subject under which the schemas of the value are registered."""
     match chosen.subject_strategy:
         case "topic_name":
             return f"{topic}-value"

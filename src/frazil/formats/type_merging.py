@@ -1,4 +1,5 @@
-"""Types of several versions of a schema as one: all fields, and of two numbers the wider: what tables can follow."""
+"""Merges the types of several schema versions into one that a table can evolve to: it has all fields, and the wider
+of two number types."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ _WIDER = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
 
 
 def merge_schemas(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """The columns of all. Where two have types that clash, the first one's stays."""
+    """Returns the columns of all schemas. Where two types of a column clash, the first one stays."""
     return pa.schema(_fields(schemas))
 
 
 def merge_types(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
-    """The type that holds values of both; None if they clash."""
+    """Returns the type that holds values of both; None if they clash."""
     if first.equals(second) or types.is_null(second):
         return first
     if types.is_null(first):

@@ -1,4 +1,4 @@
-"""Types without the parts that no table can have."""
+"""Removes fields from nested types, for example those that no table can have."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from frazil.log.schema.paths import below, folded
 
 
 def pruned(kind: pa.DataType, keep: Callable[[str, str], bool]) -> pa.DataType:
-    """The type without fields of which a path and name are not to be kept; asked in the order of the fields."""
+    """Returns the type without the fields for which `keep(path, name)` is false. `keep` is asked in the order of the
+    fields."""
     return _pruned(kind, keep, "") or pa.null()
 
 
 def _pruned(kind: pa.DataType, keep: Callable[[str, str], bool], above: str) -> pa.DataType | None:
-    """None where the parts that a list or map cannot be without are not to be kept."""
+    """Returns None if a list would lose its items, or a map its keys or values."""
     if types.is_struct(kind):
         kept: list[pa.Field] = []
         for field in kind.fields:
@@ -40,7 +41,7 @@ def _part(field: pa.Field, keep: Callable[[str, str], bool], path: str, name: st
 
 
 def without_repeated_paths(kind: pa.DataType) -> pa.DataType:
-    """The type without fields that have the path of one before them."""
+    """Returns the type without fields that have the path of a field before them. Paths are compared without case."""
     taken: set[str] = set()
 
     def is_free(path: str, _: str) -> bool:

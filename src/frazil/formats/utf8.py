@@ -1,4 +1,4 @@
-"""Bytes that are text."""
+"""Decodes the format `string`: values are text in UTF-8."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 @dataclass(frozen=True)
 class TextDecoder:
-    """Strings, in UTF-8."""
-
     records = False
 
     def kinds(self) -> Iterable[pa.DataType]:
@@ -32,7 +30,7 @@ class TextDecoder:
 
 
 def invalid_utf8(values: pa.Array) -> dict[int, str]:
-    """The places of bytes that are not UTF-8, each with the reason."""
+    """Returns the positions of values that are not UTF-8, each with the reason."""
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:

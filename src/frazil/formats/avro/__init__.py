@@ -1,4 +1,4 @@
-"""Values in Avro, in the wire format of a schema registry."""
+"""Decodes Avro in the wire format of a schema registry."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 @dataclass(frozen=True)
 class AvroDecoder:
-    """Each value is read with the schema that it was written with; a batch has a part for each schema.
+    """Decodes each value with the schema that it was written with; a batch has one column for each schema.
 
-    A schema that no table can hold, or that the registry does not have, is the fault of the records that name it.
+    A schema that no table can hold, or that the registry does not have, is a fault of the records that name it.
     """
 
     registry: Registry
     subject: str
-    """Whose newest schema says which columns there will be."""
+    """The subject whose newest schema says which columns there will be."""
     most_columns: int = MOST_COLUMNS
     records = True
 
@@ -60,7 +60,7 @@ class AvroDecoder:
         return DecodedValues(columns, faults)
 
     def _node(self, schema: SchemaId) -> Node | str:
-        """What reads records of this schema, or why nothing can."""
+        """Returns what decodes records of this schema, or the reason why nothing can."""
         try:
             return _node(self.registry.schema(schema), self.most_columns)
         except SchemaNotRegistered as error:

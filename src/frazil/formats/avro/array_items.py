@@ -1,8 +1,8 @@
-"""Finds the items of arrays and maps.
+"""Finds where the items of arrays and maps begin.
 
-They come in blocks, each after its number of items. Where an item begins is known only when those before it have been
-passed; so the first items of all arrays are passed together, then the second ones, and so on. Once all are found,
-they are read together in their order. Long arrays that would go on almost alone are passed item by item.
+Items come in blocks, each after its number of items. An item's start is known only once the items before it have been
+skipped. So the first items of all arrays are skipped together, then the second ones, and so on. Once all are found,
+they are read together in their order. A few long arrays that remain are skipped item by item.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from frazil.formats.avro.nodes import MalformedValue, Node, read_long
 from frazil.formats.avro.reader import NOWHERE, Ints, Reader, Slots
 
 MAX_EMPTY_ITEMS = 64
-"""Items of an array whose items take no bytes: a number alone must not fill the memory."""
+"""The most items of an array whose items take no bytes. A number alone must not fill the memory."""
 
 _FEW_ARRAYS = 24
-"""So few arrays that are left are not worth moving together."""
+"""So few remaining arrays are not worth moving together."""
 ITEMS_TOGETHER = 8
-"""Items that are always tried together first."""
+"""The number of items that are always skipped together first."""
 
 
 class Items(NamedTuple):
     counts: Ints
-    """Of each array."""
+    """The number of items of each array."""
     slots: Slots
-    """Of all items, array by array."""
+    """The slots of all items, array by array."""
 
 
 class _ItemStarts:
-    """Items by where they begin, in the order in which they were found."""
+    """Collects where items begin, in the order in which they are found."""
 
     def __init__(self, arrays: int) -> None:
         self.counts = np.zeros(arrays, np.int64)
-        """Items that the arrays have had before the current block."""
+        """The number of items in each array before the current block."""
         self._pieces: list[tuple[Ints, Ints, Ints]] = []
 
     def add(self, arrays: Ints, numbers: Ints, starts: Ints) -> None:
-        """Items of these arrays by their number."""
+        """Adds items of these arrays, each by its number within the array."""
         self._pieces.append((arrays, numbers, starts))
 
     def in_order(self) -> Ints:
@@ -51,7 +51,7 @@ class _ItemStarts:
 
 
 def find_items(reader: Reader, slots: Slots, item: Node, path: str) -> Items:
-    """All items of the array at each slot; moves behind the arrays."""
+    """Returns all items of the array at each slot, and moves the slots behind the arrays."""
     ends, rows = slots.end.copy(), slots.row
     found = _ItemStarts(len(slots))
     places, here, blocks = np.arange(len(slots)), slots, 0
@@ -77,7 +77,7 @@ def find_items(reader: Reader, slots: Slots, item: Node, path: str) -> Items:
 
 
 def step_items(data: memoryview, pos: int, item: Node) -> int:
-    """Where one array ends."""
+    """Returns where the array that begins at `pos` ends."""
     while True:
         count, pos = _step_block(data, pos, item)
         if count == 0:
@@ -90,7 +90,7 @@ def step_items(data: memoryview, pos: int, item: Node) -> int:
 
 
 def _step_block(data: memoryview, pos: int, item: Node) -> tuple[int, int]:
-    """How many items the next block of one array has, and where they begin."""
+    """Returns the number of items in the next block of one array, and where they begin."""
     count, pos = read_long(data, pos)
     if count < 0:
         count = -count
@@ -101,11 +101,11 @@ def _step_block(data: memoryview, pos: int, item: Node) -> tuple[int, int]:
 
 
 def _block(reader: Reader, slots: Slots, item: Node, before: Ints, path: str) -> Ints:
-    """How many items the next block of each array has: not more than there are bytes for."""
+    """Returns the number of items in the next block of each array. It is never more than there are bytes for."""
     counts = reader.longs(slots, path)
     negative = np.flatnonzero(counts < 0)
     if len(negative):
-        # The number of bytes follows, for those who want to skip the block.
+        # The number of bytes follows, for readers that skip the block.
         sized = slots.at(negative)
         reader.longs(sized, path)
         slots.pos[negative], slots.end[negative] = sized.pos, sized.end
@@ -124,7 +124,7 @@ def _block(reader: Reader, slots: Slots, item: Node, before: Ints, path: str) ->
 def _pass_block(
     reader: Reader, slots: Slots, item: Node, arrays: Ints, counts: Ints, found: _ItemStarts, path: str
 ) -> None:
-    """Note where the items of a block begin, and move behind it."""
+    """Notes where the items of a block begin, and moves the slots behind it."""
     before = found.counts[arrays]
     if item.size is not None:
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -139,7 +139,8 @@ def _pass_block(
 def _pass_together(
     reader: Reader, slots: Slots, item: Node, arrays: Ints, counts: Ints, found: _ItemStarts, path: str
 ) -> Ints:
-    """The number of items of each that were found: fewer than counted, where something is wrong."""
+    """Skips the items of all arrays together. Returns the number of items found in each, which is smaller than
+    counted where something is wrong."""
     before, passed = found.counts[arrays], np.zeros(len(slots), np.int64)
     places, now, number = np.arange(len(slots)), slots, 0
     while len(places) and (len(places) > _FEW_ARRAYS or number < ITEMS_TOGETHER):
@@ -160,7 +161,7 @@ def _pass_together(
 
 
 def _pass_alone(reader: Reader, slots: Slots, item: Node, place: int, count: int, path: str) -> Ints:
-    """Where so many items of one array begin."""
+    """Skips `count` items of one array, and returns where each begins."""
     pos, starts = int(slots.pos[place]), list[int]()
     data = reader.data.data[: int(slots.end[place])]
     try:
@@ -171,7 +172,7 @@ def _pass_alone(reader: Reader, slots: Slots, item: Node, place: int, count: int
 
 
 def _pass_blocks_alone(reader: Reader, slots: Slots, item: Node, place: int, found: _ItemStarts, path: str) -> None:
-    """The rest of one array, which has more blocks than others."""
+    """Skips the rest of one array that has more blocks than the others."""
     pos, starts = int(slots.pos[place]), list[int]()
     data, before = reader.data.data[: int(slots.end[place])], int(found.counts[place])
     try:
@@ -189,7 +190,7 @@ def _pass_blocks_alone(reader: Reader, slots: Slots, item: Node, place: int, fou
 
 
 def _step_all(data: memoryview, pos: int, item: Node, count: int, starts: list[int]) -> int:
-    """Behind so many items; notes where each begins."""
+    """Returns the position behind `count` items, and notes where each begins."""
     for _ in range(count):
         starts.append(pos)
         pos = item.step(data, pos)

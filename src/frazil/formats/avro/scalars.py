@@ -1,4 +1,4 @@
-"""Values without parts: numbers, text, bytes."""
+"""Reads Avro scalars: numbers, text, bytes, enumerations and fixed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.formats.valid_text import valid_text
 
 
 def array_of(kind: pa.DataType, values: npt.NDArray[np.generic]) -> pa.Array:
-    """Numbers as an array of any type of the same width, not copied."""
+    """Returns numbers as an array of any type of the same width, without a copy."""
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
@@ -49,12 +49,12 @@ class Boolean(Node):
 
 
 class Number(Node):
-    """An `int` or a `long`, and what is one of them: dates, times, timestamps."""
+    """Reads an `int` or a `long`, also as a date, time or timestamp."""
 
     least = room = 1
 
     def __init__(self, path: str, kind: pa.DataType, least: int, most: int) -> None:
-        """Other values than those from `least` to `most` are wrong."""
+        """Values outside of `least` to `most` are faults."""
         super().__init__(path)
         self.kind = kind
         self._allowed = least, most
@@ -74,7 +74,7 @@ class Number(Node):
 
 
 class Real(Node):
-    """A `float` or a `double`."""
+    """Reads a `float` or a `double`."""
 
     def __init__(self, path: str, kind: pa.DataType) -> None:
         super().__init__(path)
@@ -126,16 +126,16 @@ class Text(Binary):
 
 
 def _content(reader: Reader, slots: Slots, path: str) -> pa.Array:
-    """The next byte strings, taken while they are still in the processor's caches.
+    """Reads the next byte strings while they are still in the processor's caches.
 
-    None of them once something is wrong: they are no longer in order then, and nobody will ask for them.
+    Returns nothing once a record is faulty: the strings are no longer in order then, and nobody will use them.
     """
     starts, ends = reader.extents(slots, path)
     return pa.array([], pa.binary()) if reader.reasons else gather(reader.data, starts, ends)
 
 
 class Enumeration(Node):
-    """A symbol, as text."""
+    """Reads an enumeration as the text of its symbol."""
 
     kind = pa.string()
     least = room = 1
@@ -156,7 +156,7 @@ class Enumeration(Node):
 
 
 class Fixed(Node):
-    """So many bytes, always; `build` makes of them what they mean."""
+    """Reads a fixed number of bytes; `build` converts them."""
 
     def __init__(
         self, path: str, size: int, kind: pa.DataType | None = None, build: FixedBuild | None = None
@@ -178,7 +178,7 @@ FixedBuild = Callable[[Reader, Ints, int], pa.Array]
 
 
 def fixed_bytes(reader: Reader, starts: Ints, size: int) -> npt.NDArray[np.uint8]:
-    """A row of so many bytes for each start."""
+    """Returns one row of `size` bytes for each start."""
     taken = gather(reader.data, starts, starts + size)
     content = taken.buffers()[2]
     found = np.zeros(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)

@@ -1,4 +1,4 @@
-"""Puts the values that there are to their places among nulls."""
+"""Puts values at their positions in a longer array, with nulls between them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from frazil.formats.avro.reader import Ints
 
 
 def scatter(array: pa.Array, places: Ints, count: int) -> pa.Array:
-    """An array of so many values that has these at their places, and nulls elsewhere. These start at no offset."""
+    """Returns an array of `count` values that has the given ones at `places`, and nulls elsewhere. The given array
+    must not be a slice."""
     if len(array) == count:
         return array
     if not len(array):
@@ -26,7 +27,7 @@ def scatter(array: pa.Array, places: Ints, count: int) -> pa.Array:
 
 
 def _scatter_texts(array: pa.Array, places: Ints, count: int) -> pa.Array:
-    """The texts stay where they are; those that are null have none."""
+    """Moves only the offsets: the bytes stay where they are, and nulls have none."""
     _, offsets, content = array.buffers()
     borders = np.frombuffer(offsets, np.int32)[: len(array) + 1]
     spaced = np.zeros(count + 1, np.int32)
@@ -37,7 +38,7 @@ def _scatter_texts(array: pa.Array, places: Ints, count: int) -> pa.Array:
 
 
 def _scatter_numbers(array: pa.Array, places: Ints, count: int) -> pa.Array:
-    """Anything of a fixed width."""
+    """Scatters values of any fixed width."""
     width = array.type.bit_width // 8
     kind = f"<i{width}" if width in (4, 8) else f"V{width}"
     spaced = np.zeros(count, kind)

@@ -1,4 +1,5 @@
-"""JSON without a registry: columns as they are given, or as they show."""
+"""Decodes the format `json`, which has no registry: columns have the types that the settings or the table give them,
+others are inferred."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 class JsonDecoder:
-    """Types of given and of known columns are settled; other fields are added as they come."""
+    """Decodes JSON values. The types of configured and of known columns are settled; other fields become columns as
+    they are found."""
 
     def __init__(self, columns: Mapping[str, str], *, records: bool = True, most_columns: int = MOST_COLUMNS) -> None:
-        """`records` says that values are objects, each field a column; otherwise they are anything."""
+        """With `records`, values are objects, and each of their fields is a column. Without it, values are any
+        JSON."""
         self.records = records
         self._most_columns = most_columns
         self._columns = dict(columns)
@@ -55,7 +58,8 @@ def survey_json(
 def decode_json(
     values: pa.Array, given: pa.DataType, known: pa.Schema | None, most_columns: int, *, records: bool
 ) -> DecodedValues:
-    """`given` is the struct of columns whose types are given; without `records` it has none, or `value` only."""
+    """Decodes the values. `given` is the struct of columns whose types are configured; without `records` it is empty,
+    or has the field `value` only."""
     texts, faults = valid_texts(values, objects=records)
     batch = BatchReader(settle(given.fields, known or []), most_columns, objects=records).read(texts)
     column = batch.column

@@ -1,7 +1,7 @@
-"""Many JSON texts as one array, their types learnt on the way; and the texts that could not be read.
+"""Reads many JSON texts into one array, infers their types on the way, and says which texts could not be read.
 
-Arrow parses blocks of a few megabytes with the types known by then, strictly. Only a block that it refuses is looked
-at more closely: in small parts to learn new fields, and text by text where that fails too. So a text to blame costs
+Arrow parses blocks of a few megabytes strictly, with the types known by then. Only a block that it refuses is read
+more closely: in small samples to learn new fields, and text by text where that fails too. So one bad text costs
 little, and many cost no more than reading each alone.
 """
 
@@ -29,7 +29,7 @@ from frazil.log.schema.columns import MOST_LEVELS, count_columns
 BLOCK_BYTES = 4 << 20
 SAMPLE_BYTES = 1 << 16
 SAMPLE_TEXTS = 512
-"""Texts whose fields are learnt at once: each new one costs a place in the rows of all of them."""
+"""The number of texts whose fields are learnt at once. Each new field takes space in the rows of all of them."""
 
 _LONG_NUMBER = re.compile(rb"\d{19}")
 
@@ -37,26 +37,27 @@ _LONG_NUMBER = re.compile(rb"\d{19}")
 class JsonColumn(NamedTuple):
     positions: Positions
     column: pa.Array
-    """A struct of the objects, or the values themselves."""
+    """The objects as structs; each has the field `value` if values are not objects."""
     faults: dict[int, str]
 
 
 class JsonTexts(NamedTuple):
-    """JSON texts that are known to be UTF-8, not too deep, and either objects or not yet wrapped in one."""
+    """JSON texts that are UTF-8 and not nested too deeply. They are objects, or any values that are still to be
+    wrapped in one."""
 
     positions: Positions
     values: pa.Array
-    """`binary`, without nulls and without line ends."""
+    """The texts (`binary`), without nulls and without line ends."""
 
     def pick(self, kept: Positions) -> JsonTexts:
-        """Those at these positions of this."""
+        """Returns the texts at these indexes."""
         return JsonTexts(self.positions[kept], self.values.take(pa.array(kept)))
 
     def after(self, count: int) -> JsonTexts:
         return JsonTexts(self.positions[count:], self.values.slice(count))
 
     def cut(self, size: int, count: int) -> Iterator[JsonTexts]:
-        """In order, in pieces of so many bytes and texts at most, unless it is one text only."""
+        """Cuts the texts into consecutive groups of at most so many bytes and texts. A single text may be larger."""
         ends = np.cumsum(pc.binary_length(self.values).to_numpy())
         start = 0
         while start < len(ends):
@@ -67,10 +68,11 @@ class JsonTexts(NamedTuple):
 
 
 class BatchReader:
-    """Reads a batch; `kind` grows with it, `faults` are those that have been found."""
+    """Reads one batch of texts. `struct` is the type learnt so far, and `faults` are those found so far."""
 
     def __init__(self, fixed: pa.DataType, most_columns: int, *, objects: bool) -> None:
-        """`fixed` is the struct of columns whose types are settled; values that are no objects are its `value`."""
+        """`fixed` is the struct of columns whose types are settled. Values that are not objects are its field
+        `value`."""
         self.struct = fixed
         self.faults: dict[int, str] = {}
         self._fixed = fixed
@@ -79,7 +81,7 @@ class BatchReader:
         self._crowded = False
 
     def learn(self, texts: JsonTexts) -> None:
-        """Only what types there are."""
+        """Learns the types without keeping the values."""
         for _ in self._blocks(texts):
             pass
 
@@ -96,11 +98,11 @@ class BatchReader:
 
     @property
     def known(self) -> pa.DataType:
-        """`kind` without what has only been null or empty."""
+        """The learnt type without fields that were only null or empty."""
         return pa.struct(list(known_columns(pa.schema(list(self.struct.fields)))[0]))
 
     def _blocks(self, texts: JsonTexts) -> Iterator[tuple[JsonTexts, pa.Array]]:
-        """The texts without a fault, in order, with the types known by then."""
+        """Yields the texts without a fault, in order, as arrays of the types known by then."""
         for block in texts.cut(BLOCK_BYTES, len(texts.values)):
             yield from self._block_arrays(block)
 
@@ -115,18 +117,18 @@ class BatchReader:
                 yield (part, self._read(part)) if self._learn_at_once(part) else self._learn_each(part)
                 rest = rest.after(len(part.positions))
                 if not self.struct.equals(before):
-                    # Perhaps that was all that was new.
+                    # The rest of the block may bring nothing new, so it is tried at once again.
                     break
 
     def _read(self, texts: JsonTexts) -> pa.Array:
-        """Of texts all of which have been learnt."""
+        """Reads texts that have all been learnt."""
         try:
             return self._parse(texts)
         except BadJson:
             return self._to_array([self._load(value) for value in texts.values.to_pylist()])
 
     def _parse(self, texts: JsonTexts) -> pa.Array:
-        """All of them with the types known by now, or `BadJson`."""
+        """Parses all texts with the types known by now, or raises `BadJson`."""
         if not self.struct.num_fields or has_maps(self.struct):
             raise BadJson("Arrow reads no maps, and does not count what has no fields")
         table = parse(self._joined(texts), pa.schema(list(self.struct.fields)), "error")
@@ -135,7 +137,7 @@ class BatchReader:
         return pa.StructArray.from_arrays([column.chunk(0) for column in table.columns], fields=list(table.schema))
 
     def _learn_at_once(self, texts: JsonTexts) -> bool:
-        """Whether all of them could be."""
+        """Learns the types of all texts with one parse; returns False if that is not possible."""
         if len(texts.positions) == 1 or self._crowded or has_maps(self._fixed):
             return False
         text = self._joined(texts)
@@ -160,14 +162,15 @@ class BatchReader:
         return True
 
     def _learn_each(self, texts: JsonTexts) -> tuple[JsonTexts, pa.Array]:
-        """Those without a fault."""
+        """Learns text by text, and returns the texts without a fault as an array."""
         try:
             return self._learnt(texts, TypeLearner(self._fixed, self.struct, self._most_columns, trusting=True))
         except pa.ArrowInvalid:
             return self._learnt(texts, TypeLearner(self._fixed, self.struct, self._most_columns, trusting=False))
 
     def _learnt(self, texts: JsonTexts, learner: TypeLearner) -> tuple[JsonTexts, pa.Array]:
-        """`pa.ArrowInvalid`, and nothing has been learnt, if the learner trusted in what is not true."""
+        """Raises `pa.ArrowInvalid`, without having learnt anything, if the learner trusted a value that is not
+        valid."""
         values: list[object] = []
         kept: list[int] = []
         faults: dict[int, str] = {}
@@ -198,10 +201,11 @@ class BatchReader:
         return value if self._objects else {VALUE: value}
 
     def _joined(self, texts: JsonTexts) -> pa.Buffer:
-        """All texts, each in a line and in an object.
+        """Joins all texts, each on a line and as an object.
 
-        No object can have begun in one and ended in another: after each `}` comes a line end, which is nowhere inside
-        of a string, and a `{`, which no object goes on with. So if there are as many objects as texts, each is one.
+        No object can have begun in one text and ended in another: after each `}` comes a line end, which cannot be
+        inside a string, and a `{`, with which no object goes on. So if there are as many objects as texts, each text
+        is one object.
         """
         head, tail = (b"", b"") if self._objects else (f'{{"{VALUE}":'.encode(), b"}")
         lines = pc.binary_join_element_wise(head, texts.values, tail + b"\n", b"")
@@ -210,7 +214,7 @@ class BatchReader:
 
 
 def _well_formed(kind: pa.DataType) -> bool:
-    """Whether the names and levels are such that single texts could have added them all."""
+    """Returns whether single texts could have added fields of these names at these levels."""
     if _too_deep(kind, 0):
         return False
     try:

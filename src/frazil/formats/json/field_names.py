@@ -1,4 +1,4 @@
-"""Which names fields may have: such that tables can have a column of that name, beside those that are there."""
+"""Checks the names of fields: a table must be able to have such a column beside the others."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from frazil.log.schema.paths import folded, named_parts
 
 
 class FieldNames:
-    """All names at all levels, by the paths that tables have for them."""
+    """The names of fields at all levels, under the paths that tables give them."""
 
     def __init__(self, kind: pa.DataType | None = None) -> None:
-        """Those of a type, whatever they are."""
+        """Starts with the names in a type, without checking them."""
         parts = named_parts(kind) if kind is not None else ()
         self._taken = {folded(part.path): part.path for part in parts}
         self._fresh: list[str] = []
 
     def add(self, path: str, name: str) -> None:
-        """`Misfit` if there can be no such column; else it is new until the names are kept or forgotten."""
+        """Adds a name. Raises `Misfit` if there can be no such column. The name is new until `keep` or `forget` is
+        called."""
         if flaw := name_flaw(path, name):
             raise Misfit(flaw)
         check_text(name, path)
@@ -37,21 +38,22 @@ class FieldNames:
         self._fresh.clear()
 
     def forget(self) -> None:
-        """What is new."""
+        """Forgets the names added since the last `keep`."""
         for key in self._fresh:
             del self._taken[key]
         self._fresh.clear()
 
 
 def check_names(kind: pa.DataType) -> None:
-    """`Misfit` if no table can have columns of all these names."""
+    """Raises `Misfit` if no table can have columns of all these names."""
     names = FieldNames()
     for part in named_parts(kind):
         names.add(*part)
 
 
 def nameable(kind: pa.DataType) -> pa.DataType:
-    """The type without fields that no table can have; of two that cannot be together the first stays."""
+    """Returns the type without fields that no table can have. Of two names that exclude each other the first
+    stays."""
     names = FieldNames()
 
     def is_free(path: str, name: str) -> bool:

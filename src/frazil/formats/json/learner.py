@@ -1,6 +1,6 @@
-"""One JSON text at a time, in Python: for the few that Arrow refuses, and to say why.
+"""Reads one JSON text at a time in Python: for the few that Arrow refuses, and to say why.
 
-What this takes, and what it makes of it, is the rule; Arrow's parser does the same for many at once.
+What this accepts, and what it makes of it, is the rule. Arrow's parser does the same for many texts at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from frazil.log.schema.paths import below
 
 
 def load(text: bytes) -> Any:
-    """Numbers with a fraction or an exponent are `Decimal`; of a key that comes twice the last one counts."""
+    """Parses a text. Numbers with a fraction or an exponent become `Decimal`; if a key comes twice, the last value
+    counts."""
     try:
         return json.loads(text.decode(), parse_float=_number, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -35,7 +36,7 @@ def _number(text: str) -> Decimal:
     try:
         return Decimal(text)
     except ArithmeticError:
-        # Its exponent is beyond all measure: it is infinite, or nothing.
+        # The exponent is out of range, so the number is infinite or zero.
         return Decimal(float(text))
 
 
@@ -53,9 +54,9 @@ class _Map(NamedTuple):
 
 
 Tree: TypeAlias = "dict[str, Tree] | _List | _Map | pa.DataType"
-"""A type that is quick to look into: structs are dictionaries."""
+"""An Arrow type in a form that is quick to descend into: structs are dictionaries."""
 NOTHING = pa.null()
-"""The type of what has only been null; there is but this one object."""
+"""The type of values that have only been null. It is compared by identity, so there is only this object."""
 
 
 def _tree(kind: pa.DataType) -> Tree:
@@ -77,12 +78,12 @@ def _arrow(tree: Tree) -> pa.DataType:
 
 
 class _Location(NamedTuple):
-    """Where a value is."""
+    """The location of a value within a text."""
 
     path: str
-    """For people."""
+    """The path as error messages show it."""
     column: str
-    """As tables name it."""
+    """The path as tables name it."""
     level: int
 
     def field(self, name: str) -> _Location:
@@ -96,14 +97,15 @@ class _Location(NamedTuple):
 
 
 class TypeLearner:
-    """The type that holds all values so far, which grows with each.
+    """Learns the type that holds all values so far.
 
-    What is in `fixed` never changes: a value that does not fit it is a misfit. Elsewhere fields are added as they
-    come, and integers become doubles when a double comes.
+    The types in `fixed` never change: a value that does not fit them raises `Misfit`. Elsewhere new fields are added,
+    and integers become doubles when a double comes.
     """
 
     def __init__(self, fixed: pa.DataType, learnt: pa.DataType, most_columns: int, *, trusting: bool) -> None:
-        """If it is `trusting`, dates and the like are taken for ones, and are still to be looked at."""
+        """If it is `trusting`, strings are taken for dates and the like where the type wants one, and must be checked
+        later."""
         self._fixed = _tree(fixed)
         self._tree = _tree(learnt)
         self._fits: Callable[[Any], bool] | None = _fit_test(self._tree, trusting)
@@ -117,7 +119,7 @@ class TypeLearner:
         return _arrow(self._tree)
 
     def learn(self, value: Any) -> None:
-        """An error leaves everything as it was."""
+        """Extends the type by a value. An error leaves everything as it was."""
         if self._fits is not None and self._fits(value):
             return
         room = self._room
@@ -128,7 +130,7 @@ class TypeLearner:
             self._names.forget()
             raise
         self._names.keep()
-        # Worth its while only when fields no longer come with every value.
+        # Building the test pays only once values no longer bring new fields.
         self._fits = _fit_test(tree, self._trusting) if tree is self._tree and self._fits is None else self._fits
         if tree is not self._tree:
             self._tree, self._fits = tree, None
@@ -193,7 +195,8 @@ class TypeLearner:
 
 
 def arrow_converter(kind: pa.DataType) -> Callable[[Any], Any]:
-    """What makes of a value that has been learnt what Arrow takes for the stand-in of `kind`."""
+    """Returns a function that converts a value, which has been learnt, to what Arrow takes for the physical type of
+    `kind`."""
     if types.is_struct(kind):
         inner = [(field.name, arrow_converter(field.type)) for field in kind.fields]
         return lambda value: None if value is None else {name: take(value.get(name)) for name, take in inner}
@@ -211,7 +214,8 @@ def arrow_converter(kind: pa.DataType) -> Callable[[Any], Any]:
 
 
 def _fit_test(tree: Tree, trusting: bool) -> Callable[[Any], bool]:
-    """What tells quickly that a value has nothing that is new or does not fit; also false when in doubt."""
+    """Returns a quick test of whether a value fits the type and brings no new field. The test is false when in
+    doubt."""
     if isinstance(tree, dict):
         inner = {name: _fit_test(below, trusting) for name, below in tree.items()}
 

@@ -1,4 +1,4 @@
-"""Types that JSON has no values of: what is read in their place, and made of that, whole columns at a time.
+"""Converts between Arrow types that JSON has no values of and the physical types that are read in their place.
 
 Dates, times and timestamps are ISO 8601 strings, bytes are base64 strings, and a duration is a count of its unit.
 """
@@ -17,7 +17,7 @@ _TOO_FINE = {"s": r"()\.\d+", "ms": r"(\.\d{3})\d+", "us": r"(\.\d{6})\d+", "ns"
 
 
 def physical_type(kind: pa.DataType) -> pa.DataType:
-    """The type to read from JSON where `kind` is wanted."""
+    """Returns the type to read from JSON where `kind` is wanted."""
     if types.is_temporal(kind) and not types.is_duration(kind):
         return pa.string()
     if types.is_binary(kind) or types.is_fixed_size_binary(kind):
@@ -36,7 +36,7 @@ def physical_type(kind: pa.DataType) -> pa.DataType:
 
 
 def from_physical(array: pa.Array, wanted: pa.DataType, *, spare: bool) -> pa.Array:
-    """What was wanted, of what was read in its place; `pa.ArrowInvalid` if a value is none of it.
+    """Converts an array of the physical type to the wanted type. Raises `pa.ArrowInvalid` if a value is not valid.
 
     With `spare`, fields of structs that `wanted` does not have are kept; without it they are dropped.
     """
@@ -64,7 +64,7 @@ def from_physical(array: pa.Array, wanted: pa.DataType, *, spare: bool) -> pa.Ar
 
 def _restore_struct(array: pa.Array, wanted: pa.DataType, spare: bool) -> pa.Array:
     children, fields = [], []
-    # Flattened: what stands where the whole struct is null is no value.
+    # Flattening hides the values under structs that are null as a whole.
     for field, child in zip(array.type.fields, array.flatten(), strict=True):
         place = wanted.get_field_index(field.name)
         if place >= 0:
@@ -81,7 +81,8 @@ def _restore_struct(array: pa.Array, wanted: pa.DataType, spare: bool) -> pa.Arr
 
 
 def _checked(array: pa.Array) -> pa.Array:
-    """The parser lets numbers through that are none in JSON, or that their type is too small for."""
+    """Raises `pa.ArrowInvalid` for numbers that Arrow's parser lets through, though JSON has none such or their type
+    is too small."""
     kind = array.type
     if types.is_floating(kind):
         if not pc.all(pc.is_finite(array), min_count=0).as_py():
@@ -99,7 +100,7 @@ def _checked(array: pa.Array) -> pa.Array:
 
 
 def _timestamps(texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Without a zone it is UTC; digits that the unit cannot hold are cut off."""
+    """Parses timestamps. Those without a zone are UTC; digits beyond the unit are cut off."""
     try:
         return texts.cast(wanted)
     except pa.ArrowInvalid:

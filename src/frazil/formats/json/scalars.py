@@ -1,4 +1,4 @@
-"""Single JSON values that are no objects and no arrays, and whether they are values of a type."""
+"""Checks and converts JSON scalars, which are neither objects nor arrays, against Arrow types."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _SHOWN_CHARACTERS = 80
 
 
 class Misfit(Exception):
-    """Raised when a text is not JSON, or holds what does not fit its type; says where and why."""
+    """Raised when a text is not JSON, or a value does not fit its type. The message says where and why."""
 
 
 def widen_scalar(kind: pa.DataType, value: Any, path: str) -> pa.DataType:
-    """The type of all values so far, of which this is one more; `Misfit` if no type holds them."""
+    """Returns the type that holds this value and all before it, whose type is `kind`. Raises `Misfit` if there is
+    none."""
     found: pa.DataType | None = None
     if isinstance(value, bool):
         found = pa.bool_()
@@ -54,7 +55,7 @@ def widen_scalar(kind: pa.DataType, value: Any, path: str) -> pa.DataType:
 
 
 def convert_scalar(value: Any, kind: pa.DataType, path: str) -> Any:
-    """A value that is no object and no array, as Arrow takes it for the stand-in of its type."""
+    """Converts a scalar to what Arrow takes for the physical type of `kind`. Raises `Misfit` if it does not fit."""
     given = value
     if types.is_boolean(kind):
         fits = isinstance(value, bool)
@@ -87,7 +88,8 @@ def convert_scalar(value: Any, kind: pa.DataType, path: str) -> Any:
 
 
 def scalar_test(kind: pa.DataType, trusting: bool) -> Callable[[Any], bool]:
-    """What tells quickly that a value is one of the type; also false when in doubt, unless it is to trust."""
+    """Returns a quick test of whether a value fits the type. The test is false when in doubt, unless it is
+    `trusting`."""
     if types.is_int64(kind):
         return lambda value: value is None or (type(value) is int and value in _INT64)
     if types.is_string(kind) or (trusting and types.is_string(physical_type(kind))):

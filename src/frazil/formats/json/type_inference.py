@@ -1,4 +1,4 @@
-"""The types of JSON values, learnt from many texts that each show a part of them."""
+"""Infers the Arrow types of JSON values from many texts, each of which shows a part of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pyarrow.types as types
 
 
 class Conflict(Exception):
-    """Raised when a column holds what no one type holds."""
+    """Raised when no single type holds the values of a column."""
 
 
 def widen(known: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """The schema that holds both. Strings that look like dates stay strings: whether all do is chance."""
+    """Returns the schema that holds both. Strings that look like dates stay strings, because it is chance whether all
+    of them do."""
     return pa.schema(_fields(list(known), list(found), ""))
 
 
@@ -56,14 +57,14 @@ def _first_seen(kind: pa.DataType) -> pa.DataType:
 
 
 def known_columns(schema: pa.Schema) -> tuple[pa.Schema, list[str]]:
-    """The columns whose type is known, and the names of those that held nothing to tell it from."""
+    """Returns the columns whose type is known, and the names of those whose values were only null or empty."""
     unknown: list[str] = []
     fields = _known_fields(list(schema), "", unknown)
     return pa.schema(fields), unknown
 
 
 def known_type(kind: pa.DataType) -> pa.DataType | None:
-    """The type without what is not known of it; None if nothing is."""
+    """Returns the type without its unknown fields; None if nothing is known."""
     return _known_type(kind, "", [])
 
 
@@ -99,9 +100,10 @@ def _known_type(kind: pa.DataType, path: str, unknown: list[str]) -> pa.DataType
 
 
 def settle(given: Iterable[pa.Field], known: Iterable[pa.Field]) -> pa.DataType:
-    """The struct of columns whose types no record changes: what is given, then what is known beside it.
+    """Returns the struct of columns whose types no record changes: the given columns, then the known ones beside
+    them.
 
-    Types become those that JSON is decoded to: plain ones, every part of which may be null.
+    Types become those that JSON is decoded to: plain and nullable at every level.
     """
     merged = {field.name: plain(field.type) for field in given}
     for field in known:
@@ -121,7 +123,8 @@ def _merged(given: pa.DataType, known: pa.DataType) -> pa.DataType:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """The type for the same values without large offsets, views, dictionaries, names of items and demands."""
+    """Returns the type for the same values without large offsets, views, dictionaries, names of items and NOT
+    NULL."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain(kind.storage_type)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
@@ -138,7 +141,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 
 def nested_types(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """A type and all types inside it."""
+    """Yields a type and all types inside it."""
     yield kind
     for index in range(kind.num_fields):
         yield from nested_types(kind.field(index).type)

@@ -1,4 +1,5 @@
-"""Byte strings that may be JSON, made ready for a parser that is fast, trusting and recursive."""
+"""Separates byte strings that may be JSON from those that Arrow's parser must not see: it recurses and checks
+little."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _MARK = "\ufeff"
 
 
 def valid_texts(values: pa.Array, *, objects: bool) -> tuple[JsonTexts, dict[int, str]]:
-    """The texts, and why others are none; nulls are neither. With `objects`, all texts go from `{` to `}`."""
+    """Returns the texts, and the reasons why other values are not texts; nulls are in neither. With `objects`, every
+    text begins with `{` and ends with `}`."""
     faults = invalid_utf8(values)
     positions = _without(np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)), faults)
     values = values if len(positions) == len(values) else values.take(pa.array(positions))
@@ -29,7 +31,7 @@ def valid_texts(values: pa.Array, *, objects: bool) -> tuple[JsonTexts, dict[int
         kept = np.flatnonzero(~np.isin(positions, list(deep)))
         positions, values = positions[kept], values.take(pa.array(kept))
     if _has_line_ends(values):
-        # A tab may stand wherever a line end may, and is refused in strings as that is.
+        # A tab may stand wherever a line end may, and JSON forbids both inside strings.
         values = pc.replace_substring(values, "\n", "\t")
     if objects and not _all_objects(values):
         values = _trimmed(values)
@@ -67,7 +69,7 @@ def _all_objects(values: pa.Array) -> bool:
 
 
 def _are_objects(values: pa.Array) -> Bools:
-    """Whether each begins with `{` and ends with `}`."""
+    """Returns whether each value begins with `{` and ends with `}`."""
     data, starts, ends, _ = extents(values)
     result = ends - starts >= 2
     result[result] = (data[starts[result]] == ord("{")) & (data[ends[result] - 1] == ord("}"))
@@ -75,7 +77,7 @@ def _are_objects(values: pa.Array) -> Bools:
 
 
 def _trimmed(values: pa.Array) -> pa.Array:
-    """Without blanks around, and the mark that some put before UTF-8."""
+    """Removes blanks around the texts, and byte order marks."""
     texts = values.cast(pa.string())
     if pc.any(pc.starts_with(texts, _MARK)).as_py():
         texts = pc.utf8_ltrim(texts, _MARK)

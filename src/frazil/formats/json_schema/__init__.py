@@ -1,6 +1,6 @@
-"""JSON in the wire format of a schema registry: columns as the JSON Schema describes them.
+"""Decodes JSON in the wire format of a schema registry; a JSON Schema gives the types of columns.
 
-Types are what is taken from a schema. Whether values keep within its limits and patterns is for the producers.
+Only types are taken from a schema. Whether values keep within its limits and patterns is up to the producers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 @dataclass(frozen=True)
 class JsonSchemaDecoder:
-    """Each value is read with the schema that it was written with; a batch has a part for each schema.
+    """Decodes each value with the schema that it was written with; a batch has one column for each schema.
 
-    A schema that cannot be used, or that the registry does not have, is the fault of the records that name it.
+    A schema that cannot be used, or that the registry does not have, is a fault of the records that name it.
     """
 
     registry: Registry
     subject: str
-    """Whose newest schema says which columns there will be."""
+    """The subject whose newest schema says which columns there will be."""
     most_columns: int = MOST_COLUMNS
     records = True
 
@@ -70,7 +70,7 @@ class JsonSchemaDecoder:
         return DecodedValues(columns, faults)
 
     def _given(self, schema: SchemaId) -> _SchemaColumns | str:
-        """What the schema says, or why it cannot be used."""
+        """Returns the columns of the schema, or the reason why it cannot be used."""
         try:
             kind = type_of(self.registry.schema(schema))
             if kind is not None:
@@ -86,11 +86,11 @@ class JsonSchemaDecoder:
 
 class _SchemaColumns(NamedTuple):
     columns: pa.DataType
-    """A struct."""
+    """The struct of the columns."""
     records: bool
 
     def of(self, known: pa.Schema | None) -> pa.Schema | None:
-        """The settled columns that there can be."""
+        """Returns those of the settled columns that values of this schema can have."""
         return (
             known if known is None or self.records else pa.schema([field for field in known if field.name == VALUE])
         )

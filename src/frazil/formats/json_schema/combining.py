@@ -1,4 +1,4 @@
-"""What several schemas say of one value, as one type; where they clash, nothing is said."""
+"""Combines the types that several JSON Schemas give to one value; where they clash, the type is open."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import pyarrow as pa
 import pyarrow.types as types
 
 OPEN = pa.null()
-"""The type of what may be anything."""
+"""The type of values that may be anything."""
 
 
 def type_of_all(kinds: Iterable[pa.DataType]) -> pa.DataType:
-    """Of values that fit each of them: what one leaves open, another may say."""
+    """Returns the type of values that fit every schema (`allOf`): where one is open, another may give the type."""
     return reduce(partial(_joined, open_wins=False), kinds, OPEN)
 
 
 def type_of_any(kinds: Iterable[pa.DataType]) -> pa.DataType:
-    """Of values that fit one of them: what one leaves open is open. A field that only some have is as these say."""
+    """Returns the type of values that fit one of the schemas (`anyOf`): where one is open, the result is open. A
+    field that only some schemas have gets its type from these."""
     first, *others = [*kinds] or [OPEN]
     return reduce(partial(_joined, open_wins=True), others, first)
 

@@ -1,4 +1,4 @@
-"""JSON Schema documents and what their `$ref`s mean: parts of the same document, or of one that it refers to."""
+"""Resolves the `$ref`s of JSON Schema documents: to parts of the same document, or of one that it refers to."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from frazil.formats.registry.schema import RegisteredSchema
 
 
 class Subschema(NamedTuple):
-    """A schema, and the document that it stands in."""
+    """A schema, and the number of the document that contains it."""
 
     schema: Any
-    """An object or a boolean, if the document is right."""
+    """The content: an object or a boolean if the document is valid."""
     document: int
 
 
 class Documents:
     def __init__(self, schema: RegisteredSchema) -> None:
-        """`SchemaUnsupported` if it is not JSON Schema."""
+        """Raises `SchemaUnsupported` if it is not JSON Schema."""
         self._contents: list[Any] = []
         self._named: dict[str, int] = {}
         self._add(schema, "")
@@ -30,7 +30,7 @@ class Documents:
         return Subschema(self._contents[0], 0)
 
     def follow(self, reference: str, place: Subschema) -> Subschema:
-        """What a `$ref` that stands at `place` means."""
+        """Returns the schema that a `$ref` in `place` refers to."""
         address, fragment = urldefrag(reference)
         number = place.document
         if address:

@@ -1,6 +1,7 @@
-"""The types that a JSON Schema gives to values. What it leaves open has none: that is as it shows.
+"""Derives the Arrow types of values from a JSON Schema. Values that the schema leaves open are inferred from the
+data.
 
-Until all is known, what is open has the type `OPEN`.
+While a schema is read, open values have the type `OPEN`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _MOST_LEVELS = 100
 
 @lru_cache(maxsize=1024)
 def type_of(schema: RegisteredSchema) -> pa.DataType | None:
-    """Of its values; None if it says nothing of them. `SchemaUnsupported` if it is wrong, or too large.
+    """Returns the type of a schema's values; None if it says nothing about them. Raises `SchemaUnsupported` if the
+    schema is invalid or too large.
 
-    Fields that no table can have are left open: they are the fault of records that have them.
+    Fields that no table can have are left open, so that only records that have them are faulty.
     """
     documents = Documents(schema)
     return known_type(nameable(_TypeReader(documents).kind(documents.root, ())))
@@ -41,7 +43,8 @@ class _TypeReader:
         self._steps = 0
 
     def kind(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
-        """`above` are the schemas that this one is in: one that is in itself has no type."""
+        """Returns the type of a subschema. `above` has the ids of the schemas around it: a schema inside itself has
+        no type."""
         schema = place.schema
         if isinstance(schema, bool):
             return OPEN
@@ -59,7 +62,7 @@ class _TypeReader:
             raise SchemaUnsupported("it is too large, or nested too deep")
 
     def _others(self, place: Subschema, above: tuple[int, ...]) -> Iterator[pa.DataType]:
-        """What other schemas say that a value has to fit as well."""
+        """Yields the types from other schemas that a value has to fit as well."""
         schema = place.schema
         if isinstance(reference := schema.get("$ref"), str):
             yield self.kind(self._documents.follow(reference, place), above)
@@ -70,11 +73,11 @@ class _TypeReader:
                 yield type_of_any(self._kinds(branches, place, above))
 
     def _kinds(self, schemas: Iterable[Any], place: Subschema, above: tuple[int, ...]) -> list[pa.DataType]:
-        """Of those that have other values than null."""
+        """Returns the types of the schemas that allow other values than null."""
         return [self.kind(Subschema(each, place.document), above) for each in schemas if not _is_null(each)]
 
     def _own(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
-        """What the schema says by itself."""
+        """Returns the type that the schema itself gives, without those that it refers to."""
         schema = place.schema
         names = _type_names(schema)
         if names == {"object"}:
@@ -100,7 +103,7 @@ class _TypeReader:
         )
 
     def _map(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
-        """An object of which only the values are described."""
+        """Returns the type of an object for which only the values are described."""
         patterns = place.schema.get("patternProperties") or {}
         values = [*patterns.values()] if isinstance(patterns, dict) else []
         if isinstance(rest := place.schema.get("additionalProperties"), dict):
@@ -116,7 +119,7 @@ class _TypeReader:
 
 
 def _is_null(schema: Any) -> bool:
-    """Whether no value but null fits it."""
+    """Returns whether only null fits the schema."""
     if not isinstance(schema, dict):
         return schema is False
     if "const" in schema or "enum" in schema:
@@ -125,7 +128,7 @@ def _is_null(schema: Any) -> bool:
 
 
 def _type_names(schema: dict[str, Any]) -> set[str]:
-    """The names of the types that a value may have, `null` aside."""
+    """Returns the names of the types that a value may have, without `null`."""
     said = schema.get("type")
     if said is not None:
         names = set(map(str, said)) if isinstance(said, list) else {str(said)}

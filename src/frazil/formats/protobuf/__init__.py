@@ -1,4 +1,4 @@
-"""Values in Protobuf, in the wire format of a schema registry."""
+"""Decodes Protobuf in the wire format of a schema registry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from frazil.formats.values import DecodedColumn, DecodedValues, Payloads, Positi
 from frazil.native import faults_as_errors
 
 LARGE_BYTES = 8192
-"""Each level takes a byte of the payload at least, and some 80 bytes of the decoder's stack."""
+"""Payloads above this size are checked for deep nesting first: each level takes at least a byte of the payload, and
+some 80 bytes of the decoder's stack."""
 
 _CONFIG = PtarsConfig(enum_repr="string", list_value_nullable=True, map_value_nullable=True)
 """An entry of a map may come without its value, which is then null."""
@@ -38,21 +39,22 @@ _CONFIG = PtarsConfig(enum_repr="string", list_value_nullable=True, map_value_nu
 
 @dataclass(frozen=True)
 class ProtobufDecoder:
-    """Each value is read as the message that it says it is; a batch has a part for each message of each schema.
+    """Decodes each value as the message type that it names; a batch has one column for each message type of each
+    schema.
 
-    A schema that cannot be used, or that the registry does not have, is the fault of the records that name it.
+    A schema that cannot be used, or that the registry does not have, is a fault of the records that name it.
     """
 
     registry: Registry
     subject: str
-    """Whose newest schema says which columns there will be."""
+    """The subject whose newest schema says which columns there will be."""
     most_columns: int = MOST_COLUMNS
     records = True
 
     def kinds(self) -> Iterable[pa.DataType]:
         try:
             newest = self.registry.newest(self.subject)
-            # Of several messages in a file, any may be what records are.
+            # If a file has several messages, records may be any of them.
             if newest is None or len(compile_files(newest).main.message_type) != 1:
                 return ()
             return (message_of(newest, FIRST, self.most_columns).kind,)
@@ -76,7 +78,8 @@ class ProtobufDecoder:
     def _messages(
         self, payloads: Payloads, faults: dict[int, str]
     ) -> Iterator[tuple[MessageDecoder, Group, Ints, Ints]]:
-        """Each message with its payloads: their group, which of it they are, and where they begin."""
+        """Yields each message type with its payloads: their group, which of the group they are, and where they
+        begin."""
         groups, wrong = cut(payloads)
         faults.update(wrong)
         for group in groups:
@@ -88,7 +91,7 @@ class ProtobufDecoder:
                     yield message, group, chosen, starts
 
     def _message(self, schema: SchemaId, path: tuple[int, ...]) -> MessageDecoder | str:
-        """What reads such records, or why nothing can."""
+        """Returns what decodes such records, or the reason why nothing can."""
         try:
             return message_of(self.registry.schema(schema), path, self.most_columns)
         except SchemaNotRegistered as error:
@@ -102,14 +105,15 @@ class MessageDecoder:
     columns: ColumnConversion
     handler: Any
     cls: Any
-    """The runtime's class for it."""
+    """The message class of the Protobuf runtime."""
 
     @property
     def kind(self) -> pa.DataType:
         return self.columns.kind
 
     def decode(self, payloads: pa.Array) -> tuple[pa.Array, Positions, dict[int, str]]:
-        """The messages, which payloads they are, and why others are none."""
+        """Returns the decoded messages, the positions of their payloads, and the reasons why others cannot be
+        decoded."""
         broken = self._broken_large(payloads)
         kept = np.delete(np.arange(len(payloads)), list(broken))
         good, decoded, wrong = isolate(payloads.take(pa.array(kept)) if broken else payloads, self._structs)
@@ -124,7 +128,8 @@ class MessageDecoder:
         return column, good, faults
 
     def _broken_large(self, payloads: pa.Array) -> dict[int, str]:
-        """Only these can have groups nested so deep that the decoder would die of them; the runtime refuses such."""
+        """Returns the large payloads that the Protobuf runtime refuses. Only large ones can have groups nested so
+        deeply that the native decoder would overflow its stack."""
         broken = {}
         for place in np.flatnonzero(pc.binary_length(payloads).to_numpy() > LARGE_BYTES).tolist():
             try:

@@ -1,6 +1,6 @@
-"""What comes out of the decoder made into columns: each field with the conversion that it needs.
+"""Converts what the Protobuf decoder returns into columns; each field has the conversion that it needs.
 
-Conversions take whole columns. Values that cannot be converted become null, and are told with the reason.
+Conversions take whole columns. Values that cannot be converted become null, and are returned with the reason.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from frazil.formats.nested_arrays import with_items
 from frazil.formats.protobuf.message_json import to_json
 
 NANOSECONDS = "_ns"
-"""What the column is called, after the timestamp's name, that holds what microseconds leave out."""
+"""The suffix of the column that holds the nanoseconds of a timestamp that microseconds leave out."""
 
 _SECONDS = (-62_135_596_800, 253_402_300_799)
-"""Of the years 1 to 9999."""
+"""The range of seconds in the years 1 to 9999."""
 _DURATION_SECONDS = (-9_223_372_035, 9_223_372_035)
-"""What can be counted in nanoseconds: 292 years."""
+"""The range of seconds that can be counted in nanoseconds: 292 years."""
 _LAST_NANO = 999_999_999
 
 Faults = dict[int, str]
-"""Positions and reasons."""
+"""The positions of values that cannot be converted, each with the reason."""
 
 
 class Converted(NamedTuple):
@@ -43,9 +43,9 @@ class ColumnConversion(NamedTuple):
 
 
 def columns_of(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) -> ColumnConversion:
-    """Of a whole message. `decoded` is the struct that the decoder makes of it.
+    """Returns the conversion of a whole message. `decoded` is the struct that the decoder returns for it.
 
-    `SchemaUnsupported` if a field is a group, as there were in old schemas: the decoder passes over their values.
+    Raises `SchemaUnsupported` if a field is a group, as in old schemas, because the decoder skips their values.
     """
     parts = _struct_fields(message, decoded, pool)
     taken = {field.name.lower() for field in decoded.fields}
@@ -58,7 +58,7 @@ def columns_of(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) 
 
 
 StructFields = list[tuple[str, int, ColumnConversion]]
-"""The columns of a struct: name, which field it is made of, and how."""
+"""The columns of a struct: the name of each, the index of the field that it comes from, and its conversion."""
 
 
 def _struct_fields(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) -> StructFields:
@@ -100,7 +100,7 @@ def _as_is(kind: pa.DataType) -> ColumnConversion:
 
 
 def _with_default(field: FieldDescriptor, kind: pa.DataType) -> ColumnConversion:
-    """A default that the schema declares stands for a value that is absent."""
+    """Replaces absent values by the default that the schema declares."""
     if not field.has_default_value or _is_repeated(field):
         return _as_is(kind)
     default = field.default_value
@@ -152,7 +152,7 @@ def _map(decoded: pa.DataType, item: ColumnConversion) -> ColumnConversion:
 
 
 def _owners(array: pa.Array, wrong: Faults) -> Faults:
-    """Which lists or maps have the items that are wrong."""
+    """Maps faults of items to the lists or maps that contain them."""
     if not wrong:
         return {}
     owners = np.searchsorted(array.offsets.to_numpy(), list(wrong), "right") - 1
@@ -176,7 +176,8 @@ def _durations(array: pa.Array) -> Converted:
 
 
 def _clock(array: pa.Array, seconds_range: tuple[int, int], first_nano: int) -> tuple[pa.Array, pa.Array, Faults]:
-    """Seconds and nanoseconds, null where the whole is or one of them is out of its range."""
+    """Returns the seconds and nanoseconds, null where the value is null or one of them is out of range, and the
+    faults."""
     seconds, nanos = array.flatten()
     nanos = nanos.cast(pa.int64())
     fine = pc.and_(_within(seconds, *seconds_range), _within(nanos, first_nano, _LAST_NANO))

@@ -1,7 +1,7 @@
-"""Message indexes: which message of its file a payload is, told by numbers before it.
+"""Reads message indexes: the numbers before a payload that say which message of its file it is.
 
-How many numbers there are comes first, then they: which message of the file, which of the messages inside it, and so
-on. All are zigzag varints. The first message of a file, which most are, is a single 0.
+The number of indexes comes first, then the indexes: of the message in the file, of the message inside that one, and
+so on. All are zigzag varints. A single 0 stands for the first message of a file, which most payloads are.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ FIRST = (0,)
 
 
 class MessagePayloads(NamedTuple):
-    """The payloads of one message of a file."""
+    """The payloads of one message type of a file."""
 
     path: tuple[int, ...]
     chosen: Ints
-    """Which of the group they are."""
+    """The indexes of the payloads within the group."""
     starts: Ints
-    """Where each begins, after the indexes."""
+    """Where each payload begins, after the message indexes."""
 
 
 def by_message(group: Group, faults: dict[int, str]) -> Iterator[MessagePayloads]:
-    """The payloads of a group by message; those without indexes become faults, by their places."""
+    """Yields the payloads of a group by message type. Payloads without valid indexes are added to the faults."""
     if group.rest is not None:
         yield from _from_header(group, group.rest, faults)
         return
@@ -60,7 +60,7 @@ def by_message(group: Group, faults: dict[int, str]) -> Iterator[MessagePayloads
 
 
 def _from_header(group: Group, header: bytes, faults: dict[int, str]) -> Iterator[MessagePayloads]:
-    """Indexes that are in a header, with the schema's id, stand for all payloads of the group."""
+    """Reads the indexes from a header, which also has the schema's id; they hold for all payloads of the group."""
     data = np.frombuffer(header, np.uint8)
     places = np.array([0])
     alone = Group(group.schema, places, data, np.array([0]), np.array([len(header)]))
@@ -72,7 +72,7 @@ def _from_header(group: Group, header: bytes, faults: dict[int, str]) -> Iterato
 
 
 def _varints(data: Bytes, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Bools]:
-    """The zigzag varints that begin at `starts`, where each ends, and whether there is one."""
+    """Returns the zigzag varints that begin at `starts`, where each ends, and whether each is valid."""
     at = starts.copy()
     value = np.zeros(len(starts), np.int64)
     going = np.ones(len(starts), np.bool_)

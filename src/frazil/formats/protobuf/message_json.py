@@ -1,6 +1,6 @@
-"""Messages that contain themselves, which columns cannot: JSON text of each.
+"""Writes Protobuf messages as JSON text, for message types that contain themselves and so cannot be columns.
 
-This goes message by message; there is no other way, and few schemas have such fields.
+This goes message by message: there is no other way, and few schemas have such fields.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 def to_json(array: pa.Array, message: Descriptor, pool: DescriptorPool) -> tuple[pa.Array, dict[int, str]]:
-    """The text of each serialized message, and which are none."""
+    """Returns the JSON text of each serialized message, and the reasons for those that have none."""
     cls = GetMessageClass(message)
     texts: list[str | None] = []
     faults: dict[int, str] = {}

@@ -1,7 +1,7 @@
-"""Schemas that would be more than compiler and decoder can take.
+"""Refuses schemas that the native compiler or decoder cannot handle.
 
-Both are native code without bounds of their own: brackets within brackets overflow the compiler's stack, and a few
-messages that each have the next one several times are more columns than there is memory for. Either ends the process.
+Neither of them has limits of its own: brackets within brackets overflow the compiler's stack, and a few messages that
+each contain the next one several times are more columns than there is memory for. Either ends the process.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from frazil.errors import SchemaUnsupported
 from frazil.log.schema.columns import MOST_LEVELS
 
 MOST_BRACKETS = 1000
-"""Open at once in the text, those in comments included. Twenty times as many end the process."""
+"""The most brackets that may be open at once in the text, including those in comments. Twenty times as many end the
+process."""
 MOST_FIELDS = 10_000
-"""Each counted as often as it is used."""
+"""The most fields, each counted as often as it is used."""
 DEEPEST = MOST_LEVELS
-"""Levels of columns, as topics have them: Arrow hands over no more than 64 from one library to another."""
+"""The most levels of columns, the same as for topics. Arrow passes no more than 64 from one library to another."""
 
 _BRACKETS = re.compile(r"[{\[(<]|[}\])>]")
 
 
 def check_text(text: str) -> None:
-    """Raises `SchemaUnsupported` before the compiler would die of it."""
+    """Raises `SchemaUnsupported` for a text that would overflow the compiler's stack."""
     depth = 0
     for found in _BRACKETS.finditer(text):
         depth = depth + 1 if found[0] in "{[(<" else max(0, depth - 1)
@@ -33,7 +34,7 @@ def check_text(text: str) -> None:
 
 
 def check_size(message: Descriptor) -> None:
-    """Raises `SchemaUnsupported` for more columns than the decoder can make."""
+    """Raises `SchemaUnsupported` if the message has more columns than the decoder can make."""
     _Count().add(message, 1, ())
 
 
@@ -42,7 +43,8 @@ class _Count:
         self._fields = 0
 
     def add(self, message: Descriptor, depth: int, above: tuple[str, ...]) -> None:
-        """`above` are the messages that this one is in; the decoder goes no further into one that is in itself."""
+        """Counts the fields of a message. `above` has the messages around it; the decoder does not descend into a
+        message that is inside itself."""
         if depth > DEEPEST:
             raise SchemaUnsupported(f"it is more than {DEEPEST} levels deep")
         inside = (*above, message.full_name)
@@ -58,5 +60,5 @@ class _Count:
 
 
 def _levels(field: FieldDescriptor) -> int:
-    """An entry of a map is a message itself."""
+    """Returns by how many levels a field is deeper. An entry of a map is a message of its own."""
     return 2 if field.label == FieldDescriptor.LABEL_REPEATED else 1
