@@ -1,4 +1,4 @@
-"""Batches of Parquet and Arrow files."""
+"""Reads record batches from Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.errors import RecordTooLarge, SerializationError
 from frazil.load.inputs import Input, InputBatch
 
 BATCH_BYTES = 4 << 20
-"""About what one append holds: large enough to be quick, small enough to keep memory low."""
+"""The approximate bytes of one append: large enough to be fast, small enough to keep memory low."""
 BATCH_ROWS = 65_536
 
 
@@ -70,11 +70,11 @@ def _arrow(file: pa.NativeFile, size: int) -> Columnar:
 def read_batches(
     source: Input, limit: int, skip: int, fit: Callable[[pa.RecordBatch, int], pa.RecordBatch]
 ) -> Iterator[InputBatch]:
-    """The file's records from row `skip` on, each piece under `limit` bytes and made to fit by `fit`."""
+    """Yields the file's rows from row `skip` on, in batches of less than `limit` bytes, each converted by `fit`."""
     with open_columnar(source) as file:
         start = 0
         for batch, read in file.batches():
-            # Offsets in a damaged file may point anywhere, and text may be no UTF-8.
+            # In a damaged file, offsets may point anywhere, and text may not be UTF-8.
             batch.validate(full=True)
             fresh = batch.slice(max(0, skip - start))
             row = start + batch.num_rows - fresh.num_rows

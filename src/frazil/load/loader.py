@@ -1,4 +1,4 @@
-"""Appending files to a topic: first the schema of all of them, then their records."""
+"""Appends files to a topic: first finds the schema of all of them, then appends their records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from frazil.log.writer.group import Ack
 from frazil.log.writer.writer import PartitionWriter, Pending
 
 IN_FLIGHT = 4
-"""Appends that may wait for their acknowledgement at once; with `ack: object` each takes a while."""
+"""The number of appends that may wait for their acknowledgement at once; with `ack: object` each takes a while."""
 
 
 @dataclass
@@ -40,12 +40,12 @@ class FileLoaded:
     bad_lines: int = 0
     first_bad: str | None = None
     already_stored: int = 0
-    """Lines (JSON) or rows of the file that an earlier load with `--once` had appended."""
+    """The lines (JSON) or rows of the file that an earlier load with `--once` had appended."""
 
 
 @dataclass
 class Loaded:
-    """What a load has done so far; right at any moment, also when it fails."""
+    """What a load has done so far. It is right at any moment, also when the load fails."""
 
     topic: str
     partition: int | None = None
@@ -67,7 +67,7 @@ class Loaded:
 
 
 class Loader:
-    """One load of some inputs into one topic; seals at the end, but leaves closing the log to its owner."""
+    """Loads some inputs into one topic. It seals at the end, but leaves closing the log to its owner."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Loader:
     # --- the schema ----------------------------------------------------------------------------------------
 
     def _schema(self) -> pa.Schema:
-        """The schema of all inputs together, checked against the topic before anything is appended."""
+        """Returns the schema of all inputs together, checked against the topic before anything is appended."""
         latest = self._log.schemas(self._topic).latest()
         if latest and is_kafka(latest.schema):
             raise SchemaMismatch(
@@ -151,7 +151,7 @@ class Loader:
         return joined
 
     def _check(self, wanted: pa.Schema, present: pa.Schema, where: str) -> None:
-        """Refuse columns that the topic may not have. `where` names what brings them."""
+        """Raises `SchemaMismatch` for columns that the topic may not have. `where` names what brings them."""
         if wanted.equals(present):
             return
         if is_kafka(wanted):
@@ -201,7 +201,7 @@ class Loader:
         return columnar_pieces(source, self._limit, skip, lambda batch, row: self._fit(source, batch, row))
 
     def _fit(self, source: Input, batch: pa.RecordBatch, row: int) -> pa.RecordBatch:
-        """A batch of a Parquet or Arrow file with the columns, and given types, that are stored."""
+        """Returns a batch of a Parquet or Arrow file with the columns that are stored, in their types."""
         wanted = self._given if self._given is not None else known_columns(batch.schema)[0]
         if self._given is not None and (extra := sorted(set(batch.schema.names) - set(wanted.names))):
             raise SchemaMismatch(f"{source.name}: the schema given has no column {', '.join(map(repr, extra))}.")
@@ -227,14 +227,14 @@ class Loader:
                 self._waiting.append((self._writer.submit(loading.batch, origin), loaded))
                 break
             except LogFull:
-                # A store that is slow is waited for as long as it gets on.
+                # A slow store is waited for as long as it makes progress.
                 if self._writer.sealed_end == sealed:
                     raise
         self.done.bytes += loading.batch.nbytes
         self._settle(IN_FLIGHT)
 
     def _settle(self, most: int) -> None:
-        """Take what is acknowledged, and wait until at most so many appends are not."""
+        """Handles finished appends, and waits until at most `most` are unfinished."""
         failed: FrazilError | None = None
         while self._waiting and (len(self._waiting) > most or self._waiting[0][0].done()):
             pending, loaded = self._waiting.popleft()

@@ -1,7 +1,7 @@
-"""What clients are told of an error: nothing of the server's folders, addresses and credentials.
+"""Writes the error texts that clients see, without the server's folders, addresses and credentials.
 
-An error whose text is about the request is told as it is. Of all others a client gets a sentence with a reference,
-and the server's log has the whole under the same reference.
+An error about the request itself is shown as it is. For all others a client gets a sentence with a reference, and the
+server's log has the whole error under the same reference.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from frazil.errors import FrazilError
 logger = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 60.0
-"""The same text is logged once in this time, under one reference: clients that try again must not fill the log."""
+"""The same text is logged once in this time, under one reference, so that clients that retry do not fill the log."""
 _REMEMBERED = 1000
 
 _known: OrderedDict[str, tuple[str, float]] = OrderedDict()
@@ -34,7 +34,7 @@ _SENTENCES = {
 
 
 def text_for_client(error: object) -> str:
-    """The text for a client; what it leaves out is logged."""
+    """Returns the text for a client; what it leaves out is logged."""
     if not isinstance(error, BaseException):
         return str(error)
     public = error.for_clients() if isinstance(error, FrazilError) else None

@@ -1,4 +1,4 @@
-"""Where doors listen, and with which TLS: looked at before anybody does."""
+"""Checks addresses, ports and TLS of the doors before they listen."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from frazil.web.tls import check_tls
 
 _EVERYWHERE = ("", "0.0.0.0", "::")
 _ListenAddress = tuple[str, str, int]
-"""Section of the settings, host and port."""
+"""The section of the settings, the host and the port."""
 
 
 def check_settings(config: Config) -> None:
-    """Find what is wrong with the settings of the doors, as far as that can be known without listening."""
+    """Raises `ConfigError` for what is wrong with the settings of the doors, as far as that can be known without
+    listening."""
     if config.otlp.enabled:
         check_tls(config.otlp.tls, "otlp.tls")
     if config.loki.enabled:
@@ -30,7 +31,7 @@ def check_settings(config: Config) -> None:
 
 
 def _listen_addresses(config: Config) -> list[_ListenAddress]:
-    """Where something listens."""
+    """Returns the addresses of all enabled servers."""
     places: list[_ListenAddress] = [("server", config.server.host, config.server.port)]
     if config.otlp.enabled:
         places.append(("otlp.http", config.otlp.http.host, config.otlp.http.port))

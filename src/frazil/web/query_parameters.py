@@ -1,4 +1,4 @@
-"""What requests to the hot buffer ask for, as far as they can be understood."""
+"""Parses the query parameters and keys of HTTP requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def check_parameters(request: Request, *known: str) -> None:
-    """Refuse what would otherwise be ignored."""
+    """Raises `RequestError` for unknown parameters, which would otherwise be ignored."""
     if unknown := sorted(set(request.query_params) - set(known)):
         raise RequestError(f"{unknown[0]!r} is not understood here; there are {', '.join(known)}.")
 
@@ -46,7 +46,8 @@ def flag(request: Request, name: str) -> bool:
 
 
 def key_of(request: Request) -> bytes:
-    """The last part of the path, whatever is in it: text as UTF-8, other bytes percent-encoded, or as encoded."""
+    """Returns the key in the last part of the path, whatever it contains: text in UTF-8, percent-encoded bytes, or
+    hex or base64 if the parameter `encoding` says so."""
     raw: bytes = request.scope["raw_path"].partition(b"?")[0]
     text = unquote_to_bytes(raw.split(b"/", 4)[4])
     encoding = request.query_params.get("encoding")

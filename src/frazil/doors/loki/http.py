@@ -1,4 +1,4 @@
-"""Loki's push over HTTP: 204, or the reason as plain text."""
+"""Defines Loki's push over HTTP, which is answered with 204, or with the reason as plain text."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class LokiDialect:
             return BodyFormat(json=True, encoding=encoding)
         if kind not in _PROTOBUFS:
             raise UnknownEncoding(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
-        # It always is a block of Snappy, and few clients say so.
+        # The body is always a Snappy block, though few clients say so.
         if encoding not in ("", SNAPPY):
             raise UnknownEncoding(f"Protobuf is compressed with {SNAPPY} here, not with {encoding[:40]!r}.")
         return BodyFormat(encoding=SNAPPY)
 
     def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
-        """What is left out would be left out again, so the client is told not to try. The rest is stored."""
+        """Answers 400 if entries are left out, because they would be left out again, so the client must not retry.
+        The rest is stored."""
         if not accepted.reason:
             return Answer(204)
         return text(f"{accepted.rejected:,} of the entries are not stored: {accepted.reason}", 400)

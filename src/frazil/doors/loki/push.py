@@ -1,4 +1,4 @@
-"""Loki's push, in all that the door needs to know of it."""
+"""Describes Loki's push requests: path, topic, message and conversions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OTLP over HTTP: answers in the request's own content type."""
+"""Defines OTLP over HTTP: requests in Protobuf or JSON, and answers in the same content type."""
 
 from __future__ import annotations
 

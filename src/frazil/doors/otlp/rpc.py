@@ -1,4 +1,4 @@
-"""OTLP over gRPC: the three Export services, with health and reflection."""
+"""Serves OTLP over gRPC: the three Export services, with health and reflection."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class OtlpGrpc:
         connections: ConnectionMetrics,
         most: int,
     ) -> None:
-        """`most` is the largest message, in bytes."""
+        """`most` is the largest message in bytes."""
         self._admission = admission
         self._metrics = metrics
         self._health = health.aio.HealthServicer()
@@ -86,13 +86,14 @@ class OtlpGrpc:
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, timeout: float) -> None:
-        """Accept nothing more, and let running calls end."""
+        """Accepts nothing more, and lets running calls end."""
         self._connections.stop()
         await self._health.enter_graceful_shutdown()
         await self._server.stop(timeout)
 
     def _handler(self, signal: Signal, intake: Intake) -> grpc.GenericRpcHandler:
-        # On the wire it is the same as a call with one message. But that would be read before anybody is asked.
+        # On the wire this is the same as a unary call. But gRPC would read the message of a unary call before anybody
+        # could refuse it.
         method = grpc.stream_unary_rpc_method_handler(self._export(signal, intake))
         return grpc.method_handlers_generic_handler(signal.service, {"Export": method})
 

@@ -1,4 +1,4 @@
-"""The signals of OpenTelemetry, in all that the door needs to know of each."""
+"""Describes the signals of OpenTelemetry: requests, responses, gRPC service and HTTP path of each."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Signal:
     requests: RequestKind
     response: type[Message]
     rejected_field: str
-    """Of a partial success: how many records will never be accepted."""
+    """The field of a partial success with the number of records that will never be accepted."""
     service: str
-    """Of gRPC; its only method is `Export`."""
+    """The gRPC service, whose only method is `Export`."""
     path: str
-    """Of HTTP."""
+    """The HTTP path."""
 
 
 def _kind(topic: str, form: RequestForm) -> RequestKind:

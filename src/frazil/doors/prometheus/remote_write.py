@@ -1,4 +1,4 @@
-"""Remote write 1.0 and 2.0: two kinds of requests at one path, and what is said to those who send them."""
+"""Defines remote write 1.0 and 2.0 over HTTP: two kinds of requests at one path, and their answers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _FIRST, _SECOND = WriteRequest.DESCRIPTOR.full_name, RequestV2.DESCRIPTOR.full_n
 
 
 def requests() -> RequestKind:
-    """They remember what is told of families of metrics, so there is one of them for a door."""
+    """Returns the kind of 1.0 requests. It remembers metric families, so a door has one of them."""
     to_rows = partial(remote_write.to_rows, families=Families())
     return RequestKind(metrics.TOPIC, metrics.SCHEMA, WriteRequest, _no_json, to_rows)
 
 
 class RemoteWrite:
-    """Takes requests of both kinds: `POST` to one path."""
+    """Handles `POST` requests of both versions at one path."""
 
     def __init__(self, first: Endpoint, second: Endpoint) -> None:
         self._first = first
@@ -61,23 +61,23 @@ class RemoteWriteDialect:
             raise UnknownEncoding(f"{kind[:80]!r} is not {PROTOBUF}.")
         if message not in ("", _FIRST, _SECOND):
             raise UnknownEncoding(f"{message[:80]!r} is neither {_FIRST} nor {_SECOND}, which are taken here.")
-        # Nothing else was there at first, and some do not say it.
+        # Snappy was the only compression at first, and some senders do not name it.
         return BodyFormat(encoding=content_encoding(headers) or "snappy")
 
     def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
         if accepted.rejected:
-            # The others are stored. Senders do not try again, and log what they are told.
+            # The other records are stored. Senders do not try again, and log this text.
             return text(f"{accepted.rejected} records can never be stored: {accepted.reason}", 400)
         return Answer(204)
 
     def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
-        # Prometheus drops what was answered 429, unless it is told otherwise.
+        # Prometheus drops requests that were answered 429, unless it is configured otherwise.
         code = 503 if refusal.busy else refusal.http
         return text(refusal.reason, code, refusal.headers)
 
 
 class RemoteWriteV2Dialect(RemoteWriteDialect):
-    """Each answer also says how much of the request is stored."""
+    """Adds headers to each answer that say how much of the request is stored."""
 
     name = "remote-write-2"
 
@@ -95,7 +95,7 @@ def _with(answer: Answer, written: WrittenCounts) -> Answer:
 
 @lru_cache(maxsize=64)
 def message_of(content_type: str) -> str:
-    """Which message the body is said to be."""
+    """Returns the message type that the content type names."""
     parsed = Headers()
     parsed["content-type"] = content_type.replace("\r", "").replace("\n", "") or PROTOBUF
     found = parsed.get_param("proto", "")

@@ -1,4 +1,4 @@
-"""How much of a request of remote write 2.0 is stored, which its sender compares with what it sent."""
+"""Counts what is stored of a remote write 2.0 request, which its sender compares with what it sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WrittenCounts(NamedTuple):
 
 
 def written_counts(rows: TelemetryRows, requests: int) -> list[WrittenCounts]:
-    """What the rows of each of so many requests are."""
+    """Counts the samples, histograms and exemplars in the rows of each request."""
     samples = rows.batch["value_double"].is_valid()
     histograms = pc.or_(*(rows.batch[name].is_valid() for name in ("count", "count_double")))
     exemplars = pa.array(np.diff(offsets_of(rows.batch["exemplars"])))

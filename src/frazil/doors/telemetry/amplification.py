@@ -1,11 +1,11 @@
-"""Bodies that would become far more than they are.
+"""Refuses bodies that would take far more memory decoded than their size.
 
-A message within another may be two bytes on the wire and hundreds of them once it is decoded: 64 MiB of empty log
-records would take 8 GB. So the messages in a large body are counted on the wire, where nothing has to be kept, before
+A nested message may be two bytes on the wire and hundreds of bytes once it is decoded: 64 MiB of empty log records
+would take 8 GB. So the messages in a large body are counted on the wire, where nothing has to be kept, before
 anything decodes it.
 
-Bodies of up to `LOOKED_AT` bytes are not looked at: the worst of these take 0.5 to 0.7 GB for a moment, each of those
-that are decoded together.
+Bodies of up to `UNCHECKED_BYTES` are not checked. The worst of them take 0.5 to 0.7 GB for a moment, for each that is
+decoded at the same time.
 """
 
 from __future__ import annotations
@@ -25,30 +25,33 @@ from frazil.config.sections.section import MIB
 from frazil.errors import RequestError
 
 UNCHECKED_BYTES = 4 * MIB
-"""Bodies above this size are."""
+"""Bodies above this size are checked."""
 MESSAGE_BYTES = 8
-"""Of the body, for each message in it, must there be at least. A data point with two attributes has 11 or more."""
+"""A body must have at least so many bytes for each message in it. A data point with two attributes has 11 or more."""
 FIELD_BYTES = 4
-"""The same for each field. Nobody sends such records; it bounds the time of counting."""
+"""A body must have at least so many bytes for each field. Nobody sends denser records; this bounds the time of
+counting."""
 VALUE_BYTES = 4
-"""The same for each value in JSON. The smallest that are usual are the counts of histograms: `"0",`."""
+"""A JSON body must have at least so many bytes for each value. The smallest usual values are the counts of
+histograms: `"0",`."""
 
 _DEEPEST = 128
-"""Protobuf's runtime refuses what is nested deeper than 100."""
+"""Deeper messages are not counted. Protobuf's runtime refuses more than 100 levels."""
 _ROOM = 1 << 14
-"""Messages that are found before they are walked themselves: enough for arrays to pay, few enough for caches."""
+"""The number of messages collected before they are walked themselves: enough for arrays to pay off, few enough for
+caches."""
 _FEW = 128
-"""Below so many, messages are walked one by one."""
+"""With fewer messages than this, they are walked one by one."""
 _VARINT, _FIXED64, _SIZED, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _LONGEST = 10
-"""Bytes of a number."""
+"""The most bytes of a varint."""
 _BEYOND = 1 << 62
-"""Where no body reaches."""
+"""A position that no body reaches."""
 _STEPS = np.array([0, 8, 0, _BEYOND, _BEYOND, 4, _BEYOND, _BEYOND])
-"""How far it is to the next field, by wire type, unless the field says so itself."""
+"""The distance to the next field by wire type, unless the field has it."""
 _NO_TYPE = -1
 _CHUNK = 1 << 16
-"""Fields of one message at a time; or bytes of JSON."""
+"""The most fields of one message, or bytes of JSON, that are handled at a time."""
 
 _Ints = npt.NDArray[np.int64]
 
@@ -56,13 +59,13 @@ _Ints = npt.NDArray[np.int64]
 class MessageCounts(NamedTuple):
     messages: int
     fields: int
-    """But for those of messages that can have no others within."""
+    """The number of fields, without those of messages that cannot contain messages."""
 
 
 def check_messages(kind: type[Message], body: bytes) -> None:
     """Raises `RequestError` for a large body with far more messages in it than records could need.
 
-    Of what is malformed, as much is counted as can be read; it is for others to refuse it.
+    Of a malformed body, as much is counted as can be read; others refuse it.
     """
     if len(body) <= UNCHECKED_BYTES:
         return
@@ -76,30 +79,32 @@ def check_messages(kind: type[Message], body: bytes) -> None:
 
 
 def max_messages(kind: type[Message], body: bytes) -> int:
-    """So many bytes could begin a message within. There are mostly far fewer of them, but this is found quickly."""
+    """Returns how many bytes could begin a nested message. That is mostly far more than there are messages, but quick
+    to find."""
     return len(body) - len(body.translate(None, _first_bytes(kind.DESCRIPTOR)))
 
 
 def check_json(body: bytes) -> None:
-    """The same for a body in JSON, with its objects and lists, and with its values, which commas are between."""
+    """Raises `RequestError` for a large JSON body with too many objects and lists, or too many values, which commas
+    separate."""
     if len(body) <= UNCHECKED_BYTES:
         return
     for what, signs, least in (("objects and lists", b"{[", MESSAGE_BYTES), ("values", b",", VALUE_BYTES)):
         most = len(body) // least
-        # Mostly there are few enough even with those that are part of a text.
+        # Mostly the count is small enough even with the signs inside strings.
         if sum(map(body.count, signs)) > most and _count_outside_texts(body, signs) > most:
             raise _too_many(body, what, most)
 
 
 def _count_outside_texts(body: bytes, signs: bytes) -> int:
-    """How often these signs are in JSON, but for those in texts.
+    """Counts these signs in JSON outside of strings.
 
-    Where JSON is malformed, it is right up to there.
+    In malformed JSON the count is right up to the error.
     """
     if not json.detect_encoding(body).startswith("utf-8"):
-        # A byte that is a quote in UTF-8 may be half of anything.
+        # A byte that is a quote in UTF-8 may be half of any character.
         return sum(map(body.count, signs))
-    # Pairs of backslashes go first: what is left of them is one that escapes.
+    # Pairs of backslashes go first: a backslash that is left then escapes.
     data = np.frombuffer(body.replace(b"\\\\", b"  ").replace(b'\\"', b"  "), np.uint8)
     total, inside = 0, False
     for start in range(0, len(data), _CHUNK):
@@ -120,7 +125,7 @@ def _too_many(body: bytes, what: str, most: int) -> RequestError:
 
 
 def count_messages(kind: type[Message], body: bytes, most: MessageCounts | None = None) -> MessageCounts:
-    """The messages within a message, at any depth; no further than to where there are more than `most`."""
+    """Counts the nested messages of a message at any depth. Stops once there are more than `most`."""
     walk = _Counter(_message_types(kind.DESCRIPTOR), body, most or MessageCounts(len(body), len(body)))
     while walk.todo and not walk.over():
         walk.go_on()
@@ -131,17 +136,17 @@ def count_messages(kind: type[Message], body: bytes, most: MessageCounts | None 
 
 
 class _MessageType(NamedTuple):
-    """What can be within a message."""
+    """A message type, and the message types of its fields."""
 
     inner: Mapping[int, int]
-    """Of tags of fields that are messages: the number of their kind."""
+    """The index of the message type of each field that is a message, by its tag."""
     table: npt.NDArray[np.int16]
-    """The same for all tags; the last stands for those beyond."""
+    """The same as an array by tag; the last element stands for all larger tags."""
 
 
 @cache
 def _message_types(root: Descriptor) -> tuple[_MessageType, ...]:
-    """That of the root first."""
+    """Returns the message types that can be nested in the root; the root is the first."""
     found = [root]
     names = [root.full_name]
     kinds = []
@@ -161,7 +166,7 @@ def _message_types(root: Descriptor) -> tuple[_MessageType, ...]:
 
 @cache
 def _first_bytes(root: Descriptor) -> bytes:
-    """With which fields that are messages can begin: also those that are longer than they need be."""
+    """Returns the bytes with which nested message fields can begin, including tags that are longer than necessary."""
     tags = {tag & 0x7F for kind in _message_types(root) for tag in kind.inner}
     return bytes(sorted(tags | {tag | 0x80 for tag in tags}))
 
@@ -170,17 +175,17 @@ def _first_bytes(root: Descriptor) -> bytes:
 
 
 class _Messages(NamedTuple):
-    """Messages of one kind that are still to be walked, or the rest of them."""
+    """Messages of one type that are still to be walked, or the rest of them."""
 
     kind: int
     depth: int
     starts: _Ints
-    """Of the next field of each."""
+    """The start of the next field of each."""
     ends: _Ints
 
 
 class _Counter:
-    """Through all messages of a kind at once, field by field; and one by one through the last that have any left."""
+    """Walks all messages of one type at once, field by field, and the last few one by one."""
 
     def __init__(self, kinds: Sequence[_MessageType], body: bytes, most: MessageCounts) -> None:
         self.messages = 0
@@ -197,7 +202,7 @@ class _Counter:
         return self.messages > self._most.messages or self.fields > self._most.fields
 
     def go_on(self) -> None:
-        """Walk some messages, until enough are found within them."""
+        """Walks some messages, until enough nested ones are found."""
         kind, depth, starts, ends = self.todo.pop()
         self._room = _ROOM
         while len(starts) and self._room > 0 and not self.over():
@@ -212,7 +217,7 @@ class _Counter:
         self._found.clear()
 
     def _abreast(self, kind: _MessageType, starts: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
-        """One field of each message. Returns where the next ones are."""
+        """Walks one field of each message. Returns where the next fields are."""
         tags, at = _varints(self._data, starts)
         wire = tags & 7
         grouped = wire == _GROUP
@@ -240,7 +245,7 @@ class _Counter:
         return following[left], ends[left]
 
     def _keep(self, kinds: npt.NDArray[np.int16], starts: _Ints, ends: _Ints) -> None:
-        """Messages that were found, to be walked if they have anything in them that counts."""
+        """Collects nested messages, to be walked if they can contain messages."""
         for number in np.unique(kinds).tolist():
             if self._kinds[number].inner:
                 chosen = (kinds == number) & (starts < ends)
@@ -248,7 +253,7 @@ class _Counter:
                 self._room -= int(chosen.sum())
 
     def _singly(self, kind: _MessageType, starts: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
-        """Many fields of each message. Returns where to go on."""
+        """Walks many fields of each message. Returns where to go on."""
         found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         left: list[tuple[int, int]] = []
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
@@ -262,7 +267,8 @@ class _Counter:
         return _columns(left)
 
     def _one(self, kind: _MessageType, at: int, end: int, found: Mapping[int, list[tuple[int, int]]]) -> int:
-        """The next fields of one message, and where it goes on after them; at its end if that cannot be said."""
+        """Walks the next fields of one message. Returns where to go on, which is the end of the message if it is
+        malformed."""
         body, inner = self._body, kind.inner
         fields = messages = groups = 0
         most = _CHUNK
@@ -290,7 +296,7 @@ class _Counter:
                 elif wire in (_FIXED64, _FIXED32):
                     at += 8 if wire == _FIXED64 else 4
                 elif wire == _GROUP or (wire == _GROUP_END and groups):
-                    # What is in a group has no meaning here; but there is no pause within.
+                    # Fields inside a group do not count, but the walk does not pause within it.
                     groups += 1 if wire == _GROUP else -1
                     most = self._most.fields + 1 if groups else fields
                 else:
@@ -311,7 +317,7 @@ def _columns(places: list[tuple[int, int]]) -> tuple[_Ints, _Ints]:
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
-    """The number, and where it ends. Raises `IndexError` if it does not."""
+    """Returns the number, and where it ends. Raises `IndexError` if it does not end."""
     value = body[at]
     if value < 0x80:
         return value, at + 1
@@ -325,7 +331,8 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
 
 
 def _varints(data: npt.NDArray[np.uint8], starts: _Ints) -> tuple[_Ints, _Ints]:
-    """Many of them. One that does not end has an end beyond all others, and one that is too large is negative."""
+    """Reads many varints. One that does not end has an end beyond all positions, and one that is too large is
+    negative."""
     values = data.take(starts, mode="clip").astype(np.int64)
     ends = starts + 1
     longer = np.flatnonzero(values >= 0x80)

@@ -1,7 +1,7 @@
-"""Requests of one kind as rows, many at a time, in a thread.
+"""Converts requests of one kind to rows, many at a time, in a thread.
 
-They are decoded together, so that small ones cost little, and yet each has its own fate: what is wrong with one is no
-other's business, and each is recognised when it comes again.
+They are decoded together, so that small ones cost little, and yet each has its own outcome: a fault in one does not
+affect the others, and each is recognised when it is sent again.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from frazil.ops.throttle import Throttle
 logger = logging.getLogger(__name__)
 
 GROUP_BYTES = 5 * MIB // 4
-"""Decoded at a time, once they are without compression. Of more, nothing would be on its way to the disk, or back to
-the clients, while they are made rows."""
+"""The bytes of requests, uncompressed, that are decoded at a time. With more, nothing would be on its way to the disk
+or back to clients meanwhile."""
 APPEND_BYTES = 8 * MIB
-"""Stored at a time, as rows."""
+"""The bytes of rows that are stored at a time."""
 HASH_BYTES = 16
 HASH_CHUNK_BYTES, LONGEST_HASHED_IN_CHUNKS = 2047, 16 * 1024
-"""To hash more than that at once Python's lock is given up, and to get it back may take longer than to hash up to so
-many bytes piece by piece."""
+"""Python's lock is released to hash more than the first number of bytes at once, and getting it back may take longer
+than hashing up to the second number in chunks."""
 LONGEST_CHECKED_AT_ONCE = 64 * 1024
-"""Bytes of a request that the event loop itself looks at: about a millisecond for data points."""
+"""The largest request that the event loop itself checks: about a millisecond for data points."""
 LOG_SECONDS = 1.0
-"""So often at most the server's log tells of a request that was refused."""
+"""How often, at most, the server's log mentions a refused request."""
 LONGEST_HASHED_AT_ONCE = MIB
-"""Half a millisecond, in which others run Python."""
+"""The largest request that the event loop itself hashes: half a millisecond, in which other threads run Python."""
 
 
 class TelemetryRequest(NamedTuple):
@@ -61,80 +61,81 @@ class TelemetryRequest(NamedTuple):
     encoding: str = ""
     json: bool = False
     hash: bytes = b""
-    """Of its tenant and its message, once it is known."""
+    """The hash of its tenant and message, once it is known."""
 
     @property
     def is_bare(self) -> bool:
-        """Whether its body is the message itself."""
+        """Whether the body is the message itself, neither compressed nor JSON."""
         return not self.encoding and not self.json
 
 
 class PlainRequest(NamedTuple):
-    """A request of which rows can be made later."""
+    """A request that is stored as it came, and converted to rows later."""
 
     tenant: str
     body: bytes
-    """As a message."""
+    """The body as a Protobuf message."""
     estimate: RowEstimate
     digest: bytes | None
 
 
 class RequestRows(NamedTuple):
-    """The rows of a request, by whose hash each run of them is recognised when it comes again."""
+    """The rows of a request, and its hash, by which they are recognised when they are sent again."""
 
     number: int
-    """Of the request, by its place among those that were given."""
+    """The request's index among those given."""
     rows: int
     digest: bytes | None
 
     def part(self, first: int, rows: int) -> Part:
-        """A run of its rows. Only where it begins is part of the name: the next time it may be cut elsewhere."""
+        """Returns a range of its rows. Only its start is part of its identity, because the next time it may be cut
+        elsewhere."""
         origin = Origin(request=self.digest + first.to_bytes(4)) if self.digest else None
         return Part(rows, origin)
 
 
 class AppendBatch(NamedTuple):
     """Rows that are stored together: of several requests, or of one that is too large for one append. Or requests
-    of which rows are made later."""
+    that are stored as they came."""
 
     content: pa.RecordBatch | Raw
     requests: list[RequestRows]
     nbytes: int
-    """As rows."""
+    """The size of the rows."""
 
     @property
     def row_bytes(self) -> int:
-        """On the average."""
+        """The average size of a row."""
         return self.nbytes // sum(request.rows for request in self.requests)
 
 
 @dataclass
 class Converted:
-    """What became of requests, by their place among those that were given."""
+    """The results of converting requests, by their index among those given."""
 
     taken: int = 0
-    """So many of the first were looked at; the others would have been too much."""
+    """The number of requests, from the first on, that were handled. The others would have been too much at once."""
     problems: dict[int, FrazilError] = field(default_factory=dict)
     rejected: dict[int, Rejected] = field(default_factory=dict)
     tallies: dict[int, object] = field(default_factory=dict)
-    """What is told of the rows of each (`RequestKind.tally`)."""
+    """The counts for the answer to each (`RequestKind.tally`)."""
     appends: list[AppendBatch] = field(default_factory=list)
 
 
 class _RequestRange(NamedTuple):
-    """Where the rows of a request are."""
+    """The range of a request's rows."""
 
     number: int
     start: int
     end: int
     request: TelemetryRequest
     body: bytes
-    """As a message."""
+    """The body as a Protobuf message."""
     timeless: bool
 
 
 class RequestConverter:
-    """Thread-safe."""
+    """Converts requests of one kind. It is thread-safe."""
 
     def __init__(
         self,
@@ -145,7 +146,7 @@ class RequestConverter:
         clock: Clock,
         most_append: int,
     ) -> None:
-        """`most_append` is the largest append, in bytes."""
+        """`most_append` is the largest append in bytes."""
         self._kind = kind
         self._config = config
         self._limits = limits
@@ -157,8 +158,8 @@ class RequestConverter:
         self._record_limits = lru_cache(maxsize=1024)(self._record_limits_of)
 
     def plain_request(self, request: TelemetryRequest) -> PlainRequest | None:
-        """At a request that has just come, for microseconds: None if that would take longer, or if it has to be made
-        rows before it is stored."""
+        """Checks a new request within microseconds. Returns None if that would take longer, or if the request has to
+        be converted to rows before it is stored."""
         if self._kind.storage_form is None or not request.is_bare or len(request.body) > LONGEST_CHECKED_AT_ONCE:
             return None
         try:
@@ -170,7 +171,7 @@ class RequestConverter:
         return plain
 
     def _plain(self, request: TelemetryRequest, body: bytes) -> PlainRequest | None:
-        """The request with this message, if it can be stored as it came. Raises `RequestError` for what is no
+        """Returns the request with this message if it can be stored as it came. Raises `RequestError` if it is not a
         message, which the decoder must not see."""
         message = check(self._kind.message, body)
         form = self._kind.storage_form
@@ -180,14 +181,13 @@ class RequestConverter:
         return PlainRequest(request.tenant, body, estimate, self._digest(request, body, timed=True))
 
     def with_hash(self, request: TelemetryRequest) -> TelemetryRequest:
-        """With its hash, if that takes no longer than the event loop has."""
+        """Returns the request with its hash, if the event loop has the time for that."""
         if self._config.deduplicate == "never" or not request.is_bare or len(request.body) > LONGEST_HASHED_AT_ONCE:
             return request
         return request._replace(hash=self._hash(request.tenant, request.body))
 
     def plain_appends(self, plain: Mapping[int, PlainRequest]) -> list[AppendBatch]:
-        """Requests, by their place among those that were given, to be stored: as many at a time as one append may
-        have."""
+        """Groups plain requests, given by their index, into appends."""
         most = min(APPEND_BYTES, self._most_append)
         appends: list[AppendBatch] = []
         together: dict[int, PlainRequest] = {}
@@ -213,7 +213,7 @@ class RequestConverter:
         return AppendBatch(raw, requests, raw.nbytes)
 
     def rows_of(self, raw: Raw) -> pa.RecordBatch:
-        """Of requests that are stored later."""
+        """Converts requests that are not stored yet to rows."""
         return make_rows(raw.form, [Together(raw.appends, raw.rows, self._clock.now_ms())], raw.schema)
 
     def _record_limits_of(self, tenant: str) -> RecordLimits:
@@ -253,7 +253,8 @@ class RequestConverter:
         return body
 
     def _convert_all(self, requests: Sequence[TelemetryRequest], bodies: dict[int, bytes], done: Converted) -> None:
-        """Together. If that fails, each half for itself, so that in the end only those fail that cannot be rows."""
+        """Converts all requests together. If that fails, converts each half on its own, so that in the end only
+        faulty requests fail."""
         waiting = [list(bodies)] if bodies else []
         while waiting:
             numbers = waiting.pop()
@@ -292,7 +293,7 @@ class RequestConverter:
             raise RequestError(f"The body is no {self._kind.message.DESCRIPTOR.name} that can be decoded.") from error
 
     def _appends(self, rows: pa.RecordBatch, ranges: Sequence[_RequestRange]) -> list[AppendBatch]:
-        """The rows of requests that follow each other."""
+        """Groups the rows of consecutive requests into appends."""
         if not ranges:
             return []
         batch = rows.slice(ranges[0].start, ranges[-1].end - ranges[0].start)
@@ -300,7 +301,7 @@ class RequestConverter:
         if len(ranges) > 1 and nbytes > min(APPEND_BYTES, self._most_append):
             half = len(ranges) // 2
             return self._appends(rows, ranges[:half]) + self._appends(rows, ranges[half:])
-        # What was stored of a request in part must not be stored again, whatever it has in it.
+        # If a request is stored in part, its stored rows must not be stored again, even without times.
         whole = nbytes <= self._most_append
         requests = [
             RequestRows(
@@ -313,7 +314,7 @@ class RequestConverter:
         return [AppendBatch(batch, requests, nbytes)]
 
     def _refused(self, request: TelemetryRequest, error: Exception) -> FrazilError:
-        """What its client is told. The server's log says more, of one request in a while."""
+        """Returns the error for the client. The server's log has more details, for some requests."""
         problem = _problem(error)
         if isinstance(problem, TooMuch):
             return problem
@@ -335,13 +336,14 @@ class RequestConverter:
         return problem
 
     def _digest(self, request: TelemetryRequest, body: bytes, *, timed: bool) -> bytes | None:
-        """By which a request with this message is recognised when it comes again, if it is to be."""
+        """Returns the digest by which a request with this message is recognised when it is sent again, if it should
+        be."""
         if self._config.deduplicate == "never" or (self._config.deduplicate == "timed" and not timed):
             return None
         return request.hash or self._hash(request.tenant, body)
 
     def _hash(self, tenant: str, body: bytes) -> bytes:
-        # Nearly twice as quick as SHA-256 where the processor has no instructions for that.
+        # This is nearly twice as fast as SHA-256 on processors without instructions for that.
         digest = hashlib.blake2b(
             f"{tenant}\0{self._kind.message.DESCRIPTOR.full_name}\0".encode(), digest_size=HASH_BYTES
         )
@@ -355,7 +357,7 @@ class RequestConverter:
 
 
 def _problem(error: Exception) -> FrazilError:
-    """What is told of it. Whatever is not about the message itself may be different the next time."""
+    """Returns the error for the client. Unless it is about the message itself, the next try may succeed."""
     if isinstance(error, FrazilError):
         return error
     if isinstance(error, MemoryError):

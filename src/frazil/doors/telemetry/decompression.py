@@ -1,4 +1,4 @@
-"""The bodies of requests, decompressed as far as they may grow."""
+"""Decompresses the bodies of requests, up to a limit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import zstandard
 from frazil.errors import RequestError
 
 _ZSTD_BYTES = 1024
-"""Taken at a time: each may become up to 32 MiB, and only then its size is known."""
+"""The bytes decompressed at a time. Each may become up to 32 MiB, and only then the size is known."""
 _STEP_BYTES = 1 << 14
-"""Taken at a time after the first stream of several: what follows a stream is copied when it ends."""
+"""The bytes decompressed at a time after the first of several streams: when a stream ends, what follows it is
+copied."""
 _MOST_STREAMS = 10_000
-"""In a body; each costs time, even if nothing is in it."""
+"""The most streams in a body. Each costs time, even if it is empty."""
 
 
 _SNAPPY_GROWTH = 22
-"""No block grows by more: three bytes stand for 64 at most. So a few bytes cannot have room made for many."""
+"""A Snappy block grows by no larger factor, because three bytes stand for at most 64. So a few bytes cannot make us
+allocate much."""
 
 
 class BodyTooLarge(RequestError):
@@ -33,11 +35,11 @@ class BodyTooLarge(RequestError):
 
 
 class UnknownEncoding(RequestError):
-    """Raised when a body is compressed in a way that is not known here."""
+    """Raised when the compression of a body is unknown."""
 
 
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
-    """The body without its compression. What would be larger than `most` is refused before it is."""
+    """Returns the decompressed body. A body that would become larger than `most` is refused before it does."""
     if encoding not in _CODECS:
         raise UnknownEncoding(f"{encoding[:40]!r} is none of the encodings {', '.join(filter(None, _CODECS))}.")
     if len(body) > most:
@@ -65,7 +67,7 @@ def _zlib(window: int) -> Callable[[bytes, int], bytes]:
         room, at, step = most, 0, len(body)
         streams = 0
         while at < len(body):
-            # A body may be several streams, one after the other.
+            # A body may consist of several streams, one after the other.
             streams = _one_more(streams)
             stream = zlib.decompressobj(window)
             while not stream.eof:
@@ -106,7 +108,7 @@ def _zstd(body: bytes, most: int) -> bytes:
 
 
 def _deflate(body: bytes, most: int) -> bytes:
-    """With the header that it should have, or without it, as some send it."""
+    """Decompresses deflate with the zlib header that it should have, or without it, as some clients send it."""
     try:
         return _zlib(zlib.MAX_WBITS)(body, most)
     except zlib.error:
@@ -114,7 +116,7 @@ def _deflate(body: bytes, most: int) -> bytes:
 
 
 def _snappy(body: bytes, most: int) -> bytes:
-    """One block, which begins with the size that it has without compression."""
+    """Decompresses one Snappy block, which begins with its uncompressed size."""
     size = shift = 0
     for place in range(min(len(body), 5)):
         size |= (body[place] & 0x7F) << shift

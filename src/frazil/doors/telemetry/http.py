@@ -1,6 +1,6 @@
-"""Requests over HTTP: read, taken in, and answered in the words of their protocol.
+"""Handles telemetry requests over HTTP: reads them, takes them in, and answers as their protocol wants.
 
-Without a framework: for a small request it would take longer than all the rest.
+There is no framework here: for a small request it would take longer than all the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROTOBUF, JSON, TEXT = "application/x-protobuf", "application/json", "text/plain
 
 
 class BodyFormat(NamedTuple):
-    """How a body is written."""
+    """The format of a body: JSON or Protobuf, and the compression."""
 
     json: bool = False
     encoding: str = ""
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
     def fields(self) -> list[tuple[str, str]]:
-        """All its headers."""
+        """Returns all headers."""
         told = [*self.headers.items()]
         if self.media_type:
             told.append(("content-type", self.media_type))
@@ -51,29 +51,29 @@ class Answer(NamedTuple):
 
 
 class Exchange(Incoming, Protocol):
-    """A request, and the way back for its answer, as a server has them."""
+    """A request and the way to answer it, as a server provides them."""
 
     @property
     def length(self) -> int | None:
-        """How long the body is said to be."""
+        """The announced length of the body."""
 
     def header(self, name: str) -> str | None:
-        """The first of this name, which is in lower case."""
+        """Returns the first header of this name, which is in lower case."""
 
     def all(self, name: str) -> tuple[str, ...]:
-        """The values of all headers of this name."""
+        """Returns the values of all headers of this name."""
 
     async def answer(self, answer: Answer) -> None: ...
 
 
 class Dialect(Protocol):
-    """What protocols over HTTP say differently."""
+    """What differs between protocols over HTTP."""
 
     @property
     def name(self) -> str: ...
 
     def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
-        """Of the body with these headers. Raises `RequestError`."""
+        """Returns the format of the body with these headers. Raises `RequestError`."""
 
     def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer: ...
 
@@ -81,16 +81,16 @@ class Dialect(Protocol):
 
 
 class EndpointContext(NamedTuple):
-    """What all requests over HTTP go through."""
+    """What all endpoints share."""
 
     admission: Admission
     metrics: TelemetryMetrics
     most: int
-    """The largest body, in bytes."""
+    """The largest body in bytes."""
 
 
 class Endpoint:
-    """Takes requests: `POST` to one path."""
+    """Handles `POST` requests to one path."""
 
     def __init__(self, intake: Intake, dialect: Dialect, context: EndpointContext) -> None:
         self._intake = intake
@@ -121,7 +121,7 @@ class Endpoint:
         return self._dialect.accepted(Accepted(), body_format)
 
     async def _answer(self, exchange: Exchange, ticket: Ticket) -> tuple[Answer, bool]:
-        """And whether some of the body was not read."""
+        """Returns the answer, and whether some of the body was not read."""
         body_format = BodyFormat()
         body: bytes | None = None
         try:
@@ -175,7 +175,7 @@ def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> 
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """What the body is said to be; Protobuf where nothing is said."""
+    """Returns the media type of the body; Protobuf if there is no header."""
     return headers.get("content-type", PROTOBUF).partition(";")[0].strip().lower()
 
 

@@ -1,7 +1,7 @@
-"""Requests of one kind on their way into the log.
+"""Appends requests of one kind to the log.
 
-Those that wait are made rows together (`preparing`) and stored together, and each is answered for itself. Whoever
-sends again what was stored is told that it is, and nothing more happens.
+Waiting requests are converted to rows together (`conversion`) and stored together, and each is answered on its own. A
+client that sends again what is stored gets the same answer, and nothing more happens.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from frazil.native import faults_as_errors
 logger = logging.getLogger(__name__)
 
 WORKERS = max(1, (os.cpu_count() or 1) // 2)
-"""Groups that are made rows at once. The other processors write and seal; and the fewer there are, the larger are the
-groups, and the less each request costs."""
+"""The number of groups that are converted at once. The other processors write and seal; and fewer groups are larger,
+so that each request costs less."""
 SMALL_BYTES, SMALL_GROUP_BYTES, SMALL_GROUP = 16 * 1024, 256 * 1024, 128
-"""Of a request, of a group of them, and how many these are. Up to here requests are made rows by the event loop
-itself: to hand them to a thread and back takes longer, and the thread would have to wait for the loop whenever it
+"""The most bytes of a small request, of a group of them, and the most requests in such a group. The event loop itself
+converts these: handing them to a thread and back takes longer, and the thread would wait for the loop whenever it
 runs Python."""
 SMALL_WORK, SMALL_GROUP_WORK = 2 * MIB, 96 * MIB
-"""The same for what they may become, in bytes, if each message in a request is a record, and has all the rest of the
-request as what records share. Ten log records of 360 bytes could be 1 MiB."""
+"""The most bytes that a small request and a group of them could become, if each message were a record that repeats
+all the rest of the request. Ten log records of 360 bytes could be 1 MiB."""
 ENOUGH = 64
-"""Requests in a group that are worth no waiting for more."""
+"""A group of so many requests does not wait for more."""
 LINGER_SECONDS, LINGERS = 0.001, 5
-"""How long a group that is smaller than those before waits for more, and how often if more do come: those who were
-answered together are likely to be back together. One small group is no sign that they are gone: how many are waited
-for falls by an eighth with each."""
+"""How long a group that is smaller than those before waits for more requests, and how often it does so if more come.
+Clients that were answered together are likely to be back together. One small group does not mean that they are gone,
+so the number that is waited for falls by an eighth with each."""
 
 
 class NotTaken(WriteFailed):
@@ -66,10 +66,10 @@ class NotTaken(WriteFailed):
 
 class Accepted(NamedTuple):
     rejected: int = 0
-    """Records that will never be accepted."""
+    """The number of records that will never be accepted."""
     reason: str = ""
     tally: object = None
-    """What is told of what is stored (`RequestKind.tally`)."""
+    """The counts that are part of the answer (`RequestKind.tally`)."""
 
 
 @dataclass
@@ -77,11 +77,11 @@ class _WaitingRequest:
     request: TelemetryRequest
     answer: asyncio.Future[Accepted]
     plain: PlainRequest | None = None
-    """If it can be stored as it came."""
+    """The request in the form in which it can be stored as it came, if it can."""
     rejected: Rejected | None = None
     tally: object = None
     left: int = 0
-    """Parts of it that are not stored yet."""
+    """The number of its parts that are not stored yet."""
 
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():
@@ -92,7 +92,7 @@ class _WaitingRequest:
             self.answer.set_result(Accepted(*(self.rejected or (0, "")), self.tally))
 
     def settle(self, outcome: Ack | FrazilError) -> None:
-        """A part of it was stored, or was not."""
+        """Handles that a part was stored, or was not."""
         self.left -= 1
         if isinstance(outcome, FrazilError):
             self.fail(outcome.again())
@@ -101,7 +101,7 @@ class _WaitingRequest:
 
 
 class Intake:
-    """Belongs to the event loop."""
+    """Takes in the requests of one kind. It belongs to the event loop."""
 
     def __init__(
         self,
@@ -118,17 +118,17 @@ class Intake:
         self._unstored = unstored
         self._waiting: deque[_WaitingRequest] = deque()
         self._enough_came: asyncio.Future[None] | None = None
-        """While a worker waits until there are as many as in the groups before."""
+        """It is set while a worker waits for as many requests as the groups before had."""
         self._wanted = 1
         self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, request: TelemetryRequest) -> Accepted:
-        """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
-        `FrazilError` when it is to come again."""
+        """Returns when the records are stored. Raises `RequestError` for what is wrong with the request, and any
+        other `FrazilError` if the client should send it again."""
         if not self._writers.has(self.kind):
             await self._writers.of(self.kind)
-        # Here and not with its group: a request that is early is looked at while others are on their way.
+        # This is done now and not with the group: an early request is checked while others are on their way.
         plain = self._converter.plain_request(request)
         if plain is None:
             request = self._converter.with_hash(request)
@@ -142,7 +142,8 @@ class Intake:
         try:
             return await waiting.answer
         except asyncio.CancelledError:
-            # It is passed over when its turn comes; until then it must not take the room that is given back now.
+            # It is skipped when its turn comes; until then it must not hold the memory that its ticket gives back
+            # now.
             waiting.request, waiting.plain = request._replace(body=b""), None
             raise
 
@@ -165,13 +166,13 @@ class Intake:
                         await self._convert(group, small)
                 except BaseException as error:
                     logger.exception("requests could not be decoded")
-                    # Not those that are being stored.
+                    # Requests that are being stored are not failed.
                     for each in (each for each in group if not each.left):
                         each.fail(FrazilError("The request could not be decoded now. The server's log says why."))
                     if not isinstance(error, Exception):
                         raise
         finally:
-            # No `await` since the queue was seen empty: who comes now starts a worker.
+            # There was no `await` since the queue was seen empty, so the next request starts a worker.
             self._workers -= 1
 
     def _is_small(self, group: list[_WaitingRequest]) -> bool:
@@ -186,7 +187,7 @@ class Intake:
         return nbytes <= SMALL_GROUP_BYTES
 
     def _is_light(self, group: list[_WaitingRequest]) -> bool:
-        """Whether few bytes of small requests could begin a record."""
+        """Returns whether only few bytes of small requests could begin a record."""
         bodies = [each.request.body for each in group]
         works = [len(body) * max_messages(self.kind.message, body) for body in bodies]
         return max(works) <= SMALL_WORK and sum(works) <= SMALL_GROUP_WORK
@@ -197,7 +198,7 @@ class Intake:
             for _ in range(LINGERS):
                 before = len(self._waiting)
                 self._enough_came = loop.create_future()
-                # A time-out of `asyncio` would cost as much as a request.
+                # A timeout of `asyncio` would cost as much as a request.
                 timer = loop.call_later(LINGER_SECONDS, _wake, self._enough_came)
                 await self._enough_came
                 timer.cancel()
@@ -237,7 +238,7 @@ class Intake:
             self._settle(group[: done.taken], done.appends)
 
     def _settle(self, group: list[_WaitingRequest], appends: list[AppendBatch]) -> None:
-        """What is left of requests is stored; those of which nothing is are done."""
+        """Stores what was converted, and answers requests of which nothing is left to store."""
         for batch in appends:
             for request in batch.requests:
                 group[request.number].left += 1
@@ -266,7 +267,7 @@ class Intake:
             waiting.settle(outcome)
 
     async def _stored(self, writer: PartitionWriter, batch: AppendBatch) -> list[Ack | FrazilError]:
-        """What became of each request."""
+        """Returns the outcome of each request."""
         if batch.nbytes > writer.options.max_append_bytes and isinstance(batch.content, pa.RecordBatch):
             (request,) = batch.requests
             return [await _store_in_order(writer, batch.content, request, 0)]
@@ -277,7 +278,7 @@ class Intake:
         return outcomes
 
     async def _complete(self, writer: PartitionWriter, batch: AppendBatch, outcomes: list[Ack | FrazilError]) -> None:
-        """Store the rest of requests of which an earlier try stored the beginning."""
+        """Stores the rest of requests whose beginning an earlier try stored."""
         content = batch.content
         rows = await asyncio.to_thread(self._converter.rows_of, content) if isinstance(content, Raw) else content
         first = 0
@@ -297,7 +298,8 @@ def _wake(waiting: asyncio.Future[None]) -> None:
 async def _store_in_order(
     writer: PartitionWriter, rows: pa.RecordBatch, request: RequestRows, first: int
 ) -> Ack | FrazilError:
-    """Store the rows of a request from one on, piece after piece: what is stored of it is always its beginning."""
+    """Stores the rows of a request from `first` on, one append after the other, so that what is stored is always its
+    beginning."""
     outcome: Ack | FrazilError
     while True:
         piece = next(pieces(rows.slice(first), writer.options.max_append_bytes))
@@ -310,14 +312,14 @@ async def _store_in_order(
 
 
 def _is_beginning(outcome: Ack | FrazilError, request: RequestRows) -> bool:
-    """Whether only the first rows of a request are stored."""
+    """Returns whether only the first rows of a request are stored."""
     return isinstance(outcome, Ack) and outcome.rows < request.rows
 
 
 async def _append(
     writer: PartitionWriter, content: pa.RecordBatch | Raw, parts: list[Part]
 ) -> list[Ack | FrazilError]:
-    """Where the store acknowledges, and does not, nobody waits for ever."""
+    """Appends, and stops waiting after a while if the object store has to acknowledge and does not."""
     options = writer.options
     storing = writer.append_raw(content, parts) if isinstance(content, Raw) else writer.append_parts(content, parts)
     if options.ack != "object":

@@ -1,4 +1,4 @@
-"""Kinds of requests, in all that is needed to turn them into rows of a topic."""
+"""Describes a kind of requests: everything needed to turn them into rows of a topic."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from frazil.formats.telemetry.rows import Arrival, TelemetryRows
 class RequestKind:
     topic: str
     schema: pa.Schema
-    """Of the topic."""
+    """The schema of the topic."""
     message: type[Message]
-    """What bodies are, in Protobuf."""
+    """The Protobuf message of the bodies."""
     from_json: Callable[[bytes], bytes]
-    """The same of a body in JSON. Raises `RequestError`."""
+    """Translates a body in JSON to Protobuf. Raises `RequestError`."""
     to_rows: Callable[[pa.RecordBatch, Arrival], TelemetryRows]
-    """Of decoded bodies."""
+    """Turns decoded bodies into rows."""
     storage_form: RequestForm | None = None
-    """In which small ones are stored, if that is quicker than to make rows of them."""
+    """The form in which plain requests are stored, if that is quicker than converting them to rows."""
     tally: Callable[[TelemetryRows, int], Sequence[object]] | None = None
-    """What is told of the rows that are stored of each of so many requests, if that is part of the answer."""
+    """Counts what is stored of each of so many requests, if that is part of the answer."""

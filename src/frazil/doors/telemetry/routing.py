@@ -1,4 +1,4 @@
-"""Applications with an endpoint on each of some paths, and another for all else."""
+"""Routes `POST` requests to endpoints by path, and all others to another ASGI application."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.doors.telemetry.http import Answer, Exchange
 from frazil.web.asgi import AsgiBody
 
 Handler = Callable[[Exchange], Awaitable[None]]
-"""What takes the requests to one path."""
+"""Handles the requests to one path."""
 
 
 class EndpointRouter:

@@ -1,6 +1,6 @@
-"""How the columns of telemetry become segments.
+"""Chooses the Parquet encoding of telemetry columns in segments.
 
-Most values repeat, and a dictionary makes them small and quick to write. For those that do not, looking for them in a
+Most values repeat, and a dictionary makes them small and quick to write. For columns whose values do not repeat, a
 dictionary costs time and gains nothing.
 """
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from frazil.log.segments.segment import Encoding
 
 _ASCENDING = {"timestamp", "start_timestamp", "end_timestamp", "observed_timestamp"}
-"""Times follow each other."""
+"""Times mostly ascend, so they are stored as differences."""
 _UNIQUE = {"trace_id", "span_id", "parent_span_id", "body", "duration_nanos", "value_double", "sum"}
 
 
@@ -21,13 +21,13 @@ def encoding_of(schema: pa.Schema) -> Encoding:
     return Encoding(
         dictionary=tuple(path for path in paths if path.partition(".")[0] not in _ASCENDING | _UNIQUE),
         ascending=tuple(name for name in schema.names if name in _ASCENDING),
-        # Of texts in maps and of what is different everywhere, the least and the greatest say nothing.
+        # Minimum and maximum are useless for texts in maps, and for columns with unique values.
         statistics=tuple(path for path in paths if "." not in path and path not in _UNIQUE),
     )
 
 
 def _paths(schema: pa.Schema) -> list[str]:
-    """Of all columns, those within others too, as Parquet names them."""
+    """Returns the paths of all columns, nested ones too, as Parquet names them."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink)
     found = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema

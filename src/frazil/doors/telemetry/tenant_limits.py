@@ -1,4 +1,4 @@
-"""What tenants may send: how much in a second, how large a record, with how many attributes."""
+"""Enforces what tenants may send: bytes per second, size of a record, and number of attributes."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from frazil.formats.telemetry.rows import Rejected, TelemetryRows
 from frazil.formats.telemetry.runs import Ints
 
 _ATTRIBUTES = ("attributes", "resource_attributes", "scope_attributes")
-"""Each is counted for itself: labels of Loki's streams are attributes of a resource. Those of events, links and
-exemplars are not counted; the size of the record bounds them."""
+"""The columns of attributes, each of which is counted on its own: labels of Loki's streams are attributes of a
+resource. Attributes of events, links and exemplars are not counted, because the size of the record bounds them."""
 
 MOST_TENANTS = 10_000
-"""Whose rates are remembered."""
+"""The most tenants whose rates are remembered."""
 
 _SHORT = 4096
-"""Bytes of a whole column, of which the longest value is not looked for."""
+"""For a column of fewer bytes in total, the longest value is not searched."""
 
 
 class TenantLimits:
-    """Thread-safe."""
+    """The limits of all tenants. It is thread-safe."""
 
     def __init__(self, config: TelemetryConfig, monotonic: Callable[[], float]) -> None:
         self._config = config
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._spent: dict[str, tuple[float, float]] = {}
-        """When each tenant was seen last, and what it had left then, in bytes."""
+        """When each tenant was seen last, and the bytes that it had left then."""
 
     def spend(self, tenant: str, nbytes: int) -> None:
-        """Count what a tenant sends; `RateExceeded` if that is over its rate."""
+        """Counts what a tenant sends. Raises `RateExceeded` if that is over its rate."""
         limits = self._config.limits_of(tenant)
         if limits.rate_mb is None:
             return
@@ -49,7 +49,7 @@ class TenantLimits:
         with self._lock:
             seen, left = self._spent.get(tenant, (now, most))
             left = min(most, left + (now - seen) * rate)
-            # One request may take more than there is, once there is all of it: it could never come otherwise.
+            # One request may take more than the burst once the bucket is full; otherwise it could never be accepted.
             enough = min(nbytes, most)
             if left < enough:
                 self._spent[tenant] = now, left
@@ -60,12 +60,12 @@ class TenantLimits:
                 )
             self._spent[tenant] = now, left - nbytes
             if len(self._spent) > MOST_TENANTS:
-                # Those that were not seen for longest have most of what they may have again.
+                # Tenants that were not seen for longest have regained most of their budget.
                 self._spent = dict(sorted(self._spent.items(), key=lambda each: each[1])[MOST_TENANTS // 2 :])
 
     def without_excess(self, rows: TelemetryRows, tenants: Sequence[str], most_append: int) -> TelemetryRows:
-        """The rows without those that are over a limit, which are rejected; `tenants` has that of each request, and
-        no row may be larger than an append."""
+        """Returns the rows without those over a limit, which are rejected. `tenants` has the tenant of each request,
+        and no row may be larger than an append."""
         batch, numbers = rows.batch, rows.requests
         by_tenant = {tenant: self._config.limits_of(tenant) for tenant in tenants}
         counts = _most_of_any(batch, _ATTRIBUTES)
@@ -93,14 +93,14 @@ class TenantLimits:
         return rows._replace(batch=batch.filter(pa.array(kept)), requests=numbers[kept], rejected=rejected)
 
     def _setting(self, tenant: str, name: str) -> str:
-        """Where a limit of a tenant is set."""
+        """Returns the name of the setting that has a tenant's limit."""
         own = self._config.tenants.get(tenant)
         section = "limits" if own is None or getattr(own, name) is None else f"tenants.{tenant}"
         return f"`telemetry.{section}.{name}`"
 
 
 def _counted(numbers: Ints, chosen: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """The requests of the rows that are chosen, and how many these are."""
+    """Returns the requests of the chosen rows, and the number of rows of each."""
     found, counts = np.unique(numbers[chosen], return_counts=True)
     return list(zip(found.tolist(), counts.tolist(), strict=True))
 
@@ -110,14 +110,14 @@ def _joined(first: Rejected | None, second: Rejected) -> Rejected:
 
 
 def _most_of_any(batch: pa.RecordBatch, names: Sequence[str]) -> Ints:
-    """How many entries each row has in that of its maps which has most."""
+    """Returns for each row the number of entries in its largest map."""
     counts = [np.diff(offsets_of(batch.column(name))) for name in names]
     found: Ints = np.maximum.reduce(counts)
     return found
 
 
 def most_row_bytes(batch: pa.RecordBatch) -> int:
-    """No row has more bytes, and it may be that none has nearly as many: quicker than `row_bytes`."""
+    """Returns an upper bound for the bytes of a row. It may be far too high, but is quicker than `row_bytes`."""
     return sum(map(_most_bytes, batch.columns))
 
 
@@ -137,12 +137,12 @@ def _most_bytes(array: pa.Array) -> int:
 def _longest(array: pa.Array) -> int:
     ends = offsets_view(array)
     total = int(ends[-1] - ends[0])
-    # Many columns have hardly anything in them.
+    # Many columns are almost empty.
     return total if total <= _SHORT else int((ends[1:] - ends[:-1]).max(initial=0))
 
 
 def row_bytes(batch: pa.RecordBatch) -> Ints:
-    """About how many bytes each row has."""
+    """Returns the approximate bytes of each row."""
     total: Ints = np.zeros(len(batch), np.int64)
     for column in batch.columns:
         total += _bytes(column)

@@ -1,7 +1,7 @@
-"""Rows that are decoded and not stored yet.
+"""Bounds the bytes of rows that are decoded but not stored yet.
 
 A small body may become large when it is decompressed, and larger as rows. So decoding waits while there are too many
-of these; what comes meanwhile waits as it came, as far as `Admission` lets it in.
+such rows. Requests that arrive meanwhile wait undecoded, as far as `Admission` lets them in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 
 
 class UnstoredRows:
-    """Belongs to the event loop; all that decode share one."""
+    """Counts the bytes. It belongs to the event loop, and all intakes share one."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
@@ -18,7 +18,7 @@ class UnstoredRows:
         self._freed = asyncio.Event()
 
     async def wait_for_room(self) -> None:
-        """Return when more may be decoded."""
+        """Returns when more may be decoded."""
         while self._used >= self._most:
             self._freed.clear()
             await self._freed.wait()

@@ -1,4 +1,4 @@
-"""Log records as rows of the table `logs`."""
+"""Turns OTLP log records into rows of the table `logs`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from frazil.formats.telemetry.string_references import with_references
 TOPIC = "logs"
 REQUEST = ExportLogsServiceRequest
 INGEST_PROTOCOL = "ingest_protocol"
-"""How a record came, which says by what rules its labels are to be read: as `OTLP`, or as Loki's push."""
+"""The column that says by which protocol a record came, `OTLP` or Loki's push. The rules for its labels depend on
+that."""
 OTLP = "otlp"
 
 SCHEMA = pa.schema(
@@ -55,7 +56,7 @@ SCHEMA = pa.schema(
 
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
-    """The records of decoded requests."""
+    """Turns the records of decoded requests into rows."""
     records, of_request, scopes, scope_of_record, _ = records_of(
         requests, "resource_logs", "scope_logs", "log_records"
     )
@@ -97,7 +98,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
 
 
 def _shared_attributes(shared: Columns, scopes: list[ResourceScope]) -> list[Attributes]:
-    """The attributes of resources and scopes, if they may tell the level of a record."""
+    """Returns the attributes of resources and scopes if they may contain the level of a record."""
     if not may_name_level(scopes):
         return []
     names = ("resource_attributes", "scope_attributes")
@@ -105,7 +106,7 @@ def _shared_attributes(shared: Columns, scopes: list[ResourceScope]) -> list[Att
 
 
 def to_message(row: Row) -> LogRecord:
-    """The record again; one that came without a time has that of its arrival."""
+    """Turns a row into a log record again. If the record came without a time, it gets that of its arrival."""
     return LogRecord(
         time_unix_nano=row["timestamp"],
         observed_time_unix_nano=row["observed_timestamp"] or 0,

@@ -1,6 +1,6 @@
-"""What metrics say of themselves: their names, and how they sum up what they measured.
+"""Turns the descriptions of metrics (name, unit, type, temporality, metadata) into columns.
 
-The same metrics come again and again, so their rows are remembered (`known`).
+The same metrics come again and again, so their rows are cached (`row_cache`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from frazil.formats.telemetry.runs import Ints, Runs, codes_of, distinct
 from frazil.formats.telemetry.scopes import Columns, attribute_columns
 
 WITH_TEMPORALITY = (SUM, HISTOGRAM, EXPONENTIAL)
-"""The kinds that say whether a point counts from the start, or from the point before."""
+"""The kinds of metrics that say whether a point counts from the start or from the point before."""
 
 
 class _Metric(NamedTuple):
@@ -33,13 +33,13 @@ class _Metric(NamedTuple):
     description: str
     unit: str
     metadata: tuple[bytes, ...]
-    """Serialized pairs."""
+    """The serialized key-value pairs."""
     monotonic: bool
     temporality: int
 
     @property
     def width(self) -> int:
-        """About how many bytes it has."""
+        """The approximate size in bytes."""
         return sum(map(len, (self.name, self.description, self.unit, *self.metadata)))
 
     @property
@@ -49,17 +49,17 @@ class _Metric(NamedTuple):
 
 
 class MetricDescriptions(NamedTuple):
-    """What metrics say of themselves."""
+    """The descriptions of the metrics of some requests."""
 
     metrics: list[_Metric]
-    """Each once."""
+    """The distinct metrics."""
     rows: pa.StructArray
-    """Of what is said."""
+    """One row of columns for each distinct metric."""
     numbers: Ints
-    """Which of the rows each has."""
+    """Which of the rows each metric has."""
 
     def columns(self, runs: Runs, *, dictionaries: bool = False) -> Columns:
-        """For points in runs, each of which is of one of the metrics."""
+        """Returns the columns for points. Each run of points belongs to one metric."""
         if dictionaries:
             return repeat_rows(self.rows, self.numbers[runs.places])
         if len(runs.places) < len(runs.first) * LONG:
@@ -72,7 +72,7 @@ class MetricDescriptions(NamedTuple):
 def describe_metrics(
     metrics: pa.StructArray, data: list[MetricData], owners: Ints, kinds: Ints
 ) -> MetricDescriptions:
-    """Of those metrics that are `owners`, for points of these of the `KINDS`."""
+    """Describes the metrics at the positions `owners`. `kinds` has the index in `KINDS` of the points of each."""
     temporality, monotonic = np.zeros(len(owners), np.int64), np.zeros(len(owners), bool)
     for each in data:
         if each.kind in WITH_TEMPORALITY:
@@ -102,7 +102,7 @@ def describe_metrics(
 
 
 def _pairs(metadata: pa.ListArray) -> list[tuple[bytes, ...]]:
-    """Of each metric."""
+    """Returns the serialized metadata of each metric."""
     return [()] * len(metadata) if not len(metadata.values) else [tuple(each) for each in metadata.to_pylist()]
 
 

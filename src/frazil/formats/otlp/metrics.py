@@ -1,4 +1,4 @@
-"""Data points of metrics as rows of the table `metrics`."""
+"""Turns OTLP data points into rows of the table `metrics`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ NATIVE = [
     pa.field("negative_bucket_counts_double", _FLOATS),
     pa.field("counter_reset_hint", pa.string()),
 ]
-"""What only native histograms of Prometheus have: counts that are no whole numbers, and what they say of resets."""
+"""The columns that only native histograms of Prometheus fill: counts that are not whole numbers, and the hint about
+counter resets."""
 
 SCHEMA = pa.schema(
     [
@@ -73,7 +74,7 @@ SCHEMA = pa.schema(
 
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
-    """The points of decoded requests."""
+    """Turns the data points of decoded requests into rows."""
     metrics, of_request, scopes, scope_of_metric, widths = records_of(
         requests, "resource_metrics", "scope_metrics", "metrics"
     )
@@ -84,11 +85,11 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
     widths = widths + total_lengths(metrics.field("metadata"))
     check_total(int((widths[found.metrics] + ROW_BYTES).sum()))
     numbers = of_request[found.metrics]
-    # A metric whose bytes have points of several kinds is several.
+    # A metric whose bytes have points of several kinds counts as several metrics.
     runs = runs_of(found.metrics * len(KINDS) + found.kinds)
     owners = found.metrics[runs.first]
     described = describe_metrics(metrics, data, owners, found.kinds[runs.first])
-    # Series have their names and targets from these.
+    # The labels of a series that all points of a metric and scope share come from these pairs.
     pairs = distinct(described.numbers, scope_of_metric[owners])
     names = described.rows.field("prometheus_name").take(pa.array(described.numbers[pairs.first]))
     resources = [scopes[at].resource for at in scope_of_metric[owners[pairs.first]].tolist()]
@@ -112,7 +113,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
 
 
 def _targets(resources: Sequence[bytes | None]) -> pa.StructArray:
-    """`job` and `instance`."""
+    """Returns `job` and `instance` of each resource."""
     found = jobs_and_instances(resource_attributes(pa.array(resources, pa.binary())).maps)
     return pa.StructArray.from_arrays(found, ("job", "instance"))
 
@@ -126,7 +127,7 @@ def _rejected(of_request: Ints, metrics: Ints) -> dict[int, Rejected]:
 
 
 def to_message(row: Row) -> Metric:
-    """The metric again, with this one point."""
+    """Turns a row into a metric with this one point again."""
     kind = row["metric_type"]
     metric = Metric(
         name=row["metric_name"], description=row["description"], unit=row["unit"], metadata=pairs(row, "metadata")

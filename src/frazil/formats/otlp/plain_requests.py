@@ -1,11 +1,11 @@
-"""What can be told of a request at a glance, without making rows of it.
+"""Checks quickly, without making rows, whether a request is plain and may be stored as it came.
 
-A request is *plain* if nothing about it has to be decided record by record: each has its time and valid ids, none is
-over a limit. All others are made rows before they are stored. Whatever looks at all records is a loop within
-the interpreter: to make columns of a request would take far longer.
+A request is *plain* if nothing has to be decided record by record: each record has its time and valid ids, and none
+is over a limit. All other requests are turned into rows before they are stored. Whatever visits all records is a loop
+inside the interpreter, because turning a request into columns would take far longer.
 
-A request must have been read by the Protobuf runtime, which trusts nothing, before it is called plain. The decoder
-into columns, which makes rows of it later, trusts what it is given.
+The Protobuf runtime must have parsed a request before it is called plain. It checks everything, whereas the decoder
+into columns, which makes the rows later, trusts what it is given.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from frazil.formats.otlp.record_sizes import largest_record
 from frazil.formats.telemetry.rows import ROW_BYTES
 
 MAX_BODY_BYTES, MAX_ROWS_BYTES = 4 * MIB, 8 * MIB
-"""Bytes of a request that may be stored as it came, and of all its rows."""
+"""The most bytes of a request that may be stored as it came, and of all its rows."""
 MIN_RECORD_BYTES, MIN_SCOPE_BYTES = 16, 32
-"""Bytes that a record has at least, on the average, and what several of them share: what is denser could take long to
-look at."""
+"""The least bytes of a record and of a scope, on average. A denser request could take long to check."""
 GROWTH = 16
-"""No record has more bytes as a row than so many times those of its request, but for `ROW_BYTES`: a control character
-is six in JSON, a reference of four bytes about thirty."""
+"""No record has more bytes as a row than this factor times its bytes in the request, plus `ROW_BYTES`. A control
+character takes six bytes in JSON, and a reference of four bytes about thirty."""
 MIN_ATTRIBUTE_BYTES = 2
-"""That an attribute has at least."""
+"""The least bytes of an attribute."""
 
 _LATEST = _MOST_COUNT = 2**63 - 1
 
@@ -44,45 +43,45 @@ _time, _start_time = attrgetter("time_unix_nano"), attrgetter("start_time_unix_n
 class RowEstimate(NamedTuple):
     rows: int
     nbytes: int
-    """About what the rows take."""
+    """The approximate size of the rows."""
 
 
 class RecordLimits(NamedTuple):
-    """What a record may have."""
+    """The limits for a record."""
 
     nbytes: int
     attributes: int
     append_nbytes: int = MAX_ROWS_BYTES
-    """What all records of a request may have, as rows."""
+    """The most bytes of all rows of a request."""
 
 
 class _NotPlain(Exception):
-    """Raised when a request has to be looked at record by record."""
+    """Raised when a request has to be checked record by record."""
 
 
 Check = Callable[[list[Any]], None]
-"""Of records, of which there is at least one. Raises `_NotPlain`."""
+"""Checks a non-empty list of records. Raises `_NotPlain`."""
 
 
 class _ScopeRecords(NamedTuple):
-    """Records that share what is above them."""
+    """The records of one scope, or the points of one metric."""
 
     records: Any
     width: int
-    """About how many bytes each has of that."""
+    """The approximate bytes that each record gets from its resource, scope and metric."""
     attributes: int
-    """Of the resource or of the scope: of that which has more."""
+    """The number of attributes of the resource or of the scope, whichever has more."""
     check: Check
 
 
 RecordsByScope = Callable[[Any, int], Iterator[_ScopeRecords]]
-"""Of a request that has so many bytes. Raises `_NotPlain`."""
+"""Yields the records of a request of so many bytes, scope by scope. Raises `_NotPlain`."""
 
 
 def estimate_rows(
     message: Message, body: bytes, by_scope: RecordsByScope, limits: RecordLimits
 ) -> RowEstimate | None:
-    """Of a request with this body; None if it is not plain."""
+    """Returns the number and the approximate size of the rows of a plain request; None if it is not plain."""
     if len(body) > MAX_BODY_BYTES:
         return None
     try:
@@ -125,7 +124,8 @@ def spans(request: Any, size: int) -> Iterator[_ScopeRecords]:
 
 def data_points(request: Any, size: int) -> Iterator[_ScopeRecords]:
     if request.ByteSize() != size:
-        # It may have points of several kinds in one metric, of which the Protobuf runtime shows but one.
+        # The request may have points of several kinds in one metric, of which the Protobuf runtime keeps only the
+        # last.
         raise _NotPlain
     for resource in _check_few(request.resource_metrics, size):
         width, attributes = _shared_size(resource.resource, resource)
@@ -147,12 +147,13 @@ def _check_few(scopes: Any, size: int) -> Any:
 
 
 def _shared_size(above: Any, entry: Any) -> tuple[int, int]:
-    """About how many bytes each record has of its resource, or of its scope, and how many attributes that has."""
+    """Returns the approximate bytes that each record gets from its resource or scope, and how many attributes that
+    has."""
     return above.ByteSize() + len(entry.schema_url), len(above.attributes)
 
 
 def _description_size(metric: Any) -> int:
-    """And of its metric."""
+    """Returns the approximate bytes that each point gets from its metric."""
     texts = len(metric.name) + len(metric.description) + len(metric.unit)
     width: int = texts + sum(pair.ByteSize() for pair in metric.metadata)
     return width
@@ -188,7 +189,7 @@ def _check_points(points: list[Any]) -> None:
 
 
 def _counting(*names: str) -> Check:
-    """Checks points that have counts, and lists of counts, of these names."""
+    """Returns a check for points that have counts, and lists of counts, of these names."""
     single = [attrgetter(name) for name in names if not name.endswith("s")]
     lists = [attrgetter(name) for name in names if name.endswith("s")]
 
@@ -207,4 +208,4 @@ _CHECKS: dict[str | None, Check] = {
     HISTOGRAM: _counting("count", "bucket_counts"),
     EXPONENTIAL: _counting("count", "zero_count", "positive.bucket_counts", "negative.bucket_counts"),
 }
-"""Of points of kinds that have counts."""
+"""The checks for points of the kinds that have counts."""

@@ -1,6 +1,6 @@
-"""Data points of metrics of all five kinds: as the same columns, and as messages again.
+"""Turns data points of all five kinds of metrics into the same columns, and rows into data points again.
 
-A column that a kind knows nothing of is null in its rows, as is what a point leaves out.
+A column is null in rows of a kind that does not have it, and where a point leaves it out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = KINDS = (
 )
 
 _RARE: dict[str, type[Message]] = {SUMMARY: Summary, EXPONENTIAL: ExponentialHistogram, HISTOGRAM: Histogram}
-"""The kinds that are decoded as bytes at first."""
+"""The kinds whose messages are first decoded as bytes, because most requests have none."""
 _COUNTS = pa.list_(pa.int64())
 _QUANTILES = pa.list_(pa.struct([pa.field("quantile", pa.float64()), pa.field("value", pa.float64())]))
 
@@ -65,7 +65,7 @@ _OWN = [
     pa.field("quantile_values", _QUANTILES),
     pa.field("exemplars", EXEMPLARS),
 ]
-"""What only some kinds have."""
+"""The columns that only some kinds have."""
 FIELDS = [
     pa.field("timestamp", TIME, nullable=False),
     pa.field("start_timestamp", TIME),
@@ -79,24 +79,24 @@ TOO_BIG = f"a count above {_MOST}"
 
 
 class MetricData(NamedTuple):
-    """What metrics have of one kind."""
+    """The data of those metrics that are of one kind."""
 
     kind: str
     structs: pa.StructArray
     metrics: Ints
-    """Which metric each is of; they ascend."""
+    """The position of the metric of each; ascending."""
 
 
 class Points(NamedTuple):
     columns: Columns
     metrics: Ints
-    """Which metric each is of."""
+    """The position of the metric of each point."""
     kinds: Ints
-    """Which of the `KINDS` each is of."""
+    """The index in `KINDS` of each point."""
     timeless: npt.NDArray[np.bool_]
-    """True for those that have no time of their own."""
+    """True for points without a time of their own."""
     rejected: Ints
-    """The metrics of points with counts that no column can have, once for each of these."""
+    """The metric of each rejected point, whose counts no column can hold."""
 
     def take(self, places: Ints) -> Points:
         at = pa.array(places)
@@ -114,12 +114,12 @@ class _PointsOfKind(NamedTuple):
 
 
 def _are_alike(column: pa.Array) -> bool:
-    """Whether no value differs from another: all are null, or lists with nothing in them."""
+    """Returns whether all values are null, or all are empty lists."""
     return are_null(column) or are_empty(column)
 
 
 def data_of(metrics: pa.StructArray) -> list[MetricData]:
-    """Of decoded metrics: one for each kind that is there, and at least one."""
+    """Returns the data of decoded metrics: one entry for each kind that is present, and at least one."""
     found = []
     for kind, message in _RARE.items():
         if len((lists := metrics.field(kind)).values):
@@ -134,7 +134,8 @@ def data_of(metrics: pa.StructArray) -> list[MetricData]:
 
 
 def points_of(every: list[MetricData], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
-    """The points of metrics that are of these requests: request by request, and in each kind by kind."""
+    """Returns the points of metrics: request by request, and within each kind by kind. `requests` has the request of
+    each metric."""
     pieces = [_points_of_kind(data) for data in every]
     lengths = [len(piece.points) for piece in pieces]
     own = [_COLUMNS[kind](points) for kind, points, *_ in pieces]
@@ -171,7 +172,7 @@ def _field(pieces: list[_PointsOfKind], name: str) -> pa.Array:
 
 
 def _joined(pieces: list[Columns], lengths: list[int], field: pa.Field) -> pa.Array:
-    """One column; null in rows of pieces that do not have it."""
+    """Concatenates a column; it is null in rows of kinds that do not have it."""
     if not any(field.name in piece for piece in pieces):
         return nulls(sum(lengths), field.type)
     return _concatenated(
@@ -246,7 +247,7 @@ _COLUMNS: dict[str, Callable[[pa.StructArray], Columns]] = {
 
 
 def _beyond(points: pa.StructArray) -> npt.NDArray[np.bool_]:
-    """Which points have a count that a column cannot have."""
+    """Returns which points have a count that no column can hold."""
     found = np.zeros(len(points), bool)
     for name in _names(points, "count", "zero_count"):
         found |= points.field(name).to_numpy() > _MOST
@@ -269,7 +270,7 @@ Point = NumberDataPoint | HistogramDataPoint | ExponentialHistogramDataPoint | S
 
 
 def to_point(row: Row) -> Point:
-    """The message again; a point that came without a time has that of its arrival."""
+    """Turns a row into a data point again. If the point came without a time, it gets that of its arrival."""
     return _MESSAGES[row["metric_type"]](row)
 
 

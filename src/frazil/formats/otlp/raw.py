@@ -1,4 +1,4 @@
-"""Requests as the log has them until they are made rows: whose each is, and its bytes."""
+"""Stores plain requests as their bytes, and turns them into rows when they are read."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from frazil.native import faults_as_errors
 logger = logging.getLogger(__name__)
 
 _HEAD = struct.Struct("<HI")
-"""How many bytes the tenant's name has, and how many rows there are; then come the name and the body."""
+"""The header of a stored request: the length of the tenant's name and the number of rows. The name and the body
+follow."""
 _ARRIVED = "ingested_timestamp"
 ERROR, REQUEST = "frazil.error", "frazil.request"
-"""Attributes of rows that stand for a request that could not be made rows: why, and its bytes in base64."""
+"""Attributes of the rows of a stored request that could not be converted: the reason, and its bytes in base64."""
 
 
 class _StoredRequest(NamedTuple):
@@ -47,7 +48,7 @@ def _unpacked(append: Bytes) -> _StoredRequest:
 
 @dataclass(frozen=True)
 class RequestForm:
-    """Plain requests of one signal (`outlines`)."""
+    """The storage form of plain requests (`plain_requests`) of one signal."""
 
     name: str
     message: type[Message]
@@ -56,11 +57,11 @@ class RequestForm:
     records: RecordsByScope
 
     def estimate(self, message: Message, body: bytes, limits: RecordLimits) -> RowEstimate | None:
-        """Of a request with this body; None for what is not stored in this form."""
+        """Returns the number and size of the rows of a request; None if it is not stored in this form."""
         return plain_requests.estimate_rows(message, body, self.records, limits)
 
     def raw(self, tenants: Sequence[str], bodies: Sequence[bytes], found: Sequence[RowEstimate]) -> Raw:
-        """Requests to be stored."""
+        """Packs requests to be stored."""
         appends = []
         for tenant, body, (rows, _) in zip(tenants, bodies, found, strict=True):
             name = tenant.encode()
@@ -69,7 +70,8 @@ class RequestForm:
         return Raw(self.name, appends, self.rows_schema, rows, nbytes)
 
     def rows(self, appends: Sequence[Bytes], times_ms: Ints, *, dictionaries: bool = False) -> pa.RecordBatch:
-        """They were acknowledged: each has its rows, whatever is wrong with it or with another."""
+        """Turns stored requests into rows. They were acknowledged, so each gets its rows, whatever is wrong with it
+        or with another."""
         return self._rows(list(map(_unpacked, appends)), times_ms, dictionaries)
 
     def _rows(self, requests: list[_StoredRequest], times_ms: Ints, dictionaries: bool) -> pa.RecordBatch:
@@ -77,7 +79,7 @@ class RequestForm:
             with faults_as_errors():
                 return self._to_rows(requests, times_ms, dictionaries)
         except MemoryError:
-            # That says nothing of the requests: the next time there may be enough.
+            # This says nothing about the requests: there may be enough memory the next time.
             raise
         except Exception as error:
             if len(requests) == 1:
@@ -98,7 +100,8 @@ class RequestForm:
         return found.batch.set_column(place, self.rows_schema.field(place), times)
 
     def _rows_of_failed(self, request: _StoredRequest, time_ms: int, error: Exception) -> pa.RecordBatch:
-        """As many rows as it has, the first of them with all that came."""
+        """Returns the expected number of rows for a request that cannot be converted. The first row has the error and
+        the whole request."""
         tenant, rows, body = request
         kept = [(ERROR, f"{type(error).__name__}: {error}"), (REQUEST, base64.b64encode(body).decode())]
 

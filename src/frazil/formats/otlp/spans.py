@@ -1,4 +1,4 @@
-"""Spans as rows of the table `spans`."""
+"""Turns OTLP spans into rows of the table `spans`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REQUEST = ExportTraceServiceRequest
 EVENTS = pa.list_(
     pa.struct(
         [
-            # Signed, as tables have it: a time after 2262 is the negative number of the same bits.
+            # Tables have signed numbers: a time after 2262 is the negative number of the same bits.
             pa.field("time_unix_nano", pa.int64()),
             pa.field("name", pa.string()),
             *attributes.fields("attributes"),
@@ -39,7 +39,7 @@ EVENTS = pa.list_(
 LINKS = pa.list_(
     pa.struct(
         [
-            # As they came: what a link refers to is for others to say, and may be an id of any length.
+            # Ids of links are stored as they came, because they refer to others and may have any length.
             pa.field("trace_id", pa.binary()),
             pa.field("span_id", pa.binary()),
             pa.field("trace_state", pa.string()),
@@ -81,7 +81,7 @@ _BITS = 2**64 - 1
 
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
-    """The spans of decoded requests."""
+    """Turns the spans of decoded requests into rows."""
     spans, of_request, scopes, scope_of_record, _ = records_of(requests, "resource_spans", "scope_spans", "spans")
     trace_ids, span_ids = ids(spans.field("trace_id"), TRACE_ID), ids(spans.field("span_id"), SPAN_ID)
     parents = ids(spans.field("parent_span_id"), SPAN_ID)
@@ -118,7 +118,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
 
 
 def to_message(row: Row) -> Span:
-    """The span again; one that came without a start has that of its arrival."""
+    """Turns a row into a span again. If the span came without a start, it gets the time of its arrival."""
     return Span(
         trace_id=row["trace_id"] or b"",
         span_id=row["span_id"] or b"",
@@ -140,7 +140,7 @@ def to_message(row: Row) -> Span:
 
 
 def _durations(starts: pa.Array, ends: pa.Array) -> pa.Array:
-    """Null where one of the times is not known, or the end is before the start."""
+    """Returns the durations; null where a time is unknown, or the end is before the start."""
     start, end = starts.to_numpy(zero_copy_only=False), ends.to_numpy(zero_copy_only=False)
     known = (start > 0) & (start <= end) & (end <= _LATEST)
     return pa.array((end - start).astype(np.int64), mask=~known)

@@ -1,10 +1,10 @@
-"""The messages of Prometheus's remote write, 1.0 and 2.0, as they are on the wire."""
+"""Declares the Protobuf messages of Prometheus's remote write, 1.0 and 2.0."""
 
 from __future__ import annotations
 
 from frazil.formats.declared_messages import message_classes
 
-# Enumerations are the numbers that they are on the wire.
+# Enumerations are declared as the integers that they are on the wire.
 _SPAN = [(1, "offset", "sint32"), (2, "length", "uint32")]
 _HISTOGRAM = [
     (1, "count_int", "uint64|count"),

@@ -1,7 +1,8 @@
-"""Requests of Prometheus's remote write as rows of the table `metrics`: one for each sample and native histogram.
+"""Turns requests of Prometheus's remote write 1.0 into rows of the table `metrics`: one for each sample and native
+histogram.
 
-Names and labels are Prometheus's own and stay as they are. In such rows `metadata` is null, which it is in no row of
-OTLP: that says whose rules the names of the attributes follow.
+Names and labels are Prometheus's own and stay as they are. In such rows `metadata` is null, which it never is in rows
+from OTLP: so readers know which rules the names of the attributes follow.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ _LATEST = (2**63 - 1) // _MILLISECOND
 _BEYOND = "a time that is not between the years 1678 and 2262"
 UNFILLED = "a series without samples and histograms"
 _KIND = ("metric_type", "is_monotonic", "aggregation_temporality")
-"""What histograms say themselves, and samples have from their family."""
+"""The columns that histograms give themselves, and samples get from their family."""
 _ROW_BYTES = {"samples": ROW_BYTES, "exemplars": ROW_BYTES, "histograms": 4000}
-"""About what a row takes beside its texts; histograms are objects of Python for a while."""
+"""The approximate bytes of a row without its texts. Histograms are Python objects for a while."""
 
 
 class _SeriesRows(NamedTuple):
-    """Rows of one sort."""
+    """Rows of samples, of histograms, or of exemplars without a sample."""
 
     columns: Columns
-    """What is not the same for all rows of a series."""
+    """The columns that differ between rows of a series."""
     milliseconds: Ints
     starts: Ints
-    """When they began to count, in milliseconds; 0 where that is not told."""
+    """When they began to count, in milliseconds; 0 where that is unknown."""
     series: Ints
 
 
 class _Rejections:
-    """Records that can never be stored, by request and reason."""
+    """Counts the records that can never be stored, by request and reason."""
 
     def __init__(self) -> None:
         self._counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -73,8 +74,8 @@ class Series:
     def __init__(
         self, decoded: pa.StructArray, requests: Ints, sets: LabelSets, kinds: Columns, histogram: type[Message]
     ) -> None:
-        """`requests` says which request each is of, `kinds` what is known of their metrics, and `histogram` which
-        message their histograms are."""
+        """`requests` has the request of each series, `kinds` the description of their metrics, and `histogram` is the
+        message type of their histograms."""
         self.decoded = decoded
         self.requests = requests
         self.histogram = histogram
@@ -82,11 +83,11 @@ class Series:
         nobody = pa.nulls(len(decoded), pa.string())
         self.ids = series_ids(SharedLabels(sets.names, nobody, nobody), everyone, sets.attributes, translated=False)
         self.problems = sets.problems
-        """By what is wrong, the series whose records can never be stored."""
+        """The series whose records can never be stored, by reason."""
         self.exemplar_problems: dict[str, Bools] = {}
-        """The same of exemplars, beside what their labels say."""
+        """The exemplars that can never be stored, by reason, without those whose labels are invalid."""
         self.unfilled: Ints = requests[:0]
-        """The requests of series that have no records, if such are wrong."""
+        """The requests of series without records, if these are errors."""
         self.kinds = {name: kinds[name] for name in _KIND}
         self.columns: Columns = {
             SERVICE_NAME: sets.jobs,
@@ -98,7 +99,7 @@ class Series:
         }
 
     def text_bytes(self) -> Ints:
-        """About how many bytes of text each row of each series has."""
+        """Returns the approximate bytes of text in each row of each series."""
         found = map_bytes(self.columns["attributes"])
         for name in ("metric_name", "prometheus_name", "description", "unit"):
             found += pc.binary_length(self.columns[name]).fill_null(0).to_numpy()
@@ -106,7 +107,8 @@ class Series:
 
 
 def to_rows(requests: pa.RecordBatch, arrival: Arrival, families: Families) -> TelemetryRows:
-    """The samples, histograms and exemplars of decoded requests; `families` learns what they tell of metrics."""
+    """Turns the samples, histograms and exemplars of decoded requests into rows; `families` learns what the requests
+    say about metrics."""
     families.learn(requests.column("metadata"), arrival.tenants)
     decoded, of_request = flat(requests.column("timeseries"))
     sets = label_sets(decoded.field("labels"))
@@ -168,7 +170,7 @@ def _histograms(series: Series, rejections: _Rejections) -> _SeriesRows:
 
 
 def _alone(exemplars: Exemplars, chosen: Bools, series: Series) -> _SeriesRows:
-    """Rows without a value, for exemplars that came without a sample."""
+    """Returns rows without a value, for exemplars that came without a sample."""
     owners = exemplars.series[chosen]
     columns = {name: _spread(series.kinds[name], owners) for name in _KIND}
     columns["flags"] = pa.array(np.zeros(len(owners), np.int64))
@@ -178,7 +180,7 @@ def _alone(exemplars: Exemplars, chosen: Bools, series: Series) -> _SeriesRows:
 def _with_exemplars(
     pieces: list[_SeriesRows], exemplars: Exemplars, series: Series, rejections: _Rejections
 ) -> tuple[list[_SeriesRows], pa.ListArray]:
-    """The pieces, with rows for exemplars that need one; and the exemplars of all rows."""
+    """Returns the rows, with extra rows for exemplars that have no sample, and the exemplars of all rows."""
     rows = sum(len(piece.series) for piece in pieces)
     if not len(exemplars.series):
         offsets = np.zeros(rows + 1, np.int32)
@@ -219,7 +221,7 @@ def _check_size(series: Series) -> None:
 
 
 def _without_rejected(piece: _SeriesRows, series: Series, rejections: _Rejections) -> _SeriesRows:
-    """The piece without rows that can never be stored."""
+    """Returns the rows without those that can never be stored."""
     wrong = _reject(piece.series, (piece.milliseconds, piece.starts), series, rejections)
     if not wrong.any():
         return piece
@@ -229,7 +231,7 @@ def _without_rejected(piece: _SeriesRows, series: Series, rejections: _Rejection
 
 
 def _reject(owners: Ints, times: tuple[Ints, ...], series: Series, rejections: _Rejections) -> Bools:
-    """Which records of these series, at these times, can never be stored; each is counted for one reason."""
+    """Returns which records of these series, at these times, can never be stored. Each is counted for one reason."""
     wrong = np.zeros(len(owners), bool)
     reasons = {reason: sets[owners] for reason, sets in series.problems.items()}
     reasons[_BEYOND] = np.logical_or.reduce([(each > _LATEST) | (each < -_LATEST) for each in times])
@@ -245,14 +247,15 @@ def _reject(owners: Ints, times: tuple[Ints, ...], series: Series, rejections: _
 
 
 def _spread(column: pa.Array, places: Ints) -> pa.Array:
-    """The column's values at these places: mostly each once, since most series come with one sample."""
+    """Repeats a column's values for the rows of each series. Most series come with one sample, so this is mostly the
+    column itself."""
     if len(places) == len(column) and (places == np.arange(len(column))).all():
         return column
     return column.take(pa.array(places))
 
 
 def _joined(pieces: list[Columns], lengths: list[int]) -> Columns:
-    """Columns of all pieces; null in those that do not have them."""
+    """Concatenates the columns of all kinds of rows; they are null in those that do not have them."""
     told = [(piece, length) for piece, length in zip(pieces, lengths, strict=True) if length]
     names = dict.fromkeys(name for piece, _ in told for name in piece)
     return {

@@ -1,8 +1,8 @@
-"""Values of any type as text, each with a letter that says which type it was.
+"""Writes OTLP's `AnyValue`s as text, each with a letter that says which type it was, and reads them again.
 
-Text is kept as it is; numbers, truth values and bytes (base64) are written in one way only. Lists and maps are plain
-JSON where that says all: whole numbers without a point, others with one. Where it does not (bytes, NaN, a value that
-is none, a key that comes twice, references) they are the JSON that OTLP has for them, under a capital letter.
+Text stays as it is; numbers, booleans and bytes (base64) are written in one way only. Lists and maps are plain JSON
+where that is exact: integers without a point, other numbers with one. Otherwise (bytes, NaN, an empty value, a
+repeated key, references) they are OTLP's JSON, under a capital letter.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 TEXT, INT, DOUBLE, BOOL, BYTES, ARRAY, MAP = "s", "i", "d", "b", "x", "a", "k"
 ODD_ARRAY, ODD_MAP = "A", "K"
 NOTHING = "n"
-"""A value of no type."""
+"""The letter of a value without a type."""
 ABSENT = "z"
-"""No value at all, not even one of no type."""
+"""The letter of an absent value."""
 
 _REFERENCE = 'Strindex":'
-"""In OTLP's JSON only the names of references end so: a quote within a text has a backslash before it."""
+"""In OTLP's JSON only the names of references end like this: a quote within a text has a backslash before it."""
 
 Codes = npt.NDArray[np.uint8]
 
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 def to_text(values: pa.StructArray) -> tuple[pa.Array, Codes]:
-    """Decoded `AnyValue`s as text, null where there is nothing, and the letter of each as a number."""
+    """Returns decoded `AnyValue`s as text, null where there is no value, and the letter of each as a number."""
     if not values.null_count and not (plain := values.field("string_value")).null_count:
         return plain, np.full(len(values), ord(TEXT), np.uint8)
     codes = np.full(len(values), ord(NOTHING), np.uint8)
@@ -58,7 +58,7 @@ def to_text(values: pa.StructArray) -> tuple[pa.Array, Codes]:
 
 
 def from_text(text: str | None, letter: str) -> AnyValue:
-    """The value again."""
+    """Turns text into a value again."""
     value = AnyValue()
     if text is not None:
         _READERS[letter](value, text)
@@ -67,7 +67,7 @@ def from_text(text: str | None, letter: str) -> AnyValue:
 
 @cache
 def warn_of_references() -> None:
-    """Once: OTLP asks for it, and who sends references does so again and again."""
+    """Warns about references, as OTLP asks for, but only once: a client that sends them does so again and again."""
     logger.warning("keys or values refer to strings that only profiles have: they are kept, but mean nothing")
 
 
@@ -104,7 +104,7 @@ def _json(message: type[ArrayValue] | type[KeyValueList], odd: str) -> Callable[
 
 
 class _NotPlain(Exception):
-    """Plain JSON would not say all."""
+    """Raised when plain JSON would not be exact."""
 
 
 def _plain(value: AnyValue) -> Any:
@@ -143,7 +143,8 @@ _WRITERS: dict[str, tuple[str, Callable[[pa.Array, Codes], pa.Array]]] = {
     "array_value": (ARRAY, _json(ArrayValue, ODD_ARRAY)),
     "kvlist_value": (MAP, _json(KeyValueList, ODD_MAP)),
 }
-"""By the field of `AnyValue`. A reference to a table of strings is a value of no type (`references`)."""
+"""The letter and the writer of each field of `AnyValue`. A reference to a string table has no type
+(`string_references`)."""
 
 
 # --- from text -------------------------------------------------------------------------------------------------

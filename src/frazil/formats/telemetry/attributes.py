@@ -1,7 +1,7 @@
-"""Attributes as two columns: a map from key to text, and the types of the values.
+"""Turns attributes into two columns: a map from key to text, and the types of the values.
 
-The types are one letter for each entry of the map (`values`), in its order; null where all values are text. Keys and
-values that are references come after the letters (`references`).
+The types are one letter for each entry of the map (`any_values`), in its order; null if all values are text.
+References to a string table come after the letters (`string_references`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from frazil.log.schema.nulls import nulls
 from frazil.log.schema.repeated_texts import if_repeated
 
 TYPES = "_types"
-"""What the second column is called, after the name of the first."""
+"""The suffix of the second column's name."""
 MAP = pa.map_(pa.string(), pa.string())
 
 
@@ -41,9 +41,9 @@ def fields(name: str) -> list[pa.Field]:
 
 
 def of_lists(lists: pa.ListArray, *, dictionaries: bool = False) -> Attributes:
-    """The attributes of decoded lists of `KeyValue`; of entries with the same key the last one counts.
+    """Returns the attributes of decoded lists of `KeyValue`. Of entries with the same key the last one counts.
 
-    With `dictionaries`, keys and texts that repeat are places in dictionaries.
+    With `dictionaries`, keys and texts that repeat are dictionary-encoded.
     """
     pairs = lists.flatten()
     keys, (texts, codes) = pairs.field("key"), to_text(pairs.field("value"))
@@ -54,7 +54,8 @@ def of_lists(lists: pa.ListArray, *, dictionaries: bool = False) -> Attributes:
 
 
 def of_texts(lists: pa.ListArray, keys: pa.Array, texts: pa.Array) -> Attributes:
-    """The same where all values are text: `keys` and `texts` are those of the entries of all lists."""
+    """Returns attributes whose values are all text. `keys` and `texts` have the entries of all lists, one after the
+    other."""
     return _of(_offsets(lists), keys, texts, np.full(len(keys), ord(TEXT), np.uint8))
 
 
@@ -73,7 +74,8 @@ def _of(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes, *, diction
 
 
 def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes, found: References) -> Attributes:
-    """What has a text for its key is in the map. Where there is a reference, nothing is lost of what is not."""
+    """Returns attributes some of which have references. Those with a text as key are in the map; the rest of a row
+    that has a reference is kept beside the types."""
     named = np.flatnonzero((found.keys == 0) | (lengths(keys) > 0))
     kept = named[_last_of_each(np.searchsorted(named, offsets), keys.take(pa.array(named)))]
     ends = np.searchsorted(kept, offsets)
@@ -102,7 +104,7 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
 
 
 def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) -> list[KeyValue]:
-    """The messages again."""
+    """Turns a row's attributes into messages again."""
     found = []
     letters, _, told = (types or TEXT * len(entries or [])).partition(string_references.BLANK)
     for (key, text), letter in zip(entries or [], letters, strict=True):
@@ -114,7 +116,7 @@ def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) ->
 
 
 def _offsets(lists: pa.ListArray) -> Ints:
-    """Where each list begins among all entries, and where the last one ends."""
+    """Returns where each list begins among all entries, and where the last one ends."""
     if not lists.null_count:
         places = offsets_of(lists)
         places -= places[0]
@@ -129,7 +131,7 @@ def _places(offsets: Ints) -> pa.Array:
 
 
 def _alike(offsets: Ints, keys: pa.Array) -> bool:
-    """Whether all lists have the same keys in the same order, none of them twice: the usual case."""
+    """Returns whether all lists have the same keys in the same order, none of them twice. This is the usual case."""
     rows, width = len(offsets) - 1, int(offsets[1]) if len(offsets) > 1 else 0
     if not len(keys):
         return True
@@ -147,14 +149,14 @@ def _alike(offsets: Ints, keys: pa.Array) -> bool:
 
 
 def _as_in_the_first(offsets: Ints, keys: pa.Array) -> pa.Array:
-    """The keys of lists that are alike, as places in a dictionary."""
+    """Dictionary-encodes the keys of lists that all have the same keys."""
     width = int(offsets[1])
     places = np.tile(np.arange(width, dtype=np.int32), len(offsets) - 1)
     return pa.DictionaryArray.from_arrays(pa.array(places), pa.concat_arrays([keys.slice(0, width)]))
 
 
 def _last_of_each(offsets: Ints, keys: pa.Array) -> Ints:
-    """The places of entries that no later one of their list replaces."""
+    """Returns the positions of entries that no later entry of their list replaces."""
     codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     both = rows * (int(codes.max(initial=0)) + 1) + codes

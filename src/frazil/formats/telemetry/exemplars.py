@@ -1,4 +1,4 @@
-"""Exemplars of data points: measurements, with the traces that they belong to."""
+"""Turns exemplars of data points, which are measurements with their traces, into lists of structs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from frazil.formats.telemetry.scopes import Columns, attribute_columns
 EXEMPLARS = pa.list_(
     pa.struct(
         [
-            # Signed, as tables have it: a time after 2262 is the negative number of the same bits.
+            # Tables have signed numbers: a time after 2262 is the negative number of the same bits.
             pa.field("time_unix_nano", pa.int64()),
             pa.field("value_double", pa.float64()),
             pa.field("value_int", pa.int64()),
-            # As they came, of any length.
+            # Ids are stored as they came, and may have any length.
             pa.field("span_id", pa.binary()),
             pa.field("trace_id", pa.binary()),
             *attributes.fields("attributes"),

@@ -1,4 +1,4 @@
-"""Messages within records, as lists of structs."""
+"""Decodes lists of serialized messages within records into lists of structs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def lists_of(
     kind: pa.ListType,
     columns_of: Callable[[pa.RecordBatch], Columns],
 ) -> pa.ListArray:
-    """Lists of serialized messages, with structs of the columns that these become."""
+    """Decodes the messages, and returns lists of structs with the columns that `columns_of` makes of them."""
     items = serialized.flatten()
     fields = list(kind.value_type)
     offsets = np.zeros(len(serialized) + 1, np.int32)
     if not len(items):
-        # Most records have none.
+        # Most records have no such messages.
         return pa.ListArray.from_arrays(pa.array(offsets), _empty(kind.value_type), kind)
     np.cumsum(serialized.value_lengths().fill_null(0).to_numpy(), out=offsets[1:])
     columns = columns_of(decode(message, items))

@@ -1,6 +1,6 @@
-"""What many records share, repeated for each of them as places in dictionaries of texts.
+"""Repeats shared values for each record as dictionary indexes.
 
-The texts themselves would be made, copied and looked up again on the way into a table.
+Otherwise the texts would be created, copied and looked up again on the way into a table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from frazil.log.schema.repeated_texts import REPEATS, with_dictionary
 
 
 def repeat_rows(rows: pa.StructArray, places: Ints) -> dict[str, pa.Array]:
-    """The columns of the row that is at each of the places, all of which are used."""
+    """Returns the columns of the rows at these positions. Every row must be used."""
     at = pa.array(places)
     worth = len(places) >= REPEATS * len(rows)
 
@@ -29,7 +29,8 @@ def repeat_rows(rows: pa.StructArray, places: Ints) -> dict[str, pa.Array]:
 
 
 def used_rows(places: Ints, count: int) -> tuple[Ints, Ints]:
-    """Which of so many places are used, and the places among those: no dictionary has what no row has."""
+    """Returns which of the `count` rows are used, and the positions among those. A dictionary must not have values
+    that no row has."""
     counts = np.bincount(places, minlength=count)
     used = np.flatnonzero(counts)
     if len(used) == count:

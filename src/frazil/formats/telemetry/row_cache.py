@@ -1,7 +1,7 @@
-"""What comes again and again beside records, remembered as the rows that it becomes.
+"""Caches the rows that resources, scopes and metrics become, because the same ones come again and again.
 
-Where many records have the same, one after the other, the row is remembered with copies of itself, as many as were
-needed at once. To repeat it is then to cut off as many as are needed, which is far quicker than to make them.
+Where many records in a row share one, its row is cached with copies of itself. Repeating it is then a slice, which is
+far quicker than a take.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pyarrow as pa
 from frazil.config.sections.section import MIB
 
 MOST, MOST_BYTES = 4096, 16 * MIB
-"""Rows that are remembered, and what they may take."""
+"""The most cached rows, and the most bytes that they may take."""
 LONGEST_KEY = 4096
-"""Bytes of what is worth remembering."""
+"""The longest key, in bytes, that is worth caching."""
 LONGEST, LARGEST = 1024, MIB
-"""Copies of one row, and what they may take."""
+"""The most copies of one row, and the most bytes that they may take."""
 MOST_COPIES_BYTES = 32 * MIB
-"""What all copies may take."""
+"""The most bytes that all copies may take."""
 LONG = 64
-"""From so many records in a row on, on the average, copies are quicker."""
+"""The average number of consecutive records from which on copies are quicker."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -34,7 +34,7 @@ class _CachedRows(NamedTuple, Generic[Key]):
     places: dict[Key, int]
 
     def picked(self, keys: Sequence[Key], counts: Sequence[int]) -> pa.StructArray:
-        """The row of each, so many times."""
+        """Returns the row of each key, repeated by its count."""
         places = np.array([self.places[key] for key in keys], np.int64)
         return self.rows.take(pa.array(np.repeat(places, counts)))
 
@@ -42,14 +42,14 @@ class _CachedRows(NamedTuple, Generic[Key]):
 class _Copies(NamedTuple):
     rows: pa.StructArray
     most: int
-    """There may be."""
+    """The most copies there may be."""
 
 
 class RowCache(Generic[Key]):
-    """Thread-safe."""
+    """Caches rows by key. It is thread-safe."""
 
     def __init__(self, convert: Callable[[Sequence[Key]], pa.StructArray], size: Callable[[Key], int]) -> None:
-        """`convert` makes a row of each, and `size` says how many bytes each has."""
+        """`convert` makes a row of each key, and `size` returns the bytes of a key."""
         self._convert = convert
         self._size = size
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class RowCache(Generic[Key]):
         self._copies_bytes = 0
 
     def repeated(self, keys: Sequence[Key], counts: Sequence[int]) -> pa.StructArray:
-        """The row of each, so many times."""
+        """Returns the row of each key, repeated by its count."""
         if any(self._size(key) > LONGEST_KEY for key in keys):
             return self._converted(keys).picked(keys, counts)
         known = self._with(keys)
@@ -74,7 +74,7 @@ class RowCache(Generic[Key]):
             full, rest = divmod(count, len(copies.rows))
             parts += [copies.rows] * full
             parts.append(copies.rows.slice(0, rest))
-        # Also of one alone: what is cut off would count as part of it.
+        # A single slice is copied as well: otherwise the rows that were cut off would count as part of it.
         return pa.concat_arrays(parts)
 
     def _converted(self, keys: Sequence[Key]) -> _CachedRows[Key]:
@@ -82,14 +82,14 @@ class RowCache(Generic[Key]):
         return _CachedRows(self._convert(distinct), {key: place for place, key in enumerate(distinct)})
 
     def _with(self, keys: Sequence[Key]) -> _CachedRows[Key]:
-        """Rows with those of these keys."""
+        """Returns rows that include those of these keys."""
         known = self._known
         missing = [key for key in dict.fromkeys(keys) if known is None or key not in known.places]
         if known is not None and not missing:
             return known
         converted = self._converted(missing)
         learnt = converted if known is None else _joined(known, converted)
-        # What other threads learn meanwhile is forgotten, and learnt again.
+        # What other threads learn meanwhile may be lost, and is learnt again.
         for remembered in (learnt, converted):
             if len(remembered.places) <= MOST and remembered.rows.nbytes <= MOST_BYTES:
                 self._known = remembered
@@ -97,7 +97,7 @@ class RowCache(Generic[Key]):
         return learnt
 
     def _copied(self, known: _CachedRows[Key], key: Key, count: int) -> _Copies:
-        """As many copies as are wanted, or as many as there may be."""
+        """Returns as many copies as are wanted, or as many as there may be."""
         row = known.picked([key], [1])
         most = min(LONGEST, LARGEST // max(1, row.nbytes))
         wanted = min(most, 1 << (count - 1).bit_length())

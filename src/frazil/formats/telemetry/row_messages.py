@@ -1,4 +1,4 @@
-"""Rows become messages again: what other systems are given, and what shows that rows keep everything."""
+"""Turns rows into OTLP messages again, which shows that rows keep everything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 
 
 def plain_rows(table: pa.Table) -> Iterator[Row]:
-    """Rows of the log or of a table, with times as nanoseconds since 1970."""
+    """Yields rows of the log or of a table, with times as nanoseconds since 1970."""
     columns: dict[str, pa.ChunkedArray] = {}
     for name in table.column_names:
         column = table[name]
@@ -36,7 +36,7 @@ def plain_rows(table: pa.Table) -> Iterator[Row]:
 
 
 def any_value(row: Row, name: str) -> AnyValue | None:
-    """Of the columns `name` and `name_type`; None if there is no value."""
+    """Returns the value in the columns `name` and `name_type`; None if there is none."""
     text, types = row[name], row[f"{name}_type"]
     if text is None and types is None:
         return None

@@ -1,12 +1,12 @@
-"""References to a table of strings, which only profiles have: in other signals nothing says what they stand for.
+"""Keeps references to a string table, which only profiles have: in other signals nothing says what they refer to.
 
-OTLP wants a key or value that is one to be as if it were not there, so no map and no text has anything of it. What
-came is kept beside the types: after the letters come a blank and, in the JSON that OTLP has for it, what is to be
-added to the message that is made without.
+OTLP wants a key or value that is a reference to be treated as absent, so it is in no map and no text. It is kept
+beside the types: after the letters come a blank and OTLP's JSON of what must be added to the message that is made
+without it.
 
-For a value alone that is an `AnyValue`. For attributes it is an object, by the places of those that have a reference:
-a `KeyValue` with what the map does not say of this entry, or, where the place has a plus, all of an attribute that is
-not in the map: its key is a reference and no text, or a later one has the same key.
+For a single value that is an `AnyValue`. For attributes it is an object by the positions of those with a reference: a
+`KeyValue` with what the map lacks for this entry, or, where the position has a plus, the whole of an attribute that
+is not in the map. Such an attribute has a reference and no text as its key, or a later one has the same key.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ from frazil.formats.telemetry.any_values import ABSENT, NOTHING, TEXT, Codes, fr
 from frazil.formats.telemetry.runs import Ints
 
 BLANK = " "
-"""Between letters and references."""
+"""The separator between letters and references."""
 _BESIDE = "+"
-"""Before the place of what is not in the map."""
+"""The prefix of the position of an attribute that is not in the map."""
 _DEEPEST = 200
-"""Messages within each other: Protobuf's runtime takes 100 of them in a list or map of values, and there are more
-around it here."""
+"""The most nested messages. Protobuf's runtime allows 100 in a list or map of values, and here are more around it."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class References(NamedTuple):
-    """Of each attribute."""
+    """The references of attributes."""
 
     keys: Ints
-    """0 where the key is none."""
+    """The reference of each key; 0 where there is none."""
     values: pa.Array
-    """Null where the value is none."""
+    """The reference of each value; null where there is none."""
 
     @property
     def present(self) -> npt.NDArray[np.bool_]:
@@ -52,16 +51,16 @@ class References(NamedTuple):
 
 
 class ReferencedAttribute(NamedTuple):
-    """An attribute of which the map does not say all."""
+    """An attribute that the map does not hold completely."""
 
     place: int
     beside: bool
-    """It is not in the map."""
+    """Whether it is missing from the map."""
     key: str
     text: str | None
     letter: str
     key_reference: int
-    """0 for none."""
+    """The reference of the key; 0 if there is none."""
     value_reference: int | None
 
 
@@ -69,7 +68,7 @@ class ReferencedAttribute(NamedTuple):
 
 
 def of_pairs(pairs: pa.StructArray, codes: Codes) -> References | None:
-    """Those of decoded `KeyValue`s, whose values have these letters; None if there are none."""
+    """Returns the references of decoded `KeyValue`s, whose values have these letters; None if there are none."""
     keys = pairs.field("key_strindex").to_numpy()
     values = _of_values(pairs.field("value"), codes)
     if values is None and not keys.any():
@@ -79,7 +78,7 @@ def of_pairs(pairs: pa.StructArray, codes: Codes) -> References | None:
 
 
 def with_references(types: pa.Array, values: pa.StructArray, codes: Codes) -> pa.Array:
-    """The types of decoded `AnyValue`s that have these letters, with the references that are among them."""
+    """Returns the types of decoded `AnyValue`s, which have these letters, with the references among them."""
     found = _of_values(values, codes)
     if found is None:
         return types
@@ -94,7 +93,7 @@ def _of_values(values: pa.StructArray, codes: Codes) -> pa.Array | None:
     found = values.field("string_value_strindex")
     if found.null_count == len(found):
         return None
-    # Where the bytes have a value of another type too, which only one can be, it is this that counts.
+    # If the bytes also have a value of another type, the last one counts, as in a `oneof`.
     return pc.if_else(pa.array(codes == ord(NOTHING)), found, pa.scalar(None, pa.int32()))
 
 
@@ -102,7 +101,7 @@ def _of_values(values: pa.StructArray, codes: Codes) -> pa.Array | None:
 
 
 def with_letters(letters: str, told: Iterable[ReferencedAttribute]) -> str:
-    """The types of some attributes, where these are told, in their order."""
+    """Returns the types of a row's attributes: the letters, then the attributes with references."""
     found = (f'"{_BESIDE * each.beside}{each.place}":{_pair(each)}' for each in told)
     return f"{letters}{BLANK}{{{','.join(found)}}}"
 
@@ -131,12 +130,12 @@ def _value(text: str | None, letter: str) -> dict[str, Any]:
 
 
 def complete(value: AnyValue, references: str) -> None:
-    """Of a value alone."""
+    """Adds the references to a single value."""
     json_format.Parse(references, value)
 
 
 def completed(pairs: Iterable[KeyValue], references: str) -> Iterator[KeyValue]:
-    """Pairs of a map, with what is told of them, and with those beside it."""
+    """Yields the pairs of a map completed by their references, and the attributes that are not in the map."""
     rest, done = iter(pairs), 0
     for place, data in json.loads(references).items():
         yield from islice(rest, int(place) - done)

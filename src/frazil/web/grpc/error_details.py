@@ -1,17 +1,17 @@
-"""Reasons of refusals over gRPC.
+"""Shortens the reasons of gRPC refusals.
 
-They are headers, of which a client takes 8 KiB: more it reports as RESOURCE_EXHAUSTED, and some send again for ever
-what failed so.
+They are sent as headers, of which a client accepts 8 KiB. It reports more as RESOURCE_EXHAUSTED, and some clients
+retry that for ever.
 """
 
 from __future__ import annotations
 
 MOST_BYTES = 1500
-"""Each may be three on the wire, and OTLP has the reason twice."""
+"""The most bytes of a reason. Each may take three bytes on the wire, and OTLP has the reason twice."""
 
 
 def details(reason: str) -> str:
-    """What can be sent of a reason: what a client sent may be in it, which may be long, or no Unicode."""
+    """Returns as much of a reason as can be sent. It may quote the client, and so be long or not be Unicode."""
     text = reason.encode(errors="backslashreplace")
     if len(text) <= MOST_BYTES:
         return text.decode()

@@ -1,7 +1,7 @@
-"""Messages of gRPC that are on their way: what has come of them takes room, and nobody may keep it for ever.
+"""Bounds the memory and the time of gRPC messages that are still arriving.
 
-gRPC hands over whole messages, and says nothing of those that are not. So it is looked now and then what their
-connections have brought.
+gRPC hands over complete messages, and says nothing about incomplete ones. So the bytes that their connections have
+received are inspected from time to time.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from frazil.web.deadlines import Deadline
 from frazil.web.grpc.received_bytes import Address, ReceivedBytes, address
 
 WINDOW = 1 << 20
-"""How much of a message may come before its call is read: enough for most, so that they need not wait."""
+"""How much of a message may arrive before its call is read: enough for most, so that they need not wait."""
 OPTIONS = [("grpc.http2.lookahead_bytes", WINDOW), ("grpc.http2.bdp_probe", 0)]
-"""Of the server. A probe would widen the window to many megabytes."""
+"""Options of the server. A bandwidth probe would widen the window to many megabytes."""
 LOOK_SECONDS = 0.05
-"""How often it is looked; what comes in between is counted afterwards."""
+"""How often connections are inspected; what arrives in between is counted afterwards."""
 _FEW = 64
-"""Connections that may be remembered although they are no longer there."""
+"""The number of closed connections that may be remembered."""
 
 
 class IncomingMessages:
-    """Belongs to the event loop."""
+    """Reads the messages of calls. It belongs to the event loop."""
 
     def __init__(self, port: int, admission: Admission) -> None:
         self._admission = admission
@@ -37,7 +37,7 @@ class IncomingMessages:
         self._looking = False
 
     async def read(self, context: Any) -> Any:
-        """The message of a call. Raises `TooMuch` and `BodyStalled`."""
+        """Returns the message of a call. Raises `TooMuch` and `BodyStalled`."""
         loop = asyncio.get_running_loop()
         connection = self._connection(context.peer(), loop.time())
         call = _Call(connection.brought)
@@ -64,7 +64,7 @@ class IncomingMessages:
         if found is None:
             if len(self._connections) >= self._many:
                 self._forget_closed()
-            # All that a new connection has brought is of its first call.
+            # All bytes of a new connection belong to its first call.
             found = self._connections[peer] = _Connection(address(peer), self._admission.ticket(), now)
         elif not found.calls and now - found.looked > LOOK_SECONDS:
             self._ask(found, now)
@@ -90,7 +90,7 @@ class IncomingMessages:
             self._look_later(loop)
 
     def _ask(self, connection: _Connection, now: float) -> bool:
-        """What a connection has brought; whether it is known."""
+        """Updates the bytes that a connection has received; returns whether they are known."""
         brought = self._received.of(connection.peer)
         if brought is None:
             self._received.find()
@@ -104,31 +104,32 @@ class IncomingMessages:
 
 
 class _Call:
-    """One whose message is not complete."""
+    """A call whose message is not complete."""
 
     deadline: Deadline
 
     def __init__(self, began: int) -> None:
-        """`began` is what its connection had brought before."""
+        """`began` is the number of bytes that its connection had received before."""
         self.began = began
         self.refusal: FrazilError | None = None
 
 
 class _Connection:
-    """Nobody knows which of its calls bytes are of. So all that came since the oldest of them began is counted."""
+    """A connection with its calls. It is unknown to which call the bytes belong, so all bytes since the oldest call
+    began are counted."""
 
     def __init__(self, peer: Address, ticket: Ticket, now: float) -> None:
         self.peer = peer
         self.calls: dict[_Call, None] = {}
-        """In the order in which they began."""
+        """The calls in the order in which they began."""
         self.brought = 0
         self.looked = now
         self.heard = now
-        """When something came."""
+        """The time when the last bytes arrived."""
         self._ticket = ticket
 
     def count(self, now: float) -> None:
-        """Refuse the oldest calls while there is no room, and all of them after too long a silence."""
+        """Refuses the oldest calls while there is no room, and all of them after too long a silence."""
         if now - self.heard > bodies.SILENCE_SECONDS:
             self._refuse_oldest(_stalled(), len(self.calls))
         while self._held() > self._ticket.nbytes:

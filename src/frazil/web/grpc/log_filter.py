@@ -1,6 +1,6 @@
-"""What gRPC itself logs of calls that no client of it would make.
+"""Limits what gRPC itself logs about malformed calls.
 
-Anybody can cause it, and it is no fault of the server's: one line a second tells of it.
+Anybody can cause these entries, and they are not faults of the server, so they are logged once a second at most.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from frazil.ops.throttle import Throttle
 TOLD_SECONDS = 1.0
 _LOGGER = "grpc._cython.cygrpc"
 _OF_CLIENTS = {"UnicodeDecodeError", "ExecuteBatchError"}
-"""A method that is no UTF-8, and a client that has gone before it was told so."""
+"""A method name that is not UTF-8, and a client that disconnected before it got the answer."""
 
 
 class _OfClients(logging.Filter):
@@ -37,5 +37,5 @@ _FILTER = _OfClients()
 
 
 def quieten() -> None:
-    """Calling it again changes nothing."""
+    """Installs the filter. Calling it again changes nothing."""
     logging.getLogger(_LOGGER).addFilter(_FILTER)

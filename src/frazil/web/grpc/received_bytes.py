@@ -1,6 +1,6 @@
-"""How many bytes the connections of a port have brought, as the kernel counts them.
+"""Asks the kernel how many bytes the connections of a port have received.
 
-gRPC shows a message when all of it is here, and nothing of it before.
+gRPC shows a message only when it is complete.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ Address = tuple[str, int]
 
 _OPEN = Path("/proc/self/fd")
 _COUNT = slice(128, 136)
-"""Where `struct tcp_info` of Linux has `tcpi_bytes_received`."""
+"""The bytes of Linux's `struct tcp_info` that hold `tcpi_bytes_received`."""
 
 
 class ReceivedBytes:
-    """Knows nothing but on Linux."""
+    """The received bytes of a port's connections. They are known on Linux only."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._descriptors: dict[Address, int] = {}
 
     def of(self, peer: Address) -> int | None:
-        """All that the connection of a client has brought so far; None if it is not known, as new ones are not."""
+        """Returns the bytes received from a client so far; None if they are not known, as for new connections."""
         descriptor = self._descriptors.get(peer)
         found = None if descriptor is None else _asked(descriptor, self._port)
         return found[1] if found is not None and found[0] == peer else None
 
     def find(self) -> None:
-        """Know the connections of the port, and no others."""
+        """Finds the connections of the port, and forgets closed ones."""
         self._descriptors = {}
         for descriptor in _open_files():
             found = _asked(descriptor, self._port)
@@ -42,7 +42,7 @@ class ReceivedBytes:
 
 
 def _open_files() -> list[int]:
-    """None where the system does not tell, or has no room for the question."""
+    """Returns the open descriptors; nothing if the system cannot list them, or has no descriptor left to do so."""
     try:
         return [int(name) for name in os.listdir(_OPEN)] if sys.platform == "linux" else []
     except OSError:
@@ -50,7 +50,7 @@ def _open_files() -> list[int]:
 
 
 def address(peer: str) -> Address:
-    """Of a client, as gRPC calls it: `ipv4:127.0.0.1:4711`, `ipv6:%5B::1%5D:4711`."""
+    """Parses the address of a client as gRPC writes it: `ipv4:127.0.0.1:4711`, `ipv6:%5B::1%5D:4711`."""
     host, _, port = unquote(peer.partition(":")[2]).rpartition(":")
     return _address(host.strip("[]"), int(port))
 
@@ -62,10 +62,11 @@ def _address(host: str, port: int) -> Address:
 
 
 def _asked(descriptor: int, port: int) -> tuple[Address, int] | None:
-    """Who is at the other end of a connection to the port, and what has come; None if it is no such connection.
+    """Returns the client of a connection to the port, and the bytes received from it; None if the descriptor is not
+    such a connection.
 
-    The descriptor is gRPC's, which may close it at any time, so that its number may be that of another file. It is
-    only asked, and neither copied nor closed.
+    The descriptor belongs to gRPC, which may close it at any time, so its number may be that of another file. It is
+    only queried, and neither duplicated nor closed.
     """
     if sys.platform != "linux":
         return None
