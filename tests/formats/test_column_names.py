@@ -1,4 +1,4 @@
-"""Columns of values never have the name of another column, and their fields can be told from them."""
+"""Columns of values never have the name of another column, and their fields can be derived from them."""
 
 from __future__ import annotations
 

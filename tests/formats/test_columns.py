@@ -1,4 +1,4 @@
-"""Schemas that no table can follow are the fault of their records, and never stop a topic."""
+"""Schemas that no table can follow are faults of their records, and never stop a topic."""
 
 from __future__ import annotations
 

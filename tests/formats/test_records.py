@@ -1,4 +1,4 @@
-"""Records become rows: key, value and all that Kafka adds, whatever is mixed in one batch."""
+"""Records become rows with key, value and all that Kafka adds, whatever is mixed in one batch."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def batch_of(
 
 
 def rows_of(decoded: Decoded, batch: pa.RecordBatch) -> dict[int, dict[str, Any]]:
-    """The rows by place; checks that each record is somewhere once, and everything of Kafka's is in its row."""
+    """Returns the rows by position. Checks that each record is in one place only, and that its row has everything of
+    Kafka's."""
     rows: dict[int, dict[str, Any]] = {}
     kept = [name for name in kafka.SCHEMA.names if name not in (kafka.KEY, kafka.VALUE)]
     whole = batch.select(kept).to_pylist()
@@ -92,7 +93,7 @@ def rows_of(decoded: Decoded, batch: pa.RecordBatch) -> dict[int, dict[str, Any]
 
 
 class Mixed:
-    """A topic with all that keys and values can be, in Avro."""
+    """A topic with all kinds of keys and values, in Avro."""
 
     def __init__(self, registry: RegistryServer, topic: str, tmp_path: Path) -> None:
         first = registry.register(f"{topic}-value", json.dumps(FIRST))

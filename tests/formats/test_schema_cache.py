@@ -1,4 +1,4 @@
-"""What is worked out once for a schema."""
+"""The cache computes a value once per schema."""
 
 from __future__ import annotations
 

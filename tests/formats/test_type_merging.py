@@ -1,4 +1,4 @@
-"""Several versions of a schema as one."""
+"""Several versions of a schema are merged into one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tables name what is inside of columns."""
+"""Fields whose paths clash are removed from types."""
 
 from __future__ import annotations
 

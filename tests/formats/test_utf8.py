@@ -1,4 +1,4 @@
-"""Text: all that is UTF-8, and for the rest where it is not."""
+"""UTF-8 is decoded as text, and for other bytes the fault says where they are invalid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON lines: types learnt over a whole file, bad lines found by number, blocks cut anywhere."""
+"""Types of JSON lines are learnt over a whole file, bad lines are found by number, and blocks are cut anywhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows(lines: JsonLines, fixed: pa.Schema = NOTHING) -> list[dict[str, object]
 
 @pytest.fixture(params=[jsonblocks.BLOCK_BYTES, 64])
 def any_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole files in one block, and blocks of a few lines, must give the same."""
+    """Whole files in one block, and blocks of a few lines, must give the same result."""
     monkeypatch.setattr(jsonblocks, "BLOCK_BYTES", request.param)
     monkeypatch.setattr("frazil.load.inputs.READ_BYTES", min(request.param, 1 << 20))
 
@@ -98,7 +98,7 @@ def test_a_bad_line_is_named_or_left_out(tmp_path: Path, bad: str, why: str) -> 
 
 @pytest.mark.usefixtures("any_blocks")
 def test_objects_that_run_over_the_ends_of_lines(tmp_path: Path) -> None:
-    """As many objects as lines, but not one in each."""
+    """There are as many objects as lines, but not one in each."""
     path = written(tmp_path, {"n": 1}, '{"n":', '{"n": 1}}', '{"n": 1} {"n": 2}', {"n": 2})
     lines = lines_of(path, skip_bad=True)
     assert rows(lines) == [{"n": 1}, {"n": 2}]

@@ -1,4 +1,4 @@
-"""Whole loads into a real log: what was in the files is in the topic."""
+"""After a load into a real log, the content of the files is in the topic."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_a_file_is_appended_once_whatever_it_is_called(tmp_path: Path) -> None:
 def test_a_load_cut_off_anywhere_goes_on(
     tmp_path: Path, kind: str, ack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also with other settings, which change where appends begin and end."""
+    """This holds also with other settings, which change where appends begin and end."""
     monkeypatch.setattr("frazil.load.json_blocks.BLOCK_BYTES", 100)
     monkeypatch.setattr("frazil.load.inputs.READ_BYTES", 100)
     monkeypatch.setattr("frazil.load.columnar.BATCH_BYTES", 100)

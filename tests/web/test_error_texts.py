@@ -72,7 +72,7 @@ def test_no_answer_names_a_folder_or_a_password(tmp_path: Path) -> None:
     }
     with serving(folder, settings) as served, httpx.Client(base_url=served.url, timeout=60) as client:
         answers = [client.put("/topics/orders"), client.post("/topics/orders", content=b"one")]
-        # Its claim can be read no more, so nobody may write.
+        # The claim can no longer be read, so nobody may write.
         answers += [client.put("/topics/visits"), client.put("/topics/visits/subscriptions/s")]
         claim = folder / "data" / "store" / "queue" / "visits" / "00000" / "writer.json"
         claim.parent.mkdir(parents=True)

@@ -12,7 +12,7 @@ from frazil.web.deadlines import Deadline
 SILENCE_SECONDS = 30.0
 """How long an incomplete body may be silent, since what has arrived takes memory."""
 BODY_SECONDS = 300.0
-"""How long a body may take as a whole, however steadily it drips."""
+"""How long a body may take as a whole, however steadily it arrives."""
 PASS_OVER_SECONDS = 10.0
 """How long the rest of a refused body may take; it is not kept."""
 LEAVE_SECONDS = 0.05
@@ -28,7 +28,7 @@ class BodyStalled(FrazilError):
 
 
 class BodyIncomplete(RequestError):
-    """Raised when a body ends too early, because its client has gone, or has malformed chunks."""
+    """Raised when a body ends too early, because its client disconnected, or has malformed chunks."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Whatever bytes come: a 4xx with a reason or rows, and nobody else is affected."""
+"""Any bytes are answered with a 4xx and a reason, or become rows, and no other request is affected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.formats.loki.test_push import message, plain, requests, rows_of
 
 
 def check_rows(body: bytes) -> None:
-    """What is a message becomes the rows that the runtime of Protobuf sees in it."""
+    """Checks that a valid message becomes the rows that the Protobuf runtime sees in it."""
     try:
         expected = PushRequest.FromString(body)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Bodies with far more messages in them than records need are refused before they are decoded."""
+"""Bodies with far more messages than records need are refused before they are decoded."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def varint(number: int) -> bytes:
 
 
 def within(content: bytes, *fields: int) -> bytes:
-    """The content of a message in the first of these fields, which is in the second, and so on."""
+    """Returns a message's content in the first of these fields, which is in the second, and so on."""
     for field in fields:
         content = varint(field << 3 | 2) + varint(len(content)) + content
     return content
 
 
 def counted(message: Message) -> int:
-    """Messages within, by what was decoded."""
+    """Counts the nested messages of a decoded message."""
     total = 0
     for field, value in message.ListFields():
         if field.message_type is not None:
@@ -62,7 +62,7 @@ def counted(message: Message) -> int:
 
 
 def _nested(kind: type[Message], resources: str, scopes: str, records: str, drawn: Any) -> st.SearchStrategy[Message]:
-    """Requests of such records."""
+    """Generates requests of such records."""
 
     def build(resource: Any, scope: Any, found: list[Any]) -> Message:
         request = kind()
@@ -89,7 +89,7 @@ requests: st.SearchStrategy[Message] = st.one_of(
 
 @given(requests, st.sampled_from([1, 5, 100]), st.sampled_from([1, 50]), st.sampled_from([3, 100, 1 << 14]))
 def test_as_many_as_are_decoded(request: Message, times: int, few: int, room: int) -> None:
-    """Whether messages are walked side by side or one by one, and however many at a time."""
+    """The count is the same whether messages are walked side by side or one by one, and however many at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(amplification, "_FEW", few)
         patch.setattr(amplification, "_ROOM", room)
@@ -103,7 +103,7 @@ _groups = st.recursive(
     lambda inner: st.lists(inner, max_size=3).map(lambda parts: b"\xa3\x06" + b"".join(parts) + b"\xa4\x06"),
     max_leaves=5,
 ).filter(lambda group: group.startswith(b"\xa3"))
-"""Of a field that no message has: what is in there is nobody's."""
+"""Groups with the number of a field that no message has: their content does not count."""
 odd_fields = st.one_of(
     _groups,
     st.sampled_from([b"\x08\x01", b"\x09" + bytes(8), b"\x0d" + bytes(4), b"\x10\xff\x01", b"\xfa\x7f\x02ab"]),
@@ -120,7 +120,7 @@ def test_fields_that_nobody_knows(request: Message, odd: list[bytes], times: int
 
 @given(requests, st.data(), st.sampled_from([1, 50]))
 def test_nothing_can_be_hidden(request: Message, data: st.DataObject, few: int) -> None:
-    """Whatever the runtime still takes for a message has no more in it than were counted."""
+    """A message that the runtime accepts never contains more messages than were counted."""
     body = bytearray(request.SerializeToString())
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(body)))
@@ -319,7 +319,7 @@ print(most_memory() - before)
 
 
 def test_the_memory_of_a_process_stays_small(tmp_path: Path) -> None:
-    """Decoded, each would take 2 GB and more."""
+    """Decoded, each body would take 2 GB and more."""
     reasons = []
     for name in ("log records", "attributes of many records", "lists in lists"):
         body = DENSE[name][1](16 * MIB)

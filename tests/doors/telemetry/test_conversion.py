@@ -1,4 +1,4 @@
-"""Requests are made rows together, and each has its own fate."""
+"""Requests are converted together, and each has its own outcome."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_one_that_is_no_message_does_not_part_the_others(caplog: pytest.LogCaptu
 
 
 def test_the_log_tells_of_one_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
-    """Anybody can send what is no message, as often as he likes."""
+    """Clients can send invalid messages as often as they like."""
     with caplog.at_level(logging.INFO):
         done = converter().convert([TelemetryRequest("a", b"\xff" * 9)] * 1000)
     assert len(done.problems) == 1000
@@ -69,7 +69,7 @@ def test_the_log_tells_of_one_in_a_while(caplog: pytest.LogCaptureFixture) -> No
 
 
 class Panic(BaseException):
-    """As those of Rust's are, no `Exception`."""
+    """A panic that is not an `Exception`, like those of Rust."""
 
 
 @pytest.mark.parametrize("bad", [{7}, {0, 1, 2, 39}, set(range(40))], ids=["one", "four", "all"])
@@ -112,7 +112,7 @@ def test_a_group_that_fails_as_a_whole_is_tried_in_parts(
 def test_only_what_cannot_be_read_is_refused_for_ever(
     monkeypatch: pytest.MonkeyPatch, step: str, failure: Exception, status: int
 ) -> None:
-    """Whoever is told so drops it."""
+    """A client that gets this status drops the request."""
 
     def fail(*_: object) -> None:
         raise failure

@@ -1,4 +1,4 @@
-"""The bodies of requests, decompressed."""
+"""Bodies are decompressed up to the limit, and malformed ones are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Compress = Callable[[bytes], bytes]
 
 @codecs
 def test_streams_of_any_length_one_after_the_other(encoding: str, compress: Compress, seed: int) -> None:
-    """Longer and shorter than what is taken at a time, wherever that ends."""
+    """The streams are longer and shorter than the steps in which they are read."""
     chance = random.Random(seed)
     data = [chance.randbytes(chance.choice((0, 1, 1000, 16_000, 70_000))) for _ in range(12)]
     body, whole = b"".join(map(compress, data)), b"".join(data)
@@ -72,7 +72,7 @@ def test_what_is_no_stream(encoding: str, compress: Compress) -> None:
 
 @pytest.mark.parametrize("size", ["80808020", "ffffff1f", "ffff7f"])
 def test_a_block_of_snappy_is_not_longer_than_its_bytes_can_stand_for(size: str) -> None:
-    """Otherwise a few bytes would have megabytes made ready for them."""
+    """Otherwise a few bytes would make the server allocate megabytes."""
     with pytest.raises(RequestError, match="longer than so many bytes can stand for"):
         decompress(bytes.fromhex(size) + b"\0a", "snappy", 64 * MOST)
 

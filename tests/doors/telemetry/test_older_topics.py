@@ -1,4 +1,4 @@
-"""Topics and tables that were made before some columns were there: they get them, and what they had stays."""
+"""Topics and tables that were created before some columns existed get them, and keep what they had."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def without(schema: pa.Schema, *names: str) -> pa.Schema:
 
 
 def stored_before(config: Config) -> None:
-    """A row in the table, one in a segment, one in the WAL, and a request in the WAL as it came."""
+    """Prepares a row in the table, one in a segment, one in the WAL, and a request in the WAL as it came."""
     older = without(logs.SCHEMA, "ingest_protocol", "detected_level")
     body = logs_request("in the WAL as it came info").SerializeToString()
     estimate = raw.LOGS.estimate(check(logs.REQUEST, body), body, RecordLimits(1 << 20, 100))
@@ -76,7 +76,7 @@ def test_log_records_say_how_they_came_and_at_which_level(tmp_path: Path) -> Non
     async def scenario(served: Served) -> None:
         small = logs_request("otlp error", "otlp level=warn").SerializeToString()
         assert (await served.post("/v1/logs", small)).status_code == 200
-        # What is compressed becomes rows before it is stored.
+        # Compressed requests are converted to rows before they are stored.
         large = pa.compress(logs_request("otlp fatal").SerializeToString(), "snappy", asbytes=True)
         assert (await served.post("/v1/logs", large, content_encoding="snappy")).status_code == 200
         assert (

@@ -1,4 +1,4 @@
-"""What tenants may send, over every protocol: who is over a limit is told which one, and others are not affected."""
+"""A tenant that is over a limit is told which one, over every protocol, and others are not affected."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def over_grpc(served: Served, signal: Signal, tenant: str, body: bytes) ->
 
 
 def request_of(signal: Signal, *records: tuple[str, int]) -> bytes:
-    """A record for each text and number of attributes."""
+    """Returns a request with a record for each text and number of attributes."""
     request = signal.requests.message()
     for number, (text, attributes) in enumerate(records):
         if signal is LOGS:
@@ -79,7 +79,7 @@ def request_of(signal: Signal, *records: tuple[str, int]) -> bytes:
 @pytest.mark.parametrize("count", [1, 100], ids=["small", "large"])
 @pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: signal.requests.topic)
 def test_attributes_above_the_records_are_counted_too(signal: Signal, count: int, above: str, tmp_path: Path) -> None:
-    """Whether a request is stored as it came or as rows."""
+    """This holds for requests that are stored as they came, and for those stored as rows."""
     config = settings(tmp_path, telemetry=TELEMETRY)
 
     def body(attributes: int) -> bytes:
@@ -135,7 +135,7 @@ def test_records_over_a_limit(signal: Signal, send: Any, tmp_path: Path) -> None
 
 
 def test_attributes_of_a_resource_and_labels_of_a_stream_are_counted(tmp_path: Path) -> None:
-    """For themselves: a record may have as many again."""
+    """Each kind of attributes counts on its own: a record may have as many again."""
     config = settings(tmp_path, telemetry=TELEMETRY)
     reason = f"more than 3 attributes (`{OWN}.max_attributes`)"
 
@@ -165,7 +165,7 @@ def test_attributes_of_a_resource_and_labels_of_a_stream_are_counted(tmp_path: P
 
 
 def test_requests_of_several_tenants_at_once_have_limits_of_their_own(tmp_path: Path) -> None:
-    """They are decoded together."""
+    """The requests are decoded together."""
     config = settings(tmp_path, telemetry=TELEMETRY)
     body = request_of(LOGS, ("a", 0), ("b" * 3_000, 0), ("many", 5))
     tenants = ["small", "other"] * 20

@@ -1,4 +1,4 @@
-"""JSON texts decoded, as rows that are easy to compare."""
+"""Decodes JSON texts into rows that are easy to compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def decode(
     records: bool = True,
     most_columns: int = MOST_COLUMNS,
 ) -> DecodedValues:
-    """Each place that is not null must be in the part or in the faults, and `survey` must say the same types."""
+    """Checks that each position that is not null is in a column or in the faults, and that `survey` returns the same
+    types."""
     decoder = JsonDecoder(given or {}, records=records, most_columns=most_columns)
     decoded = decoder.decode(payloads(texts), known)
     places = [place for part in decoded.columns for place in part.positions.tolist()]
@@ -36,7 +37,7 @@ def decode(
 
 
 def rows(decoded: DecodedValues) -> dict[int, Any]:
-    """By place."""
+    """Returns the rows by position."""
     return {
         place: row
         for part in decoded.columns

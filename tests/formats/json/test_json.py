@@ -1,4 +1,4 @@
-"""JSON without a registry: types that show and types that are settled, and texts that do not fit them."""
+"""JSON without a registry has inferred and settled types, and texts that do not fit them are faults."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @st.composite
-def shapes(draw: st.DrawFn, level: int = 0) -> tuple[st.SearchStrategy[Any], pa.DataType]:
-    """A type and values of it."""
+def types_and_values(draw: st.DrawFn, level: int = 0) -> tuple[st.SearchStrategy[Any], pa.DataType]:
+    """Generates a type and values of it."""
     simple = [(INT64, pa.int64()), (TEXT, pa.string()), (st.booleans(), pa.bool_())]
-    # At least one fraction is in every list of doubles that has any: numbers without are integers.
+    # Each list of doubles has at least one fraction, because numbers without one are integers.
     simple.append((DOUBLES.map(lambda number: number if number % 1 else 0.5), pa.float64()))
     choice = draw(st.integers(0, len(simple) + 1 if level < 3 else len(simple) - 1))
     if choice < len(simple):
         return simple[choice]
     if choice == len(simple):
-        values, inner = draw(shapes(level + 1))
+        values, inner = draw(types_and_values(level + 1))
         return st.lists(values | st.none(), max_size=3), pa.list_(inner)
-    fields = draw(st.dictionaries(NAMES, shapes(level + 1), min_size=1, max_size=3))
+    fields = draw(st.dictionaries(NAMES, types_and_values(level + 1), min_size=1, max_size=3))
     values = st.fixed_dictionaries({name: values | st.none() for name, (values, _) in fields.items()})
     return values, pa.struct([(name, inner) for name, (_, inner) in fields.items()])
 
@@ -47,7 +47,7 @@ def dumped(value: Any, indent: int | None) -> str:
 
 @given(st.data())
 def test_what_was_written_is_read(data: st.DataObject) -> None:
-    fields = data.draw(st.dictionaries(NAMES, shapes(), min_size=1, max_size=3))
+    fields = data.draw(st.dictionaries(NAMES, types_and_values(), min_size=1, max_size=3))
     settled = pa.schema([(name, inner) for name, (_, inner) in fields.items()])
     values = st.fixed_dictionaries({name: values | st.none() for name, (values, _) in fields.items()})
     written = data.draw(st.lists(st.none() | values, max_size=5))
@@ -179,7 +179,7 @@ def test_a_value_that_does_not_fit_is_the_fault_of_its_record(type_name: str, te
     assert list(decoded.faults) == [7]
     assert re.search(why, decoded.faults[7])
     assert [row["n"] for row in rows(decoded).values()] == [n for n in range(20) if n != 7]
-    # What such a record brings is not looked at.
+    # The other fields of such a record are ignored.
     assert kind(decoded).get_field_index("new") < 0
 
 

@@ -1,4 +1,4 @@
-"""Keys in JSON: numbers, strings and objects, in rows beside their values."""
+"""JSON keys may be numbers, strings and objects, in rows beside their values."""
 
 from __future__ import annotations
 

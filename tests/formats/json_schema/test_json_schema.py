@@ -1,4 +1,4 @@
-"""JSON with a registry: types as the schema says, of the schema that each record names."""
+"""JSON with a registry has the types of the schema that each record names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types that JSON Schemas give to their values."""
+"""JSON Schemas give types to their values."""
 
 from __future__ import annotations
 

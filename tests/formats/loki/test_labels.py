@@ -1,4 +1,4 @@
-"""Labels as Loki's clients write them."""
+"""Labels are parsed as Loki's clients write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of Loki in a table."""
+"""Loki's entries become rows of a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ requests = st.lists(streams, max_size=3)
 
 
 def message(*given: tuple[Any, list[tuple[int, Any, Any]]]) -> bytes:
-    """A push request. Labels are a mapping, or the text that is sent for them."""
+    """Returns a push request. Labels are a mapping, or the text that is sent for them."""
     made = PushRequest()
     for labels, of_stream in given:
         stream = made.streams.add(labels=_bytes(labels if isinstance(labels, str | bytes) else labels_text(labels)))
@@ -88,7 +88,7 @@ def test_all_of_it_comes_back(given: list[list[tuple[dict[str, str], list[Any]]]
 
 
 def test_a_row_is_as_one_of_a_resource_without_a_scope() -> None:
-    """So that whoever reads the table, or sends it on, need not know where it came from."""
+    """So whoever reads the table, or sends it on, need not know by which protocol a record came."""
     row = one({"app": "shop"}, {"a": "b"})
     sent = logs.to_message(row)
     assert (sent.time_unix_nano, sent.body.string_value) == (1, "a line")
@@ -145,7 +145,7 @@ def test_levels(labels: dict[str, str], pairs: dict[str, str], text: str, number
 
 
 def test_levels_of_many_entries() -> None:
-    """Each has its own, those of other entries and streams notwithstanding."""
+    """Each entry has its own metadata, whatever other entries and streams have."""
     rows = rows_of(
         message(
             ({"level": "warn"}, [(1, "a", {}), (2, "b", {"level": "info"})]),

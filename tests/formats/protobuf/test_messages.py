@@ -1,4 +1,4 @@
-"""Protobuf with a registry: the messages of several schemas in one batch, told apart by their indexes."""
+"""With a registry, a batch may have messages of several schemas, which their indexes tell apart."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_messages_and_versions_of_one_batch(registry: RegistryServer, schemas: R
     assert "which message" in decoded.faults[13]
     assert list(decoder.survey(payloads, None)) == [part.column.type for part in decoded.columns]
     assert list(decoder.kinds()) == [message_of(RegisteredSchema("PROTOBUF", SECOND), (0,)).kind]
-    # Which of several messages records will be is not known before.
+    # It is not known beforehand which of several messages records will be.
     assert list(ProtobufDecoder(schemas, "messages-sample").kinds()) == []
     assert list(ProtobufDecoder(schemas, "no-such-subject").kinds()) == []
 
@@ -117,7 +117,7 @@ def test_indexes_in_a_header(registry: RegistryServer, schemas: Registry) -> Non
     st.booleans(),
 )
 def test_any_indexes_are_read(written: list[tuple[list[int], bytes]], long: bool) -> None:
-    """The first message may be written the long way too."""
+    """The indexes of the first message may be written out as well."""
     values = [
         b"\0\0\0\0\7" + (b"\0" if path == [0] and not long else zigzags([len(path), *path])) + rest
         for path, rest in written

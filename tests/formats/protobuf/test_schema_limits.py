@@ -1,4 +1,4 @@
-"""Schemas that compiler and decoder would die of are refused, and those just below the bounds are not."""
+"""Schemas that would crash the compiler or the decoder are refused, and those just below the limits are not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def schema(text: str, *references: Reference) -> RegisteredSchema:
 
 
 def chain(length: int, field: str = "A{}") -> str:
-    """Messages, each of which has the next one."""
+    """Returns a schema of messages, each of which contains the next one."""
     links = (f"message A{each} {{ {field.format(each + 1)} a = 1; }}" for each in range(length))
     return "".join(links) + f"message A{length} {{ int32 x = 1; }}"
 
 
 @pytest.mark.parametrize("text", ["message A{" * 100_000 + "}" * 100_000, "message A{" * 100_000])
 def test_brackets_within_brackets(text: str) -> None:
-    """The compiler would overflow its stack, also where they never end."""
+    """The brackets would overflow the compiler's stack, also if they are never closed."""
     with pytest.raises(SchemaUnsupported, match="brackets within each other"):
         message_of(schema(text), (0,))
     imported = Reference("other.proto", schema(text))
@@ -34,7 +34,7 @@ def test_brackets_within_brackets(text: str) -> None:
 
 
 def test_messages_within_messages_as_deep_as_the_bound() -> None:
-    """What the compiler makes of it is too deep for the Protobuf runtime, which says so."""
+    """The compiled schema is too deep for the Protobuf runtime, which says so."""
     text = "message A{" * MOST_BRACKETS + "}" * MOST_BRACKETS
     with pytest.raises(SchemaUnsupported, match="cannot be compiled"):
         message_of(schema(text), (0,))
@@ -49,7 +49,7 @@ def test_levels_of_columns(field: str, longest: int) -> None:
 
 
 def test_few_messages_that_are_very_many_columns() -> None:
-    """Three of each in the one before: 3,486,784,401 columns."""
+    """Each message contains the next one three times: 3,486,784,401 columns."""
     links = (f"message A{each} {{ {' '.join(f'A{each + 1} f{n} = {n};' for n in (1, 2, 3))} }}" for each in range(20))
     with pytest.raises(SchemaUnsupported, match="more than 10,000 fields"):
         message_of(schema("".join(links) + "message A20 { int32 x = 1; }"), (0,))

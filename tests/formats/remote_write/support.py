@@ -1,4 +1,4 @@
-"""Requests of remote write, and the rows that they become."""
+"""Builds requests of remote write, and the rows that they become."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ STALE_NUMBER = number(STALE)
 
 
 def add(request: Message, *samples: tuple[float, int], **labels: str) -> Any:
-    """A series with these samples; its labels in the order given, `name` is that of the metric."""
+    """Returns a series with these samples. Its labels are in the given order, and `name` is the name of the
+    metric."""
     series = request.timeseries.add()
     for name, value in labels.items():
         series.labels.add(name="__name__" if name == "name" else name, value=value)
@@ -47,7 +48,7 @@ def add(request: Message, *samples: tuple[float, int], **labels: str) -> Any:
 def rows_of(
     *requests: Message | bytes, families: Families | None = None, tenants: list[str] | None = None
 ) -> TelemetryRows:
-    """Each request is of a tenant of its own if nothing else is said: `tenant-0`, `tenant-1` and so on."""
+    """Converts requests. By default each has a tenant of its own: `tenant-0`, `tenant-1` and so on."""
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
         check(WriteRequest, body)

@@ -1,4 +1,4 @@
-"""Samples of remote write in a table."""
+"""Samples of remote write become rows of a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 def samples_of(number: int, request: Message) -> Iterator[Sample | None]:
-    """As a plain loop has them; None for those that can never be stored."""
+    """Converts a request with a plain loop; yields None for samples that can never be stored."""
     for series in request.timeseries:
         told = [(label.name, label.value) for label in series.labels if label.value]
         names = [name for name, _ in told]
@@ -94,7 +94,7 @@ def test_what_comes_in_one_group_is_as_if_it_came_alone(request: Message, data: 
 
 
 def _exact(rows: TelemetryRows) -> list[str]:
-    """With NaN, which is not equal to itself."""
+    """Returns rows as texts, because NaN is not equal to itself."""
     return [repr(row) for row in plain(rows)]
 
 
@@ -102,7 +102,7 @@ def _exact(rows: TelemetryRows) -> list[str]:
 def test_every_row_is_a_metric_of_otlp(sent: list[Message]) -> None:
     for row in plain(rows_of(*sent)):
         if row["timestamp"] < 0:
-            # Of which OTLP knows nothing.
+            # OTLP has nothing for this.
             continue
         again = metrics.to_message(row)
         assert again.name == row["metric_name"]
@@ -283,7 +283,7 @@ def test_what_exemplars_say() -> None:
     }
     assert (second["trace_id"], second["span_id"]) == (b"", b"")
     assert second["attributes"] == [("trace_id", "not hexadecimal"), ("span_id", "abc")]
-    # As bytes it would be lower case when it is read.
+    # If it were stored as bytes, it would be lower case when it is read.
     assert (upper["trace_id"], upper["attributes"]) == (b"", [("trace_id", trace.upper())])
     assert (third["trace_id"], third["attributes"]) == (b"", [])
     again = metrics.to_message(row).gauge.data_points[0].exemplars[0]

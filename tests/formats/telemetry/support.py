@@ -1,4 +1,4 @@
-"""Requests become rows, as the door makes them."""
+"""Converts requests to rows as the doors do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOW = 1_700_000_000_123_456_789
 
 
 def rows_of(signal: Signal, *requests: Message | bytes) -> TelemetryRows:
-    """Each request is of a tenant of its own: `tenant-0`, `tenant-1` and so on."""
+    """Converts requests, each of a tenant of its own: `tenant-0`, `tenant-1` and so on."""
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
         check(signal.requests.message, body)

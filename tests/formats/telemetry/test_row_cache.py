@@ -1,4 +1,4 @@
-"""Rows that are remembered are those that would be made anew, however often and in whichever order they come."""
+"""Cached rows equal those that would be made anew, however often and in whichever order they come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and ids of series."""
+"""Points of one series have the same labels and the same id."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frazil.formats.telemetry.attributes import MAP
 from frazil.formats.telemetry.hashing import hash_text, hash_texts
 from frazil.formats.telemetry.series import SharedLabels, jobs_and_instances, labels, series_id, series_ids
 
-# Few keys, so that some of them become the same label, or one that is not theirs.
+# There are few keys, so that some become the same label, or a reserved one.
 keys = st.sampled_from(["a", "b", "a.b", "a_b", "a-b", "job", "instance", "__name__", "._name__", "é", "ü", ""])
 values = st.none() | st.text(max_size=20) | st.text(min_size=50, max_size=80)
 pairs = st.dictionaries(keys, values, max_size=5).map(lambda found: list(found.items()))
@@ -52,7 +52,7 @@ def test_an_attribute_is_never_the_name_of_a_metric() -> None:
 
 
 def test_ids_stay_the_same_for_ever() -> None:
-    """They are in tables: another hash would tear every series in two."""
+    """Ids are stored in tables: another hash would split every series in two."""
     assert series_id({}) == 0
     assert series_id({"__name__": "up"}) == 4941134171926570252
     assert series_id({"__name__": "http_requests_total", "job": "shop/api", "method": "GET"}) == 5139311798211070521

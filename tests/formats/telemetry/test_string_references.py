@@ -1,4 +1,4 @@
-"""Keys and values that refer to a table of strings, which only profiles have."""
+"""Keys and values that refer to a string table, which only profiles have, are kept."""
 
 from __future__ import annotations
 

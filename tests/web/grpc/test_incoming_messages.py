@@ -1,4 +1,4 @@
-"""Messages over gRPC that are never complete, or too many at once: they take no more room than there is."""
+"""gRPC messages that never complete, or are too many at once, take no more memory than allowed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.doors.telemetry.support import Served, logs_request, run, settings
 MIB = 1 << 20
 ROOM = 64 * MIB
 LATE = 96 * MIB
-"""What may come before it is counted, on connections as quick as these, and what the allocator does not give back."""
+"""The bytes that may arrive on fast connections before they are counted, and what the allocator keeps."""
 RETRYABLE = {"RESOURCE_EXHAUSTED", "UNAVAILABLE"}
 
 
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 
 
 async def send(port: int, body: bytes, **options: Any) -> Answer:
-    """Over a connection of its own."""
+    """Sends a call over a connection of its own."""
     own = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=own, **options) as opened:
         try:
@@ -112,11 +112,11 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 
 class Memory:
-    """What a process takes at most from now on, beyond what it has."""
+    """Measures the most memory that a process takes from now on, beyond what it has."""
 
     def __init__(self, opened: Door) -> None:
         self._opened = opened
-        # Linux forgets what it was at most before.
+        # This makes Linux forget the earlier peak.
         Path(f"/proc/{opened.child.pid}/clear_refs").write_text("5")
         self._before = opened.memory("VmRSS")
 
@@ -171,7 +171,7 @@ def test_a_small_message_that_would_become_large(opened: Door) -> None:
     memory = Memory(opened)
     answer = asyncio.run(send(opened.ports.grpc, bytes(700 * MIB), compression=grpc.Compression.Gzip))
     assert (answer.code, answer.may_retry) == ("RESOURCE_EXHAUSTED", False)
-    # As far as the largest message that is taken.
+    # The range goes up to the largest accepted message.
     assert memory.grown < 2 * 64 * MIB, f"{memory.grown:,} bytes"
 
 

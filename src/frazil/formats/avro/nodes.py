@@ -25,7 +25,7 @@ class Node(ABC):
     least: int
     """The fewest bytes that a value can take."""
     room: int
-    """The most bytes that are read for a value where all bytes are zero."""
+    """The most bytes that are read for a value, or for a part of it, where all bytes are zero."""
     size: int | None = None
     """The number of bytes of every value, if it is always the same."""
 

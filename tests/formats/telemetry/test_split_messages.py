@@ -1,4 +1,4 @@
-"""A message within another may come in pieces, which Protobuf makes one: nothing of them is lost."""
+"""The bytes of a nested message may come in several pieces, which Protobuf merges: nothing of them is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.formats.telemetry.support import rows_of
 
 
 def field(number: int, *messages: Message) -> bytes:
-    """A field of a message, as often as there are messages for it. They are short."""
+    """Serializes a field once for each message given. They are short."""
     found = b""
     for message in messages:
         serialized = message.SerializeToString()

@@ -1,4 +1,4 @@
-"""Requests that are too large for one append: stored piece by piece, once, however often they come."""
+"""Requests that are too large for one append are stored in several, once, however often they are sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BODY = logs_request(*SENT).SerializeToString()
 
 
 def _fails_after(appends: int, patch: pytest.MonkeyPatch) -> None:
-    """The log is full after so many appends."""
+    """Makes the log full after so many appends."""
     append = PartitionWriter.append_parts
     left = appends
 
@@ -35,7 +35,7 @@ def _fails_after(appends: int, patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (1, 2), (2, 1), (1, 64), (2, 3)], ids=str)
 @pytest.mark.parametrize("appends", [0, 1, 2])
 def test_the_rest_comes_again_whatever_the_pieces_are(first: int, second: int, appends: int, tmp_path: Path) -> None:
-    """Sizes of appends in MiB, of which the request has about five."""
+    """`first` and `second` are sizes of appends in MiB; the request has about five."""
 
     async def interrupted(served: Served) -> None:
         with pytest.MonkeyPatch.context() as patch:
