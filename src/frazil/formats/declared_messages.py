@@ -41,9 +41,9 @@ def message_classes(package: str, declared: FieldTables) -> dict[str, type[Messa
     return {name: GetMessageClass(types[name]) for name in declared}
 
 
-def _add(message: DescriptorProto, package: str, number: int, name: str, told: str) -> None:
-    kind, _, choice = told.lstrip("*").partition("|")
-    label = FieldDescriptorProto.LABEL_REPEATED if told[0] == "*" else FieldDescriptorProto.LABEL_OPTIONAL
+def _add(message: DescriptorProto, package: str, number: int, name: str, declared: str) -> None:
+    kind, _, choice = declared.lstrip("*").partition("|")
+    label = FieldDescriptorProto.LABEL_REPEATED if declared[0] == "*" else FieldDescriptorProto.LABEL_OPTIONAL
     field = message.field.add(name=name, number=number, label=label)
     if kind in _SCALARS:
         field.type = _SCALARS[kind]

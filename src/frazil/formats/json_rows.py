@@ -44,12 +44,12 @@ def rows_to_json(table: pa.Table) -> bytes:
 
 def row_texts(rows: pa.RecordBatch) -> pa.Array:
     """Returns each row as the text of a JSON object without its null columns. The first column must have no nulls."""
-    pieces: list[Any] = []
+    parts: list[Any] = []
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         if column.null_count < len(column):
-            named = _concat(f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", _values(column))
-            pieces.append(pc.fill_null(named, ""))
-    return _concat(*pieces, "}") if pieces else pa.array([], pa.string())
+            named = _concat(f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:", _values(column))
+            parts.append(pc.fill_null(named, ""))
+    return _concat(*parts, "}") if parts else pa.array([], pa.string())
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -68,14 +68,14 @@ def _joined(texts: pa.Array) -> bytes:
 
 
 def _objects(names: list[str], columns: list[pa.Array], rows: int) -> pa.Array:
-    pieces: list[Any] = []
+    parts: list[Any] = []
     for i, (name, column) in enumerate(zip(names, columns, strict=True)):
-        pieces += [f"{',' if i else '{'}{json.dumps(name, ensure_ascii=False)}:", _text(column)]
-    return _concat(*pieces, "}") if pieces else pa.repeat("{}", rows)
+        parts += [f"{',' if i else '{'}{json.dumps(name, ensure_ascii=False)}:", _text(column)]
+    return _concat(*parts, "}") if parts else pa.repeat("{}", rows)
 
 
-def _concat(*pieces: Any) -> pa.Array:
-    return pc.binary_join_element_wise(*pieces, "")
+def _concat(*parts: Any) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, "")
 
 
 def _quoted(plain: pa.Array) -> pa.Array:

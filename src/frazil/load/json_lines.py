@@ -107,9 +107,9 @@ class JsonLines:
         except BadJson as error:
             halves = lines.halves()
             if halves is None:
-                told = _name_extra(lines, schema, error) if unexpected == "error" else error
-                self._refuse(lines, told)
-                self._count(lines, told)
+                reason = _name_extra(lines, schema, error) if unexpected == "error" else error
+                self._refuse(lines, reason)
+                self._count(lines, reason)
                 return
         else:
             if batch.nbytes <= self._limit:

@@ -19,8 +19,8 @@ class AsgiBody:
 
     def header(self, name: str) -> str | None:
         """Returns the first header of this name, which is in lower case."""
-        told = self._headers.get(name.encode())
-        return None if told is None else told.decode("latin-1")
+        value = self._headers.get(name.encode())
+        return None if value is None else value.decode("latin-1")
 
     def all(self, name: str) -> tuple[str, ...]:
         """Returns the values of all headers of this name, which is in lower case."""

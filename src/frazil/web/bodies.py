@@ -44,9 +44,9 @@ class Incoming(Protocol):
         """Returns the next part, which may be empty; None when the body is complete. Raises `BodyIncomplete`."""
 
 
-def announced(told: str | None) -> int | None:
+def announced(header: str | None) -> int | None:
     """Returns the length of a body by its `Content-Length`."""
-    return int(told) if told is not None and told.isdecimal() else None
+    return int(header) if header is not None and header.isdecimal() else None
 
 
 async def read_body(incoming: Incoming, count: Callable[[bytes], None]) -> bytes:

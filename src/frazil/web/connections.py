@@ -222,5 +222,5 @@ def _peer(descriptor: int, port: int) -> Peer | None:
 def _seconds_since_sent(connection: socket.socket) -> float:
     if sys.platform != "linux":
         return float("inf")
-    told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_SENT.stop)
-    return int.from_bytes(told[_LAST_SENT], sys.byteorder) / 1000
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_SENT.stop)
+    return int.from_bytes(info[_LAST_SENT], sys.byteorder) / 1000

@@ -65,22 +65,22 @@ class BrowserGuard:
         self._names = names
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        told: list[bytes] = []
+        hosts: list[bytes] = []
         origin: bytes | None = None
         for name, value in scope["headers"]:
             if name == b"host":
-                told.append(value)
+                hosts.append(value)
             elif name == b"origin":
                 origin = value
         if not self._names and origin is None:
             return self._app(scope, receive, send)
-        refused = self._refusal(told, origin)
+        refused = self._refusal(hosts, origin)
         return self._app(scope, receive, send) if refused is None else _answer(*refused, send)
 
-    def _refusal(self, told: list[bytes], origin: bytes | None) -> tuple[int, str] | None:
-        if len(told) > 1:
-            return 400, f"The header Host is there {len(told)} times."
-        host = host_name(told[0].decode("latin-1")) if told else ""
+    def _refusal(self, hosts: list[bytes], origin: bytes | None) -> tuple[int, str] | None:
+        if len(hosts) > 1:
+            return 400, f"The header Host is there {len(hosts)} times."
+        host = host_name(hosts[0].decode("latin-1")) if hosts else ""
         if not self._hosts.is_ours(host):
             return 421, (
                 f"Frazil does not answer under the name {host[:100]!r}. If that is a name of this machine, add it to "
@@ -94,9 +94,9 @@ class BrowserGuard:
         return None
 
 
-def host_name(told: str) -> str:
+def host_name(header: str) -> str:
     """Returns the name in a header `Host`, without the port."""
-    return _PORT.sub("", told.strip()).lower().rstrip(".")
+    return _PORT.sub("", header.strip()).lower().rstrip(".")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -210,9 +210,9 @@ class _Counter:
             starts, ends = step(self._kinds[kind], starts, ends)
         if len(starts):
             self.todo.append(_Messages(kind, depth, starts, ends))
-        for inner, pieces in self._found.items():
+        for inner, ranges in self._found.items():
             if depth < _DEEPEST:
-                first, last = (np.concatenate(each) for each in zip(*pieces, strict=True))
+                first, last = (np.concatenate(each) for each in zip(*ranges, strict=True))
                 self.todo.append(_Messages(inner, depth + 1, first, last))
         self._found.clear()
 
@@ -226,15 +226,15 @@ class _Counter:
             rest = self._abreast(kind, starts[~grouped], ends[~grouped])
             return np.concatenate([done[0], rest[0]]), np.concatenate([done[1], rest[1]])
         self.fields += len(starts)
-        told = np.flatnonzero((wire == _SIZED) | (wire == _VARINT))
-        if len(told) == len(at):
+        with_varint = np.flatnonzero((wire == _SIZED) | (wire == _VARINT))
+        if len(with_varint) == len(at):
             values, at = _varints(self._data, at)
             following = at + np.where(wire == _SIZED, values, 0)
         else:
             following = at + _STEPS[wire]
-            values, after = _varints(self._data, at[told])
-            at[told] = after
-            following[told] = after + np.where(wire[told] == _SIZED, values, 0)
+            values, after = _varints(self._data, at[with_varint])
+            at[with_varint] = after
+            following[with_varint] = after + np.where(wire[with_varint] == _SIZED, values, 0)
         kinds = kind.table.take(tags, mode="clip")
         whole = (following >= at) & (following <= ends)
         inner = np.flatnonzero((kinds != _NO_TYPE) & whole)

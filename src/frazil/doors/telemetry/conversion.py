@@ -190,16 +190,16 @@ class RequestConverter:
         """Groups plain requests, given by their index, into appends."""
         most = min(APPEND_BYTES, self._most_append)
         appends: list[AppendBatch] = []
-        together: dict[int, PlainRequest] = {}
+        group: dict[int, PlainRequest] = {}
         nbytes = 0
         for number, each in plain.items():
-            if together and nbytes + each.estimate.nbytes > most:
-                appends.append(self._plain_append(together))
-                together, nbytes = {}, 0
-            together[number] = each
+            if group and nbytes + each.estimate.nbytes > most:
+                appends.append(self._plain_append(group))
+                group, nbytes = {}, 0
+            group[number] = each
             nbytes += each.estimate.nbytes
-        if together:
-            appends.append(self._plain_append(together))
+        if group:
+            appends.append(self._plain_append(group))
         return appends
 
     def _plain_append(self, plain: Mapping[int, PlainRequest]) -> AppendBatch:

@@ -44,10 +44,10 @@ class Answer(NamedTuple):
 
     def fields(self) -> list[tuple[str, str]]:
         """Returns all headers."""
-        told = [*self.headers.items()]
+        fields = [*self.headers.items()]
         if self.media_type:
-            told.append(("content-type", self.media_type))
-        return told
+            fields.append(("content-type", self.media_type))
+        return fields
 
 
 class Exchange(Incoming, Protocol):
@@ -139,8 +139,8 @@ class Endpoint:
         return self._all_stored(body_format), False
 
     def _body_format_of(self, kind: str | None, encoding: str | None) -> BodyFormat:
-        told = {"content-type": kind, "content-encoding": encoding}
-        return self._dialect.body_format({name: value for name, value in told.items() if value is not None})
+        headers = {"content-type": kind, "content-encoding": encoding}
+        return self._dialect.body_format({name: value for name, value in headers.items() if value is not None})
 
     async def _read(self, exchange: Exchange, ticket: Ticket) -> bytes:
         most = self._context.most
@@ -166,8 +166,8 @@ class Endpoint:
 
 
 @lru_cache(maxsize=1024)
-def _tenant(told: tuple[str, ...]) -> str:
-    return tenant_name(told)
+def _tenant(names: tuple[str, ...]) -> str:
+    return tenant_name(names)
 
 
 def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:

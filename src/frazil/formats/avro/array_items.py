@@ -36,16 +36,16 @@ class _ItemStarts:
     def __init__(self, arrays: int) -> None:
         self.counts = np.zeros(arrays, np.int64)
         """The number of items in each array before the current block."""
-        self._pieces: list[tuple[Ints, Ints, Ints]] = []
+        self._batches: list[tuple[Ints, Ints, Ints]] = []
 
     def add(self, arrays: Ints, numbers: Ints, starts: Ints) -> None:
         """Adds items of these arrays, each by its number within the array."""
-        self._pieces.append((arrays, numbers, starts))
+        self._batches.append((arrays, numbers, starts))
 
     def in_order(self) -> Ints:
         firsts = np.cumsum(self.counts) - self.counts
         ordered = np.zeros(int(self.counts.sum()), np.int64)
-        for arrays, numbers, starts in self._pieces:
+        for arrays, numbers, starts in self._batches:
             ordered[firsts[arrays] + numbers] = starts
         return ordered
 

@@ -113,8 +113,8 @@ class _TypeReader:
 
     def _array(self, place: Subschema, above: tuple[int, ...]) -> pa.DataType:
         words = ("prefixItems", "items", "additionalItems")
-        said = [place.schema[word] for word in words if word in place.schema]
-        each = [item for items in said for item in (items if isinstance(items, list) else [items])]
+        given = [place.schema[word] for word in words if word in place.schema]
+        each = [item for items in given for item in (items if isinstance(items, list) else [items])]
         return pa.list_(type_of_any(self._kinds(each, place, above)))
 
 
@@ -129,9 +129,9 @@ def _is_null(schema: Any) -> bool:
 
 def _type_names(schema: dict[str, Any]) -> set[str]:
     """Returns the names of the types that a value may have, without `null`."""
-    said = schema.get("type")
-    if said is not None:
-        names = set(map(str, said)) if isinstance(said, list) else {str(said)}
+    declared = schema.get("type")
+    if declared is not None:
+        names = set(map(str, declared)) if isinstance(declared, list) else {str(declared)}
     elif "const" in schema or isinstance(schema.get("enum"), list):
         values = [schema["const"]] if "const" in schema else schema["enum"]
         names = {_name_of(value) for value in values}

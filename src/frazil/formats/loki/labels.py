@@ -95,10 +95,10 @@ def _quoted(text: str) -> str:
 
 def _parse(text: str) -> Labels:
     pairs = _Parser(text).pairs()
-    told = {name: value for name, value in pairs.items() if value}
-    service = next((told[name] for name in SERVICE_LABELS if name in told), None)
-    level = next((told[name] for name in LEVEL_LABELS if name in told), None)
-    return Labels(tuple(sorted(pairs.items())), service, level, level_of_labels(told))
+    present = {name: value for name, value in pairs.items() if value}
+    service = next((present[name] for name in SERVICE_LABELS if name in present), None)
+    level = next((present[name] for name in LEVEL_LABELS if name in present), None)
+    return Labels(tuple(sorted(pairs.items())), service, level, level_of_labels(present))
 
 
 _remembered = lru_cache(_REMEMBERED)(_parse)

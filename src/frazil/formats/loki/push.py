@@ -169,14 +169,14 @@ def _metadata(lists: pa.ListArray) -> attributes.Attributes:
 def _lookup(maps: pa.MapArray, names: tuple[str, ...]) -> pa.Array:
     """Returns for each map the value of the first of these names that has one; null where none has."""
     ranks = pc.index_in(maps.keys, pa.array(names))
-    told = np.flatnonzero(np.asarray(pc.and_(ranks.is_valid(), pc.not_equal(maps.items, ""))))
-    if not len(told):
+    matches = np.flatnonzero(np.asarray(pc.and_(ranks.is_valid(), pc.not_equal(maps.items, ""))))
+    if not len(matches):
         return pa.nulls(len(maps), pa.string())
-    rows = np.searchsorted(maps.offsets.to_numpy(), told, "right") - 1
-    order = np.lexsort((ranks.take(pa.array(told)).to_numpy(), rows))
+    rows = np.searchsorted(maps.offsets.to_numpy(), matches, "right") - 1
+    order = np.lexsort((ranks.take(pa.array(matches)).to_numpy(), rows))
     _, first = np.unique(rows[order], return_index=True)
     places: Ints = np.full(len(maps), -1, np.int64)
-    places[rows[order][first]] = told[order][first]
+    places[rows[order][first]] = matches[order][first]
     return maps.items.take(pa.array(places, mask=places < 0))
 
 

@@ -136,24 +136,24 @@ def data_of(metrics: pa.StructArray) -> list[MetricData]:
 def points_of(every: list[MetricData], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
     """Returns the points of metrics: request by request, and within each kind by kind. `requests` has the request of
     each metric."""
-    pieces = [_points_of_kind(data) for data in every]
-    lengths = [len(piece.points) for piece in pieces]
-    own = [_COLUMNS[kind](points) for kind, points, *_ in pieces]
-    time = _field(pieces, "time_unix_nano")
+    groups = [_points_of_kind(data) for data in every]
+    lengths = [len(group.points) for group in groups]
+    own = [_COLUMNS[kind](points) for kind, points, *_ in groups]
+    time = _field(groups, "time_unix_nano")
     found = Points(
         {
             "timestamp": times(time, arrival_ns),
-            "start_timestamp": times(_field(pieces, "start_time_unix_nano"), None),
-            "flags": counts(_field(pieces, "flags")),
+            "start_timestamp": times(_field(groups, "start_time_unix_nano"), None),
+            "flags": counts(_field(groups, "flags")),
             **{field.name: _joined(own, lengths, field) for field in _OWN},
             **attribute_columns(
-                "attributes", attributes.of_lists(_field(pieces, "attributes"), dictionaries=dictionaries)
+                "attributes", attributes.of_lists(_field(groups, "attributes"), dictionaries=dictionaries)
             ),
         },
-        np.concatenate([piece.metrics for piece in pieces]),
-        np.repeat([KINDS.index(piece.kind) for piece in pieces], lengths),
+        np.concatenate([group.metrics for group in groups]),
+        np.repeat([KINDS.index(group.kind) for group in groups], lengths),
         is_zero(time),
-        np.concatenate([piece.rejected for piece in pieces]),
+        np.concatenate([group.rejected for group in groups]),
     )
     numbers = requests[found.metrics]
     return found if (numbers[1:] >= numbers[:-1]).all() else found.take(np.argsort(numbers, kind="stable"))
@@ -167,18 +167,18 @@ def _points_of_kind(data: MetricData) -> _PointsOfKind:
     return _PointsOfKind(data.kind, points.filter(pa.array(~beyond)), owners[~beyond], owners[beyond])
 
 
-def _field(pieces: list[_PointsOfKind], name: str) -> pa.Array:
-    return _concatenated([piece.points.field(name) for piece in pieces])
+def _field(groups: list[_PointsOfKind], name: str) -> pa.Array:
+    return _concatenated([group.points.field(name) for group in groups])
 
 
-def _joined(pieces: list[Columns], lengths: list[int], field: pa.Field) -> pa.Array:
+def _joined(groups: list[Columns], lengths: list[int], field: pa.Field) -> pa.Array:
     """Concatenates a column; it is null in rows of kinds that do not have it."""
-    if not any(field.name in piece for piece in pieces):
+    if not any(field.name in group for group in groups):
         return nulls(sum(lengths), field.type)
     return _concatenated(
         [
-            piece[field.name] if field.name in piece else nulls(length, field.type)
-            for piece, length in zip(pieces, lengths, strict=True)
+            group[field.name] if field.name in group else nulls(length, field.type)
+            for group, length in zip(groups, lengths, strict=True)
         ]
     )
 

@@ -69,11 +69,11 @@ class Families:
 
     def learn(self, metadata: pa.ListArray, tenants: Sequence[str]) -> None:
         """Learns from decoded lists of `MetricMetadata`, one for each tenant; the latest counts."""
-        told, whose = flat(metadata)
-        if not len(told):
+        entries, whose = flat(metadata)
+        if not len(entries):
             return
         with self._lock:
-            for place, each in zip(whose.tolist(), told.to_pylist(), strict=True):
+            for place, each in zip(whose.tolist(), entries.to_pylist(), strict=True):
                 family = Family(each["type"], each["help"], each["unit"])
                 self._of(tenants[place]).remember(each["metric_family_name"], family)
 

@@ -103,12 +103,12 @@ def _columns(rows: list[dict[str, Any]]) -> Columns:
 
 
 def _row(histogram: Message) -> dict[str, Any]:
-    told = histogram.WhichOneof("count") or "count_int"
-    whole = told == "count_int"
+    count_field = histogram.WhichOneof("count") or "count_int"
+    whole = count_field == "count_int"
     common = {
         "aggregation_temporality": _temporality(histogram),
         "flags": DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK if is_stale(histogram.sum) else 0,
-        "count": _count(getattr(histogram, told)),
+        "count": _count(getattr(histogram, count_field)),
         "sum": histogram.sum,
         "scale": histogram.schema,
         "counter_reset_hint": _HINTS[histogram.reset_hint] if histogram.reset_hint in range(4) else _HINTS[0],

@@ -122,16 +122,16 @@ def rows_of(series: Series, arrival: Arrival) -> TelemetryRows:
     _check_size(series)
     rejections = _Rejections()
     rejections.add(series.unfilled, UNFILLED)
-    pieces = [
-        _without_rejected(piece, series, rejections) for piece in (_samples(series), _histograms(series, rejections))
+    groups = [
+        _without_rejected(group, series, rejections) for group in (_samples(series), _histograms(series, rejections))
     ]
     exemplars = exemplars_of(series.decoded.field("exemplars"))
-    found, lists = _with_exemplars(pieces, exemplars, series, rejections)
-    of_series = np.concatenate([piece.series for piece in found])
-    milliseconds, starts = (np.concatenate(each) for each in zip(*(piece[1:3] for piece in found), strict=True))
+    found, lists = _with_exemplars(groups, exemplars, series, rejections)
+    of_series = np.concatenate([group.series for group in found])
+    milliseconds, starts = (np.concatenate(each) for each in zip(*(group[1:3] for group in found), strict=True))
     numbers = series.requests[of_series]
     columns = {
-        **_joined([piece.columns for piece in found], [len(piece.series) for piece in found]),
+        **_joined([group.columns for group in found], [len(group.series) for group in found]),
         **{name: _spread(column, of_series) for name, column in series.columns.items()},
         TENANT: arrival.tenants_of(numbers),
         "timestamp": pa.array(milliseconds * _MILLISECOND).view(TIME),
@@ -157,8 +157,8 @@ def _samples(series: Series) -> _SeriesRows:
         "flags": pa.array(stale * np.int64(DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK)),
     }
     milliseconds = samples.field("timestamp").to_numpy()
-    told = samples.type.get_field_index("start_timestamp") >= 0
-    starts = samples.field("start_timestamp").to_numpy() if told else np.zeros_like(milliseconds)
+    has_starts = samples.type.get_field_index("start_timestamp") >= 0
+    starts = samples.field("start_timestamp").to_numpy() if has_starts else np.zeros_like(milliseconds)
     return _SeriesRows(columns, milliseconds, starts, owners)
 
 
@@ -178,21 +178,21 @@ def _alone(exemplars: Exemplars, chosen: Bools, series: Series) -> _SeriesRows:
 
 
 def _with_exemplars(
-    pieces: list[_SeriesRows], exemplars: Exemplars, series: Series, rejections: _Rejections
+    groups: list[_SeriesRows], exemplars: Exemplars, series: Series, rejections: _Rejections
 ) -> tuple[list[_SeriesRows], pa.ListArray]:
     """Returns the rows, with extra rows for exemplars that have no sample, and the exemplars of all rows."""
-    rows = sum(len(piece.series) for piece in pieces)
+    rows = sum(len(group.series) for group in groups)
     if not len(exemplars.series):
         offsets = np.zeros(rows + 1, np.int32)
-        return pieces, pa.ListArray.from_arrays(pa.array(offsets), pa.array([], EXEMPLARS.value_type), EXEMPLARS)
+        return groups, pa.ListArray.from_arrays(pa.array(offsets), pa.array([], EXEMPLARS.value_type), EXEMPLARS)
     wrong = _reject(exemplars.series, (exemplars.milliseconds,), series, rejections)
     for reason, those in {**series.exemplar_problems, **exemplars.labels.problems()}.items():
         rejections.add(series.requests[exemplars.series[those & ~wrong]], f"an exemplar that has {reason}")
         wrong |= those
     good = np.flatnonzero(~wrong)
     ids = series.ids.to_numpy()
-    samples = np.concatenate([piece.series for piece in pieces])
-    times = np.concatenate([piece.milliseconds for piece in pieces]) * _MILLISECOND
+    samples = np.concatenate([group.series for group in groups])
+    times = np.concatenate([group.milliseconds for group in groups]) * _MILLISECOND
     at = exemplars.milliseconds * _MILLISECOND
     of = exemplars.series[good]
     found = sample_of_each(
@@ -203,9 +203,9 @@ def _with_exemplars(
     found[alone] = rows + np.arange(alone.sum())
     chosen = np.zeros(len(wrong), bool)
     chosen[good[alone]] = True
-    pieces = [*pieces, _alone(exemplars, chosen, series)]
+    groups = [*groups, _alone(exemplars, chosen, series)]
     structs = exemplars.structs(at).take(pa.array(good))
-    return pieces, lists_of(structs, found, rows + int(alone.sum()))
+    return groups, lists_of(structs, found, rows + int(alone.sum()))
 
 
 # --- what fits, and what does not ------------------------------------------------------------------------------
@@ -220,14 +220,14 @@ def _check_size(series: Series) -> None:
     check_total(total)
 
 
-def _without_rejected(piece: _SeriesRows, series: Series, rejections: _Rejections) -> _SeriesRows:
+def _without_rejected(group: _SeriesRows, series: Series, rejections: _Rejections) -> _SeriesRows:
     """Returns the rows without those that can never be stored."""
-    wrong = _reject(piece.series, (piece.milliseconds, piece.starts), series, rejections)
+    wrong = _reject(group.series, (group.milliseconds, group.starts), series, rejections)
     if not wrong.any():
-        return piece
+        return group
     kept = pa.array(~wrong)
-    columns = {name: column.filter(kept) for name, column in piece.columns.items()}
-    return _SeriesRows(columns, *(numbers[~wrong] for numbers in piece[1:]))
+    columns = {name: column.filter(kept) for name, column in group.columns.items()}
+    return _SeriesRows(columns, *(numbers[~wrong] for numbers in group[1:]))
 
 
 def _reject(owners: Ints, times: tuple[Ints, ...], series: Series, rejections: _Rejections) -> Bools:
@@ -254,12 +254,13 @@ def _spread(column: pa.Array, places: Ints) -> pa.Array:
     return column.take(pa.array(places))
 
 
-def _joined(pieces: list[Columns], lengths: list[int]) -> Columns:
+def _joined(groups: list[Columns], lengths: list[int]) -> Columns:
     """Concatenates the columns of all kinds of rows; they are null in those that do not have them."""
-    told = [(piece, length) for piece, length in zip(pieces, lengths, strict=True) if length]
-    names = dict.fromkeys(name for piece, _ in told for name in piece)
+    filled = [(group, length) for group, length in zip(groups, lengths, strict=True) if length]
+    names = dict.fromkeys(name for group, _ in filled for name in group)
     return {
-        name: _concatenated([_column(piece, SCHEMA.field(name), length) for piece, length in told]) for name in names
+        name: _concatenated([_column(group, SCHEMA.field(name), length) for group, length in filled])
+        for name in names
     }
 
 

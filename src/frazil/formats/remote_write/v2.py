@@ -113,8 +113,10 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> TelemetryRows:
     exemplars, owners = flat(lists)
     labels = _References.of(decoded.field("labels_refs"), of_request, symbols)
     of_exemplars = _References.of(exemplars.field("labels_refs"), of_request[owners], symbols)
-    kinds, *told = (column.fill_null(0).to_numpy().astype(np.int64) for column in decoded.field("metadata").flatten())
-    description, unit = (_OptionalSymbols.of(numbers, of_request, symbols) for numbers in told)
+    kinds, *references = (
+        column.fill_null(0).to_numpy().astype(np.int64) for column in decoded.field("metadata").flatten()
+    )
+    description, unit = (_OptionalSymbols.of(numbers, of_request, symbols) for numbers in references)
     check_total(sum(each.nbytes(symbols) for each in (labels, of_exemplars, description, unit)))
     as_first = {
         "labels": labels.labels(symbols),

@@ -86,7 +86,7 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
     chosen = np.zeros(len(offsets) - 1, bool)
     chosen[rows[found.present]] = True
     at = np.flatnonzero(found.present | (beside & chosen[rows]))
-    told = map(
+    referenced = map(
         ReferencedAttribute,
         (at - offsets[rows[at]]).tolist(),
         beside[at].tolist(),
@@ -97,7 +97,7 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
     )
     letters = codes[kept].tobytes().decode()
     written = [
-        string_references.with_letters(letters[ends[row] : ends[row + 1]], islice(told, count))
+        string_references.with_letters(letters[ends[row] : ends[row + 1]], islice(referenced, count))
         for row, count in zip(*(each.tolist() for each in np.unique(rows[at], return_counts=True)), strict=True)
     ]
     return Attributes(maps, pc.replace_with_mask(types, pa.array(chosen), pa.array(written, pa.string())))
@@ -106,13 +106,13 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
 def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) -> list[KeyValue]:
     """Turns a row's attributes into messages again."""
     found = []
-    letters, _, told = (types or TEXT * len(entries or [])).partition(string_references.BLANK)
+    letters, _, references = (types or TEXT * len(entries or [])).partition(string_references.BLANK)
     for (key, text), letter in zip(entries or [], letters, strict=True):
         pair = KeyValue(key=key)
         if letter != ABSENT:
             pair.value.CopyFrom(from_text(text, letter))
         found.append(pair)
-    return list(string_references.completed(found, told)) if told else found
+    return list(string_references.completed(found, references)) if references else found
 
 
 def _offsets(lists: pa.ListArray) -> Ints:
@@ -171,8 +171,8 @@ def _types(places: pa.Array, offsets: Ints, codes: Codes) -> pa.Array:
         return nulls(rows, pa.string())
     others = np.zeros(len(codes) + 1, np.int64)
     np.cumsum(~plain, out=others[1:])
-    told = others[offsets[1:]] > others[offsets[:-1]]
+    typed = others[offsets[1:]] > others[offsets[:-1]]
     texts = pa.Array.from_buffers(pa.string(), rows, [None, places.buffers()[1], pa.py_buffer(codes)])
-    if told.all():
+    if typed.all():
         return texts
-    return pc.if_else(pa.array(told), texts, pa.scalar(None, pa.string()))
+    return pc.if_else(pa.array(typed), texts, pa.scalar(None, pa.string()))

@@ -60,8 +60,8 @@ def hash_texts(texts: pa.StringArray) -> Words:
     ends = np.cumsum(sizes)
     places = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
     words = eights[np.repeat(offsets[:-1] - first, sizes) + 8 * places]
-    told = np.flatnonzero(sizes)
-    words[ends[told] - 1] &= _MASKS[lengths[told] & 7]
+    filled = np.flatnonzero(sizes)
+    words[ends[filled] - 1] &= _MASKS[lengths[filled] & 7]
     sums = np.zeros(len(words) + 1, np.uint64)
     np.cumsum(mix_all(words + (places + 1).astype(np.uint64) * np.uint64(FACTOR)), out=sums[1:])
     found: Words = sums[ends] - sums[ends - sizes] + lengths.astype(np.uint64)

@@ -240,10 +240,10 @@ def _levels_of_pairs(table: pl.DataFrame) -> Codes:
     left = np.arange(len(table))
     for key in _KEYS:
         texts = _PAIRS[key].values(table)
-        told = _mask(texts.is_not_null())
-        if told.any():
+        has_key = _mask(texts.is_not_null())
+        if has_key.any():
             found[left] = _codes(texts, _value)
-            table, left = table.filter(~told), left[~told]
+            table, left = table.filter(~has_key), left[~has_key]
         if not len(left):
             break
     return found

@@ -71,15 +71,15 @@ def empty(column: pa.Array, count: int) -> pa.Array:
 
 def joined_bytes(lists: pa.ListArray) -> pa.Array:
     """Concatenates the byte strings in each list; null where a list is empty."""
-    pieces = lists.flatten()
+    parts = lists.flatten()
     ends = offsets_of(lists)
     ends -= ends[0]
     sizes = ends[1:] - ends[:-1]
     if (sizes == 1).all():
-        return pieces
+        return parts
     if (sizes <= 1).all():
-        return pieces.take(pa.array(ends[:-1], mask=sizes == 0))
-    found = pieces.to_pylist()
+        return parts.take(pa.array(ends[:-1], mask=sizes == 0))
+    found = parts.to_pylist()
     whole = [
         b"".join(filter(None, found[start:end])) if start < end else None for start, end in pairwise(ends.tolist())
     ]

@@ -90,9 +90,9 @@ def detected_levels(found: LevelEvidence) -> pa.Array:
     left = best == _LINE
     if found.severity_numbers is not None and left.any():
         numbers = found.severity_numbers.to_numpy(zero_copy_only=False)
-        told = left & (numbers != 0)
-        codes[told] = _of_numbers(numbers[told])
-        left &= ~told
+        numbered_rows = left & (numbers != 0)
+        codes[numbered_rows] = _of_numbers(numbers[numbered_rows])
+        left &= ~numbered_rows
     if left.any():
         lines = found.lines if left.all() else found.lines.filter(pa.array(left))
         codes[left] = levels_of_lines(lines)
@@ -107,9 +107,9 @@ def _told(found: LevelEvidence) -> Iterator[_LevelTexts]:
     if found.labels is not None:
         yield _of_column(found.labels, _LABEL)
     for place, each in enumerate(found.metadata):
-        told = _of_maps(each)
-        if told is not None:
-            yield told
+        source = _of_maps(each)
+        if source is not None:
+            yield source
         if not place and found.severity_texts is not None:
             yield _of_column(found.severity_texts, _RANKS[_TEXT])
 
@@ -134,8 +134,8 @@ def _of_maps(found: Attributes) -> _LevelTexts | None:
     ranks = np.array([_rank(key) for key in encoded.dictionary.to_pylist()], np.int64)[encoded.indices.to_numpy()]
     texts = found.maps.items.slice(first, last - first).take(pa.array(at)).cast(pa.string())
     rows = np.searchsorted(ends - first, at, side="right") - 1
-    told = (ranks < _LINE) & (lengths(texts) > 0) & ~_are_maps(found.types, rows, at + first - ends[rows])
-    return _LevelTexts(rows[told], ranks[told], texts.filter(pa.array(told)))
+    chosen = (ranks < _LINE) & (lengths(texts) > 0) & ~_are_maps(found.types, rows, at + first - ends[rows])
+    return _LevelTexts(rows[chosen], ranks[chosen], texts.filter(pa.array(chosen)))
 
 
 def _perhaps(keys: pa.Array) -> npt.NDArray[np.bool_]:
@@ -156,10 +156,10 @@ def _are_maps(types: pa.Array, rows: Ints, places: Ints) -> npt.NDArray[np.bool_
     """Returns which of the values at these positions of the rows' maps are maps themselves. Loki flattens those under
     other names."""
     found = np.zeros(len(rows), bool)
-    told = np.asarray(types.is_valid())[rows]
-    if told.any():
+    typed = np.asarray(types.is_valid())[rows]
+    if typed.any():
         letters = np.frombuffer(types.buffers()[2], np.uint8)
-        found[told] = np.isin(letters[offsets_of(types)[rows[told]] + places[told]], [ord(MAP), ord(ODD_MAP)])
+        found[typed] = np.isin(letters[offsets_of(types)[rows[typed]] + places[typed]], [ord(MAP), ord(ODD_MAP)])
     return found
 
 
@@ -176,15 +176,15 @@ def _best(sources: list[_LevelTexts], rows: int) -> tuple[Ints, pa.Array]:
         return sources[0].ranks, sources[0].texts
     at: Ints = np.full(rows, -1)
     count = 0
-    for told in sources:
-        order = np.argsort(told.ranks, kind="stable")[::-1]
-        order = order[told.ranks[order] < best[told.rows[order]]]
+    for source in sources:
+        order = np.argsort(source.ranks, kind="stable")[::-1]
+        order = order[source.ranks[order] < best[source.rows[order]]]
         # If a row has several texts here, the one with the lowest rank is assigned last; of equal ranks, the first
         # one.
-        best[told.rows[order]] = told.ranks[order]
-        at[told.rows[order]] = count + order
-        count += len(told.texts)
-    texts = pa.concat_arrays([pa.array([], pa.string()), *(told.texts for told in sources)])
+        best[source.rows[order]] = source.ranks[order]
+        at[source.rows[order]] = count + order
+        count += len(source.texts)
+    texts = pa.concat_arrays([pa.array([], pa.string()), *(source.texts for source in sources)])
     return best, texts.take(pa.array(at, mask=at < 0))
 
 

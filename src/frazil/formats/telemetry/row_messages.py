@@ -40,10 +40,10 @@ def any_value(row: Row, name: str) -> AnyValue | None:
     text, types = row[name], row[f"{name}_type"]
     if text is None and types is None:
         return None
-    letter, _, told = (types or TEXT).partition(BLANK)
+    letter, _, references = (types or TEXT).partition(BLANK)
     value = from_text(text, letter)
-    if told:
-        complete(value, told)
+    if references:
+        complete(value, references)
     return value
 
 

@@ -59,7 +59,7 @@ class ToRows(Protocol):
     """Converts decoded requests to rows."""
 
     def __call__(self, requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
-        """With `dictionaries`, texts that repeat may be dictionary-encoded (`log.repeated`)."""
+        """With `dictionaries`, texts that repeat may be dictionary-encoded (`log.schema.repeated_texts`)."""
 
 
 def batch_of(columns: Mapping[str, pa.Array], schema: pa.Schema, *, dictionaries: bool = False) -> pa.RecordBatch:
@@ -93,9 +93,9 @@ def requests_with(chosen: npt.NDArray[np.bool_], requests: Ints) -> frozenset[in
 
 def types_of_values(codes: Codes) -> pa.Array:
     """Returns the letter of each value; null for text, and where there is no value at all."""
-    told = (codes != ord(TEXT)) & (codes != ord(ABSENT))
-    if not told.any():
+    typed = (codes != ord(TEXT)) & (codes != ord(ABSENT))
+    if not typed.any():
         return pa.nulls(len(codes), pa.string())
     borders = np.arange(len(codes) + 1, dtype=np.int32)
     letters = pa.Array.from_buffers(pa.string(), len(codes), [None, pa.py_buffer(borders), pa.py_buffer(codes)])
-    return pa.compute.if_else(pa.array(told), letters, pa.scalar(None, pa.string()))
+    return pa.compute.if_else(pa.array(typed), letters, pa.scalar(None, pa.string()))

@@ -100,22 +100,22 @@ def _of_values(values: pa.StructArray, codes: Codes) -> pa.Array | None:
 # --- as text ---------------------------------------------------------------------------------------------------
 
 
-def with_letters(letters: str, told: Iterable[ReferencedAttribute]) -> str:
+def with_letters(letters: str, attributes: Iterable[ReferencedAttribute]) -> str:
     """Returns the types of a row's attributes: the letters, then the attributes with references."""
-    found = (f'"{_BESIDE * each.beside}{each.place}":{_pair(each)}' for each in told)
+    found = (f'"{_BESIDE * each.beside}{each.place}":{_pair(each)}' for each in attributes)
     return f"{letters}{BLANK}{{{','.join(found)}}}"
 
 
-def _pair(told: ReferencedAttribute) -> str:
+def _pair(attribute: ReferencedAttribute) -> str:
     found = []
-    if told.beside and told.key:
-        found.append(f'"key":{_encode(told.key)}')
-    if told.key_reference:
-        found.append(f'"keyStrindex":{told.key_reference}')
-    if told.value_reference is not None:
-        found.append(f'"value":{{"stringValueStrindex":{told.value_reference}}}')
-    elif told.beside and told.letter != ABSENT:
-        found.append(f'"value":{_encode(_value(told.text, told.letter))}')
+    if attribute.beside and attribute.key:
+        found.append(f'"key":{_encode(attribute.key)}')
+    if attribute.key_reference:
+        found.append(f'"keyStrindex":{attribute.key_reference}')
+    if attribute.value_reference is not None:
+        found.append(f'"value":{{"stringValueStrindex":{attribute.value_reference}}}')
+    elif attribute.beside and attribute.letter != ABSENT:
+        found.append(f'"value":{_encode(_value(attribute.text, attribute.letter))}')
     return f"{{{','.join(found)}}}"
 
 

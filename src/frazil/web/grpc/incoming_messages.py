@@ -66,7 +66,7 @@ class IncomingMessages:
                 self._forget_closed()
             # All bytes of a new connection belong to its first call.
             found = self._connections[peer] = _Connection(address(peer), self._admission.ticket(), now)
-        elif not found.calls and now - found.looked > LOOK_SECONDS:
+        elif not found.calls and now - found.inspected > LOOK_SECONDS:
             self._ask(found, now)
         return found
 
@@ -95,7 +95,7 @@ class IncomingMessages:
         if brought is None:
             self._received.find()
             brought = self._received.of(connection.peer)
-        connection.looked = now
+        connection.inspected = now
         if brought is None:
             return False
         if brought != connection.brought:
@@ -123,7 +123,7 @@ class _Connection:
         self.calls: dict[_Call, None] = {}
         """The calls in the order in which they began."""
         self.brought = 0
-        self.looked = now
+        self.inspected = now
         self.heard = now
         """The time when the last bytes arrived."""
         self._ticket = ticket

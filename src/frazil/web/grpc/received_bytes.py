@@ -78,8 +78,8 @@ def _asked(descriptor: int, port: int) -> tuple[Address, int] | None:
         if found.family not in (socket.AF_INET, socket.AF_INET6) or found.getsockname()[1] != port:
             return None
         host, other = found.getpeername()[:2]
-        told = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _COUNT.stop)
-        return _address(host, other), int.from_bytes(told[_COUNT], sys.byteorder)
+        info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _COUNT.stop)
+        return _address(host, other), int.from_bytes(info[_COUNT], sys.byteorder)
     except OSError:
         return None
     finally:
