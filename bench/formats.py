@@ -202,7 +202,7 @@ def _json(rows: Sequence[Row]) -> Case:
     known = pa.schema(KIND)
 
     def ours() -> pa.Array:
-        (part,) = decoder.decode(Payloads(payloads), known).parts
+        (part,) = decoder.decode(Payloads(payloads), known).columns
         return part.column
 
     def one_by_one() -> pa.Array:

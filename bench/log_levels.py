@@ -14,8 +14,8 @@ from bench.figures import AtLeast, Bench, Figure, Round, figure
 from bench.otlp_messages import bodies
 from frazil.formats.otlp import logs
 from frazil.formats.telemetry.attributes import Attributes
-from frazil.formats.telemetry.log_levels import Evidence, detected_levels
-from frazil.formats.telemetry.messages import decode
+from frazil.formats.telemetry.log_levels import LevelEvidence, detected_levels
+from frazil.formats.telemetry.message_decoding import decode
 from frazil.formats.telemetry.rows import Arrival
 
 RECORDS = 1000
@@ -87,8 +87,8 @@ def _round(body: bytes) -> Round:
     return Round(len(rows) / (made - started), len(rows) / (2 * made - started - detected))
 
 
-def _evidence(rows: pa.RecordBatch) -> Evidence:
-    return Evidence(
+def _evidence(rows: pa.RecordBatch) -> LevelEvidence:
+    return LevelEvidence(
         rows["body"],
         [Attributes(rows["attributes"], rows["attributes_types"])],
         severity_texts=rows["severity_text"],

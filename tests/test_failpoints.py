@@ -1,4 +1,4 @@
-"""A process ends where it is told to, and nowhere else."""
+"""A process is killed at the given failpoint, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frazil's own processes do without pandas; a user's program has it as ever."""
+"""Frazil's own processes do without pandas, and a user's program has it as ever."""
 
 from __future__ import annotations
 

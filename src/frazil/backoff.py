@@ -1,4 +1,5 @@
-"""How long to wait before trying again: `min(longest, base × 2^attempt)` and up to a tenth more, by chance."""
+"""Computes how long to wait before trying again: `min(longest, base × 2^attempt)`, and at random up to a tenth
+more."""
 
 from __future__ import annotations
 
@@ -13,6 +14,6 @@ class Backoff:
     max_attempts: int = 10
 
     def delay(self, attempt: int, rng: random.Random) -> float:
-        """Seconds before the next try, after `attempt` tries have failed (from 0)."""
+        """Returns the seconds before the next try, after `attempt` tries have failed (from 0)."""
         plain = min(self.longest_seconds, self.base_seconds * 2.0 ** min(attempt, 62))
         return plain * (1 + rng.random() / 10)

@@ -1,4 +1,4 @@
-"""Time and chance, passed in so that a test can drive both from one seed."""
+"""Provides time and randomness as parameters, so that a test can drive both from one seed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Returns the milliseconds since 1970."""
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards."""
+        """Returns seconds that never run backwards."""
 
     def sleep(self, seconds: float) -> None: ...
 
@@ -33,7 +33,7 @@ class SystemClock:
 
 
 def boot_id() -> str:
-    """What changes whenever the machine starts anew, and with it loses what was not synced."""
+    """Returns an id that changes whenever the machine reboots, and so loses what was not synced."""
     kernel = Path("/proc/sys/kernel/random/boot_id")
     if kernel.exists():
         return kernel.read_text().strip()
@@ -43,7 +43,7 @@ def boot_id() -> str:
 
 @dataclass(frozen=True)
 class World:
-    """All that the log takes from outside beside its store and its folder."""
+    """What the log takes from outside beside its store and its folder."""
 
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.SystemRandom)

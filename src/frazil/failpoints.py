@@ -1,4 +1,5 @@
-"""Places where a test can end the process, as a power cut would: at once, with nothing finished and nothing said."""
+"""Defines points where a test can kill the process, as a power cut would: at once, with nothing finished and nothing
+logged."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _passed: defaultdict[str, Iterator[int]] = defaultdict(lambda: itertools.count(1
 
 
 def failpoint(name: str) -> None:
-    """End the process here if `FRAZIL_FAILPOINT` says `name`, or `name:count` and this is the count-th time."""
+    """Kills the process here if `FRAZIL_FAILPOINT` is `name`, or `name:count` and this is the count-th call."""
     wanted = os.environ.get(VARIABLE)
     if not wanted:
         return

@@ -1,7 +1,7 @@
-"""Native code that fails in ways that Python does not expect.
+"""Turns panics of native code into errors that Python code handles.
 
-A panic of Rust's comes as an exception that is no `Exception`: it passes every handler, and ends whoever runs the
-code. It is about what the code was given, and so it is made an error like any other.
+A Rust panic arrives as an exception that is not an `Exception`: it passes every handler, and ends the thread or
+process. It is caused by what the code was given, so it is turned into an ordinary error.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MEANT = (Exception, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
-"""Exceptions that somebody raises on purpose."""
+"""Exceptions that are raised on purpose."""
 
 
 class NativeFault(ValueError):
@@ -20,7 +20,7 @@ class NativeFault(ValueError):
 
 @contextmanager
 def faults_as_errors() -> Iterator[None]:
-    """Raises `NativeFault` for a panic within."""
+    """Raises `NativeFault` for a panic within the block."""
     try:
         yield
     except _MEANT:

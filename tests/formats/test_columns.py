@@ -1,4 +1,4 @@
-"""Schemas that no table can follow are the fault of their records, and never stop a topic."""
+"""Schemas that no table can follow are faults of their records, and never stop a topic."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_schemas_of_a_registry(
         number = registry.register(f"{label}-{kind}", text(*names), kind)
         decoder = decoder_of(schemas, f"{label}-{kind}", 10)
         decoded = decoder.decode(payloads(number, body), None)
-        assert decoded.parts == []
+        assert decoded.columns == []
         assert re.search(reason, decoded.faults[0]), (kind, decoded.faults)
         assert list(decoder.kinds()) == list(decoder.survey(payloads(number, body), None)) == []
 
@@ -79,5 +79,5 @@ def test_schemas_of_a_registry(
 )
 def test_json_without_a_schema(text: str, reason: str) -> None:
     decoded = decode(['{"fine": 1}', text], most_columns=10)
-    assert [part.places.tolist() for part in decoded.parts] == [[0]]
+    assert [part.positions.tolist() for part in decoded.columns] == [[0]]
     assert reason in decoded.faults[1]

@@ -28,7 +28,7 @@ LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 
 def nested(depth: int) -> st.SearchStrategy[tuple[pa.DataType, st.SearchStrategy[Any]]]:
-    """A type, and values of it."""
+    """Generates a type, and values of it."""
     leaf = st.sampled_from(LEAVES)
     if not depth:
         return leaf
@@ -54,7 +54,7 @@ def _or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def plain(value: Any, kind: pa.DataType) -> Any:
-    """What JSON should say, value by value."""
+    """Returns the expected JSON, value by value."""
     if value is None:
         return None
     if pa.types.is_list(kind):
@@ -125,7 +125,7 @@ def test_many_rows_are_one_list() -> None:
 
 
 def test_infinite_times_are_told_as_such() -> None:
-    """DuckDB's, which are the largest and the smallest number; others that are too far for a text stay numbers."""
+    """DuckDB's infinities are the largest and the smallest number; other dates that are too far away stay numbers."""
     most, far = 2**63 - 1, 9_000_000_000_000_000_000
     table = pa.table(
         {

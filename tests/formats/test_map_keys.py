@@ -15,7 +15,7 @@ from frazil.formats.map_keys import repeats_a_key
 @pytest.mark.parametrize(
     ("kind", "keys"),
     [
-        # Few letters: many keys are alike, and many look alike when they are joined.
+        # There are few letters, so that many keys are equal, and many look equal when they are joined.
         (pa.string(), st.text("ab", max_size=3)),
         (pa.int32(), st.integers(0, 5)),
         (pa.binary(), st.binary(max_size=1)),

@@ -1,4 +1,4 @@
-"""Records become rows: key, value and all that Kafka adds, whatever is mixed in one batch."""
+"""Records become rows with key, value and all that Kafka adds, whatever is mixed in one batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.config.sections.kafka import FormatConfig, KafkaConfig, RegistryConf
 from frazil.errors import RegistryUnavailable
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoded, Decoder
-from frazil.formats.opening import open_decoder
+from frazil.formats.topic_decoder import open_decoder
 from tests.examples import examples
 from tests.formats.avro.cases import encode
 from tests.servers.proxy import Proxy
@@ -75,15 +75,16 @@ def batch_of(
 
 
 def rows_of(decoded: Decoded, batch: pa.RecordBatch) -> dict[int, dict[str, Any]]:
-    """The rows by place; checks that each record is somewhere once, and everything of Kafka's is in its row."""
+    """Returns the rows by position. Checks that each record is in one place only, and that its row has everything of
+    Kafka's."""
     rows: dict[int, dict[str, Any]] = {}
     kept = [name for name in kafka.SCHEMA.names if name not in (kafka.KEY, kafka.VALUE)]
     whole = batch.select(kept).to_pylist()
-    for piece in decoded.pieces:
+    for piece in decoded.batches:
         piece.rows.validate(full=True)
         assert all(field.nullable for field in piece.rows.schema)
-        assert piece.places.to_pylist() == sorted(piece.places.to_pylist())
-        for place, row in zip(piece.places.to_pylist(), piece.rows.to_pylist(), strict=True):
+        assert piece.positions.to_pylist() == sorted(piece.positions.to_pylist())
+        for place, row in zip(piece.positions.to_pylist(), piece.rows.to_pylist(), strict=True):
             assert place not in rows
             assert {name: row.pop(name) for name in kept} == whole[place]
             rows[place] = row
@@ -93,7 +94,7 @@ def rows_of(decoded: Decoded, batch: pa.RecordBatch) -> dict[int, dict[str, Any]
 
 
 class Mixed:
-    """A topic with all that keys and values can be, in Avro."""
+    """A topic with all kinds of keys and values, in Avro."""
 
     def __init__(self, registry: RegistryServer, topic: str, tmp_path: Path) -> None:
         first = registry.register(f"{topic}-value", json.dumps(FIRST))
@@ -136,7 +137,7 @@ def test_whatever_is_mixed(mixed: Mixed, data: st.DataObject) -> None:
         else:
             assert rows[place] == {kafka.KEY: key, kafka.TOMBSTONE: value_text is None, **value}
     survey = mixed.decoder.survey(batch)
-    for piece in decoded.pieces:
+    for piece in decoded.batches:
         assert set(piece.rows.schema.names) <= set(survey.names)
 
 
@@ -192,7 +193,7 @@ def test_values_that_are_no_records(registry: RegistryServer, topic: str, tmp_pa
 def test_raw_keeps_everything_as_it_is(tmp_path: Path, topic: str) -> None:
     decoder = opened(Config(data_dir=tmp_path), topic)
     batch = batch_of([b"v", None, b""], [None, b"k", b""]).slice(0, 3)
-    (piece,) = decoder.decode(batch).pieces
+    (piece,) = decoder.decode(batch).batches
     assert piece.rows.column("value").equals(batch.column(kafka.VALUE))
     assert piece.rows.column(kafka.KEY).equals(batch.column(kafka.KEY))
     assert piece.rows.schema == decoder.columns() == decoder.survey(batch)

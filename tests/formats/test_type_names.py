@@ -1,4 +1,4 @@
-"""Types by name, and files that give a schema."""
+"""Types are parsed from their names, also in files that give a schema."""
 
 from __future__ import annotations
 

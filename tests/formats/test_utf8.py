@@ -1,4 +1,4 @@
-"""Text: all that is UTF-8, and for the rest where it is not."""
+"""UTF-8 is decoded as text, and for other bytes the fault says where they are invalid."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_each_value_is_its_text_or_a_fault(values: list[bytes | None], skipped: 
     array = pa.array([b"\xff"] * skipped + values, pa.binary()).slice(skipped)
     decoded = TextDecoder().decode(Payloads(array), None)
     wrong = [place for place, value in enumerate(values) if value is not None and text_or_none(value) is None]
-    (part,) = decoded.parts
+    (part,) = decoded.columns
     assert sorted(decoded.faults) == wrong
-    assert part.places.tolist() == [place for place in range(len(values)) if place not in wrong]
+    assert part.positions.tolist() == [place for place in range(len(values)) if place not in wrong]
     assert part.column.type == pa.string()
     assert part.column.to_pylist() == [
         None if v is None else v.decode() for p, v in enumerate(values) if p not in wrong
@@ -53,4 +53,4 @@ def test_what_is_known_before_and_elsewhere() -> None:
     decoder = pickle.loads(pickle.dumps(TextDecoder()))
     nothing = Payloads(pa.array([], pa.binary()))
     assert list(decoder.kinds()) == list(decoder.survey(nothing, None)) == [pa.string()]
-    assert decoder.decode(nothing, None).parts[0].column.type == pa.string()
+    assert decoder.decode(nothing, None).columns[0].column.type == pa.string()

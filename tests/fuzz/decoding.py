@@ -19,10 +19,10 @@ from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.loki.push import PUSH
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS
 from frazil.doors.prometheus import remote_write
-from frazil.doors.telemetry.kinds import RequestKind
-from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.conversion import RequestConverter, TelemetryRequest
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import Preparer, Request
+from frazil.doors.telemetry.request_kind import RequestKind
+from frazil.doors.telemetry.tenant_limits import TenantLimits
 from frazil.errors import RequestError
 from frazil.formats.otlp.raw import ERROR
 from frazil.log.forms import RawAppends
@@ -66,10 +66,10 @@ def _pool(chance: random.Random, kind: RequestKind) -> list[bytes]:
     return odd + [body for way, body in PLAIN if way is kind for _ in range(POOL)]
 
 
-def _preparer(kind: RequestKind) -> tuple[Preparer]:
+def _preparer(kind: RequestKind) -> tuple[RequestConverter]:
     config, clock = TelemetryConfig(), ManualClock()
-    limits, metrics = Limits(config, clock.monotonic), TelemetryMetrics(create_registry())
-    return (Preparer(kind, config, limits, metrics, clock, 64 << 20),)
+    limits, metrics = TenantLimits(config, clock.monotonic), TelemetryMetrics(create_registry())
+    return (RequestConverter(kind, config, limits, metrics, clock, 64 << 20),)
 
 
 def _bodies(chance: random.Random, pool: list[bytes]) -> Iterator[bytes]:
@@ -79,25 +79,25 @@ def _bodies(chance: random.Random, pool: list[bytes]) -> Iterator[bytes]:
 
 
 def _round(
-    kind: RequestKind, preparer: Preparer, pool: list[bytes], chance: random.Random, counts: Counter[str]
+    kind: RequestKind, converter: RequestConverter, pool: list[bytes], chance: random.Random, counts: Counter[str]
 ) -> None:
     """Some damaged messages among valid ones."""
     bodies = [*_bodies(chance, pool), *chance.sample(pool, 3)]
     chance.shuffle(bodies)
     while bodies:
-        done = preparer.prepare([Request(f"t{at % 3}", body) for at, body in enumerate(bodies)])
+        done = converter.convert([TelemetryRequest(f"t{at % 3}", body) for at, body in enumerate(bodies)])
         for number, problem in done.problems.items():
             if not isinstance(problem, RequestError):
                 raise Failure(f"{kind.topic}: {problem!r} for {bodies[number].hex()}")
             counts[f"refused: {' '.join(str(problem).split()[:5])}"] += 1
-        for run in done.runs:
-            rows = run.content if isinstance(run.content, pa.RecordBatch) else preparer.rows_of(run.content)
+        for append in done.appends:
+            rows = append.content if isinstance(append.content, pa.RecordBatch) else converter.rows_of(append.content)
             rows.validate(full=True)
             _check_made(kind, rows, bodies)
         counts["cases"] += done.taken
         counts["accepted"] += done.taken - len(done.problems)
         counts["stored as they came"] += sum(
-            len(run.requests) for run in done.runs if isinstance(run.content, RawAppends)
+            len(append.requests) for append in done.appends if isinstance(append.content, RawAppends)
         )
         bodies = bodies[done.taken :]
 

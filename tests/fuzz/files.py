@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.errors import SerializationError
-from frazil.load.columnar import open_columnar, pieces
+from frazil.load.columnar import open_columnar, read_batches
 from frazil.load.inputs import Format, Input
 from tests.fuzz.mutating import damaged, scratched
 
@@ -42,7 +42,7 @@ def _load(source: Input) -> str:
     try:
         with open_columnar(source) as file:
             str(file.schema)
-        for piece in pieces(source, LIMIT, 0, lambda batch, _: batch):
+        for piece in read_batches(source, LIMIT, 0, lambda batch, _: batch):
             # Whoever stores them looks at all.
             pa.RecordBatch.from_pylist(piece.batch.to_pylist(), piece.batch.schema)
     except SerializationError as error:

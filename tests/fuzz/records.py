@@ -17,9 +17,9 @@ from frazil.config.model import Config
 from frazil.config.sections.kafka import FormatConfig, KafkaConfig, RegistryConfig
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoder
-from frazil.formats.opening import open_decoder
 from frazil.formats.protobuf.compiling import compile_files
 from frazil.formats.records import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
+from frazil.formats.topic_decoder import open_decoder
 from tests.formats.avro.cases import encode
 from tests.formats.json_schema.test_json_schema import EVENT
 from tests.formats.protobuf.samples import EVERYTHING, INNER, OTHER, SCHEMA, SHARED, TEXT

@@ -1,4 +1,4 @@
-"""JSON lines: types learnt over a whole file, bad lines found by number, blocks cut anywhere."""
+"""Types of JSON lines are learnt over a whole file, bad lines are found by number, and blocks are cut anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import RecordTooLarge, SerializationError
-from frazil.formats.json.kinds import known_part
+from frazil.formats.json.type_inference import known_columns
 from frazil.load import json_blocks as jsonblocks
 from frazil.load.inputs import find_input
 from frazil.load.json_lines import JsonLines
@@ -31,13 +31,13 @@ def written(folder: Path, *lines: object) -> Path:
 
 
 def rows(lines: JsonLines, fixed: pa.Schema = NOTHING) -> list[dict[str, object]]:
-    schema, _ = known_part(lines.learn(fixed))
-    return [row for piece in lines.pieces(schema, "ignore", 0) for row in piece.batch.to_pylist()]
+    schema, _ = known_columns(lines.learn(fixed))
+    return [row for piece in lines.batches(schema, "ignore", 0) for row in piece.batch.to_pylist()]
 
 
 @pytest.fixture(params=[jsonblocks.BLOCK_BYTES, 64])
 def any_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole files in one block, and blocks of a few lines, must give the same."""
+    """Whole files in one block, and blocks of a few lines, must give the same result."""
     monkeypatch.setattr(jsonblocks, "BLOCK_BYTES", request.param)
     monkeypatch.setattr("frazil.load.inputs.READ_BYTES", min(request.param, 1 << 20))
 
@@ -98,7 +98,7 @@ def test_a_bad_line_is_named_or_left_out(tmp_path: Path, bad: str, why: str) -> 
 
 @pytest.mark.usefixtures("any_blocks")
 def test_objects_that_run_over_the_ends_of_lines(tmp_path: Path) -> None:
-    """As many objects as lines, but not one in each."""
+    """There are as many objects as lines, but not one in each."""
     path = written(tmp_path, {"n": 1}, '{"n":', '{"n": 1}}', '{"n": 1} {"n": 2}', {"n": 2})
     lines = lines_of(path, skip_bad=True)
     assert rows(lines) == [{"n": 1}, {"n": 2}]
@@ -135,7 +135,7 @@ def test_no_line_end_blank_lines_windows_and_a_mark_at_the_start(tmp_path: Path)
 def test_a_load_can_go_on_from_any_line(tmp_path: Path, skip: int) -> None:
     path = written(tmp_path, *[{"n": i} for i in range(50)])
     lines = lines_of(path)
-    pieces = list(lines.pieces(lines.learn(NOTHING), "ignore", skip))
+    pieces = list(lines.batches(lines.learn(NOTHING), "ignore", skip))
     assert [n for piece in pieces for n in piece.batch["n"].to_pylist()] == list(range(skip, 50))
     assert [piece.position for piece in pieces][-1:] == ([50] if skip < 50 else [])
 
@@ -146,7 +146,7 @@ def test_fixed_types_are_kept_and_given_ones_are_strict(tmp_path: Path) -> None:
     lines = lines_of(path)
     assert lines.learn(fixed) == pa.schema([*fixed, pa.field("more", pa.bool_())])
     with pytest.raises(SerializationError, match="line 1: the schema given has no column 'more'"):
-        list(lines.pieces(fixed, "error", 0))
+        list(lines.batches(fixed, "error", 0))
     required = pa.schema([pa.field("absent", pa.int64(), nullable=False)])
     with pytest.raises(SerializationError, match=r"line 1: .*required"):
         lines.learn(required)
@@ -156,13 +156,13 @@ def test_a_line_that_no_append_can_hold(tmp_path: Path) -> None:
     path = written(tmp_path, {"n": "x"}, {"n": "x" * 5000}, {"n": "y"})
     lines = lines_of(path, limit=2000)
     with pytest.raises(RecordTooLarge, match="line 2"):
-        list(lines.pieces(lines.learn(NOTHING), "ignore", 0))
+        list(lines.batches(lines.learn(NOTHING), "ignore", 0))
 
 
 def test_a_file_is_split_into_appends_under_the_limit(tmp_path: Path) -> None:
     path = written(tmp_path, *[{"n": "x" * 500} for _ in range(100)])
     lines = lines_of(path, limit=2000)
-    pieces = list(lines.pieces(lines.learn(NOTHING), "ignore", 0))
+    pieces = list(lines.batches(lines.learn(NOTHING), "ignore", 0))
     assert sum(piece.batch.num_rows for piece in pieces) == 100
     assert all(piece.batch.nbytes <= 2000 for piece in pieces)
 

@@ -12,14 +12,14 @@ import pytest
 from frazil.config.model import Config
 from frazil.errors import SchemaMismatch
 from frazil.load.inputs import find_input
-from frazil.load.loading import Loader
+from frazil.load.loader import Loader
 from frazil.log.log import Log
 
 
 def load(
     folder: Path, *files: Path, schema: pa.Schema | None = None, most: int = 2000, skip_bad: bool = False
 ) -> int:
-    """The rows that were appended."""
+    """Returns the rows that were appended."""
     with Log(Config.model_validate({"data_dir": folder / "data", "log": {"max_columns": most}})) as log:
         inputs = [find_input(str(file), None) for file in files]
         return Loader(log, "t", inputs, schema=schema, skip_bad=skip_bad).run().rows

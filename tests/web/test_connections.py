@@ -1,4 +1,4 @@
-"""Connections that ask for nothing are closed, and there are never more than may be."""
+"""Idle connections are closed, and there are never more than the limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Port:
-    """A server whose requests to `/slow` end when they may."""
+    """Runs a server whose requests to `/slow` end when the test lets them."""
 
     def __init__(self, max_connections: int = 100, idle_seconds: float = 60.0) -> None:
         self.metrics = CollectorRegistry()
@@ -69,7 +69,7 @@ def serving(use: Callable[[Port], Awaitable[None]], **bounds: float) -> None:
 
 
 async def is_closed(opened: Opened) -> bool:
-    """Waits until it is."""
+    """Waits until the connection is closed."""
     try:
         while await opened[0].read(1000):
             pass
@@ -94,7 +94,7 @@ def test_connections_without_a_request_end() -> None:
             slow = asyncio.create_task(client.get(f"{port.server.url}/slow"))
             await port.entered.wait()
             assert all([await is_closed(each) for each in opened])
-            # The one that waits for its answer does so for longer than a connection without a request may stay.
+            # The connection that waits for its answer does so for longer than an idle one may stay.
             port.release.set()
             assert (await slow).text == "slow"
         assert (port.closed("idle") or 0) >= 4
@@ -129,7 +129,7 @@ def test_those_beyond_the_bound_are_closed_and_never_those_that_work(caplog: pyt
             closing = [asyncio.create_task(is_closed(each)) for each in silent]
             while sum(each.done() for each in closing) < 30:
                 await asyncio.sleep(0.05)
-            # Who comes now is let in: those that never asked make room.
+            # A new client is let in: connections that never had a request make room.
             for _ in range(20):
                 async with httpx.AsyncClient(timeout=30) as other:
                     assert (await other.get(port.server.url)).text == "quick"
@@ -148,7 +148,7 @@ def test_those_beyond_the_bound_are_closed_and_never_those_that_work(caplog: pyt
 
 
 def test_an_answer_that_is_still_read_is_not_cut_off() -> None:
-    """It is handed over to the server at once, but takes longer than a connection without a request may stay."""
+    """The answer is handed over to the server at once, but takes longer than an idle connection may stay."""
     size = 50_000_000
 
     async def large(request: Request) -> Response:

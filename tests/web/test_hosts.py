@@ -1,4 +1,4 @@
-"""Browsers that show pages of others are kept out; everybody else is let in."""
+"""Browsers that show pages of other sites are refused, and everybody else is served."""
 
 from __future__ import annotations
 

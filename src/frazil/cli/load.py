@@ -18,7 +18,7 @@ from frazil.errors import ConfigError, Interrupted
 from frazil.load.inputs import Format as FileFormat
 
 if TYPE_CHECKING:
-    from frazil.load.loading import Loaded
+    from frazil.load.loader import Loaded
 
 
 def load(
@@ -58,7 +58,7 @@ def load(
     appended unless all lines of all files can be read (stdin is appended as it comes).
     """
     from frazil.load.inputs import find_input
-    from frazil.load.loading import Loader
+    from frazil.load.loader import Loader
     from frazil.load.schema_file import read_schema
     from frazil.log.log import Log
     from frazil.ops.logging import setup_logging

@@ -1,1 +1,1 @@
-"""How records that came as bytes become rows with columns: the same functions wherever they are read."""
+"""Decodes records from bytes into rows with columns. The pipeline, readers and lookups share these functions."""

@@ -1,4 +1,4 @@
-"""Messages of Protobuf that are declared by a table of their fields."""
+"""Builds Protobuf message classes from a table of their fields, without compiling `.proto` files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-Declared = Mapping[str, Sequence[tuple[int, str, str]]]
-"""Number, name and type of each field of each message. `*` before a type stands for many; what follows `|` is the
-choice that a field is one of."""
+FieldTables = Mapping[str, Sequence[tuple[int, str, str]]]
+"""The number, name and type of each field, by message. A `*` before the type marks a repeated field; the name after
+`|` is the `oneof` that the field belongs to."""
 
 _SCALARS = {
     "bool": FieldDescriptorProto.TYPE_BOOL,
@@ -27,8 +27,9 @@ _SCALARS = {
 }
 
 
-def messages(package: str, declared: Declared) -> dict[str, type[Message]]:
-    """By their names, in a pool of their own: other packages may bring messages of the same names."""
+def message_classes(package: str, declared: FieldTables) -> dict[str, type[Message]]:
+    """Returns the message classes by name. They live in a descriptor pool of their own, because other packages may
+    register the same names."""
     file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     for name, fields in declared.items():
         message = file.message_type.add(name=name)
@@ -40,9 +41,9 @@ def messages(package: str, declared: Declared) -> dict[str, type[Message]]:
     return {name: GetMessageClass(types[name]) for name in declared}
 
 
-def _add(message: DescriptorProto, package: str, number: int, name: str, told: str) -> None:
-    kind, _, choice = told.lstrip("*").partition("|")
-    label = FieldDescriptorProto.LABEL_REPEATED if told[0] == "*" else FieldDescriptorProto.LABEL_OPTIONAL
+def _add(message: DescriptorProto, package: str, number: int, name: str, declared: str) -> None:
+    kind, _, choice = declared.lstrip("*").partition("|")
+    label = FieldDescriptorProto.LABEL_REPEATED if declared[0] == "*" else FieldDescriptorProto.LABEL_OPTIONAL
     field = message.field.add(name=name, number=number, label=label)
     if kind in _SCALARS:
         field.type = _SCALARS[kind]

@@ -1,4 +1,5 @@
-"""What decoders have in common: batches of raw records in, rows out, and the reasons for what could not be read."""
+"""Defines the interface of decoders: they take batches of raw records, and return rows and the reasons for records
+that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -8,35 +9,39 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 
-class Piece(NamedTuple):
-    """Rows of one schema. A batch whose records were written with several has one piece for each."""
+class DecodedBatch(NamedTuple):
+    """Rows that share a schema. If the records of a batch were written with several schemas, there is one such batch
+    for each."""
 
-    places: pa.Array
-    """Which records of the batch they are (int64), in order."""
+    positions: pa.Array
+    """The positions of the rows' records in the decoded batch (int64, ascending)."""
     rows: pa.RecordBatch
-    """Every column may be null."""
+    """Every column is nullable."""
 
 
 class Decoded(NamedTuple):
-    pieces: list[Piece]
+    batches: list[DecodedBatch]
     faults: Mapping[int, str]
-    """The places of records that cannot be decoded, and why. Each place is in one piece or here."""
+    """The positions of records that cannot be decoded, each with the reason. Every record is either in one of the
+    batches or here."""
 
 
 class Decoder(Protocol):
-    """Belongs to anybody: it can be pickled, and what it learns is kept for the whole process.
+    """Decodes the records of a topic. It can be pickled, and what it learns is cached for the whole process.
 
     A registry that does not answer is a retryable `FrazilError`, never a fault of a record.
     """
 
     def columns(self) -> pa.Schema:
-        """The columns that rows will have, as far as that is known before any record."""
+        """Returns the columns of the rows as far as they are known before any record is read."""
 
     def survey(self, batch: pa.RecordBatch, known: pa.Schema | None = None) -> pa.Schema:
-        """The columns that the rows of this batch have; cheaper than decoding where the format allows it.
+        """Returns the columns that the rows of this batch have. It is cheaper than decoding where the format allows
+        it.
 
-        `known` are columns whose types are settled: those of the table. Types that clash with them are left out.
+        `known` has the columns whose types are settled, because the table has them. Columns with other types are left
+        out.
         """
 
     def decode(self, batch: pa.RecordBatch, known: pa.Schema | None = None) -> Decoded:
-        """All records of a batch that has the columns of `formats.kafka`."""
+        """Decodes all records of a batch, which has the columns of `formats.kafka`."""

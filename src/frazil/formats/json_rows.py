@@ -1,4 +1,4 @@
-"""Rows as JSON text, made column by column.
+"""Writes rows as JSON text, column by column.
 
 Binary values are base64, decimals text, dates and times ISO 8601 (UTC ones end in `Z`). JSON has no NaN and no
 infinities, which DuckDB's dates and times have too: they are the texts "NaN", "Infinity" and "-Infinity". Maps with
@@ -24,16 +24,16 @@ from frazil.log.schema.row_sizes import first_within
 
 _ROWS = 8192
 _BYTES = 64 * MIB
-"""Rows that are turned into text at a time: their text, several times as large, must stay below 2 GiB."""
+"""How much is turned into text at a time. The text is several times as large, and must stay below 2 GiB."""
 _FEW = 100
-"""Below this the kernels take longer to get going than Python takes for all values."""
+"""With fewer values, a Python loop is faster than starting the kernels."""
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _OTHER_CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 _NOT_FINITE = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
 def rows_to_json(table: pa.Table) -> bytes:
-    """A list of objects, one for each row."""
+    """Returns a JSON list with one object per row."""
     names = table.column_names
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1})
@@ -43,13 +43,13 @@ def rows_to_json(table: pa.Table) -> bytes:
 
 
 def row_texts(rows: pa.RecordBatch) -> pa.Array:
-    """Each row as the text of an object, without what is null; the first column has no nulls."""
-    pieces: list[Any] = []
+    """Returns each row as the text of a JSON object without its null columns. The first column must have no nulls."""
+    parts: list[Any] = []
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         if column.null_count < len(column):
-            named = _concat(f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", _values(column))
-            pieces.append(pc.fill_null(named, ""))
-    return _concat(*pieces, "}") if pieces else pa.array([], pa.string())
+            named = _concat(f"{',' if parts else '{'}{json.dumps(name, ensure_ascii=False)}:", _values(column))
+            parts.append(pc.fill_null(named, ""))
+    return _concat(*parts, "}") if parts else pa.array([], pa.string())
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -68,14 +68,14 @@ def _joined(texts: pa.Array) -> bytes:
 
 
 def _objects(names: list[str], columns: list[pa.Array], rows: int) -> pa.Array:
-    pieces: list[Any] = []
+    parts: list[Any] = []
     for i, (name, column) in enumerate(zip(names, columns, strict=True)):
-        pieces += [f"{',' if i else '{'}{json.dumps(name, ensure_ascii=False)}:", _text(column)]
-    return _concat(*pieces, "}") if pieces else pa.repeat("{}", rows)
+        parts += [f"{',' if i else '{'}{json.dumps(name, ensure_ascii=False)}:", _text(column)]
+    return _concat(*parts, "}") if parts else pa.repeat("{}", rows)
 
 
-def _concat(*pieces: Any) -> pa.Array:
-    return pc.binary_join_element_wise(*pieces, "")
+def _concat(*parts: Any) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, "")
 
 
 def _quoted(plain: pa.Array) -> pa.Array:
@@ -83,7 +83,7 @@ def _quoted(plain: pa.Array) -> pa.Array:
 
 
 def _text(array: pa.Array) -> pa.Array:
-    """Each value as JSON, nulls as `null`."""
+    """Returns each value as JSON text, and nulls as `null`."""
     if array.null_count == len(array):
         return pa.repeat("null", len(array))
     text = _values(array)
@@ -91,7 +91,7 @@ def _text(array: pa.Array) -> pa.Array:
 
 
 def _values(array: pa.Array) -> pa.Array:
-    """As `_text`, but for nulls, which stay."""
+    """Returns each value as JSON text; nulls stay null."""
     return _WRITERS.get(array.type.id, _others)(array)
 
 
@@ -112,7 +112,6 @@ def _others(array: pa.Array) -> pa.Array:
 
 
 def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
-    """Value by value."""
     return pa.array([None if value is None else write(value) for value in array.to_pylist()], pa.string())
 
 
@@ -161,7 +160,7 @@ def _uuids(storage: pa.Array) -> pa.Array:
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
-    # With a time zone, Arrow writes what is too far away as if it were not.
+    # Arrow would write a zoned timestamp that is too far away as if it were in range.
     plain = array.view(pa.timestamp(array.type.unit))
     text = pc.replace_substring(plain.cast(pa.string()), " ", "T")
     return _quoted(_dated(plain, text if array.type.tz is None else _concat(text, "Z")))
@@ -172,7 +171,8 @@ def _dates(array: pa.Array) -> pa.Array:
 
 
 def _dated(array: pa.Array, text: pa.Array) -> pa.Array:
-    """`text` but for what is too far away for Arrow to write: DuckDB's infinities, or else the plain number."""
+    """Replaces values too far away for Arrow to write as a date: DuckDB's infinities by their names, others by the
+    plain number."""
     far = pc.starts_with(text, "<")
     if not pc.any(far).as_py():
         return text
@@ -208,14 +208,16 @@ def _other_lists(array: pa.Array) -> pa.Array:
 
 
 def _extent(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Where each list ends, counted from the first item of this very array; where that is, and how many there are."""
+    """Returns the offsets of the lists counted from the first item of this (perhaps sliced) array, the position of
+    that item, and the number of items."""
     offsets = array.offsets
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     return pc.subtract(offsets, pa.scalar(start, offsets.type)).cast(pa.int32()), start, end - start
 
 
 def _enclosed(array: pa.Array, opening: str, offsets: pa.Array, items: pa.Array, closing: str) -> pa.Array:
-    """`items` are the texts of all items of all lists, one after the other."""
+    """Joins the items of each list and puts brackets around them. `items` has the texts of the items of all lists,
+    one list after the other."""
     text = _concat(opening, pc.binary_join(pa.ListArray.from_arrays(offsets, items), ","), closing)
     return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string())) if array.null_count else text
 
@@ -238,4 +240,4 @@ _WRITERS: dict[int, Callable[[pa.Array], pa.Array]] = {
     pa.dictionary(pa.int8(), pa.string()).id: lambda array: _values(array.dictionary_decode()),
     pa.uuid().id: _extensions,
 }
-"""By the type of the values; what is not here is written as Python shows it."""
+"""Writers by the type id of the values. Types that are not here are written as Python prints them."""

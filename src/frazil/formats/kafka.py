@@ -1,4 +1,4 @@
-"""Kafka records as the log stores them: raw, with everything that Kafka knows of them."""
+"""Names the columns in which the log stores raw Kafka records and their metadata."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ VALUE = "_kafka_value"
 HEADERS = "_kafka_headers"
 TIMESTAMP = "_kafka_timestamp"
 TIMESTAMP_TYPE = "_kafka_timestamp_type"
-"""0 is the time of creation, 1 that of the append to Kafka's log, as in Kafka; null when there is no time."""
+"""It is 0 for the time of creation and 1 for the time of the append, as in Kafka; null if there is no timestamp."""
 PARTITION = "_kafka_partition"
 OFFSET = "_kafka_offset"
 
 TOMBSTONE = "_kafka_tombstone"
-"""In rows whose value is a record: whether there was no value at all."""
+"""The column that says whether the record had no value at all. Rows have it if values are records."""
 
 UNREADABLE = "frazil.unreadable-headers"
-"""The only header, without a value, of a record whose own headers have names that are no UTF-8."""
+"""The name of the single header, without a value, that replaces the headers of a record if their names are not
+UTF-8."""
 
 PREFIX = "_kafka_"
-"""What the names of all these columns begin with; fields of values cannot."""
+"""All these column names begin with this prefix; fields of values cannot."""
 
 SCHEMA = pa.schema(
     [
@@ -36,5 +37,5 @@ SCHEMA = pa.schema(
 
 
 def is_kafka(schema: pa.Schema) -> bool:
-    """Whether a topic of this schema holds records from Kafka."""
+    """Returns whether a topic with this schema holds records from Kafka."""
     return VALUE in schema.names and OFFSET in schema.names

@@ -1,7 +1,7 @@
-"""Maps with the same key twice: Parquet stores them, and readers differ in what they make of them.
+"""Finds maps that have the same key twice. Parquet stores them, but readers disagree on what they mean.
 
-Most rows of a topic have one of a few sets of keys, so the keys of each row are first looked at as a whole, and
-only one row of each set is searched.
+Most rows of a topic have one of a few sets of keys. So the keys of each row are first compared as a whole, and only
+one row of each set is searched.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pyarrow.types as types
 
 
 def repeats_a_key(offsets: pa.Array, keys: pa.Array) -> bool:
-    """Whether a map, of those that begin at `offsets`, has a key twice. Nested keys are not looked at.
+    """Returns whether one of the maps that begin at `offsets` has a key twice. Nested keys are not compared.
 
-    No dictionary of keys has one of them twice.
+    If the keys are dictionary-encoded, no value of the dictionary may come twice.
     """
     if isinstance(keys, pa.ExtensionArray):
         keys = keys.storage
@@ -35,13 +35,13 @@ def repeats_a_key(offsets: pa.Array, keys: pa.Array) -> bool:
     pairs = pa.table({"row": rows, "key": codes})
     same_row = pc.equal(rows[1:], rows[:-1])
     if not pc.any(pc.and_(same_row, pc.less_equal(codes[1:], codes[:-1]))).as_py():
-        # In each row the keys come in the order in which they were first seen: none comes twice.
+        # In each row the keys come in the order in which they were first seen, so none comes twice.
         return False
     return len(pairs.group_by(["row", "key"]).aggregate([])) < len(pairs)
 
 
 def _are_alike(offsets: pa.Array, codes: pa.Array) -> bool:
-    """Whether all rows have the same keys in the same order."""
+    """Returns whether all rows have the same keys in the same order."""
     ends = offsets.to_numpy()
     rows, width = len(ends) - 1, int(ends[1])
     if codes.null_count or ends[0] or not width or len(codes) != rows * width or (np.diff(ends) != width).any():
@@ -51,10 +51,10 @@ def _are_alike(offsets: pa.Array, codes: pa.Array) -> bool:
 
 
 def _first_of_each_set(offsets: pa.Array, keys: pa.Array) -> pa.Array:
-    """True for the first of all rows that have the same keys in the same order.
+    """Marks the first of all rows that have the same keys in the same order.
 
-    The keys of a row lie one after the other in memory, and so do their lengths: seen as bytes, without a copy, two
-    values per row say which keys it has.
+    The keys of a row lie one after the other in memory, and so do their lengths. Viewed as bytes, without a copy, two
+    values per row identify its keys.
     """
     count = len(offsets) - 1
     places = pa.Array.from_buffers(pa.int32(), len(keys) + 1, [None, keys.buffers()[1]], offset=keys.offset)

@@ -1,4 +1,4 @@
-"""Bytes that stay bytes."""
+"""Decodes the format `raw`: values stay bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 @dataclass(frozen=True)
@@ -22,4 +22,4 @@ class RawDecoder:
         return self.kinds()
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
-        return DecodedValues([Part(np.arange(len(payloads.values)), payloads.values)], {})
+        return DecodedValues([DecodedColumn(np.arange(len(payloads.values)), payloads.values)], {})

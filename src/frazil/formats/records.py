@@ -1,4 +1,4 @@
-"""Whole records: key and value, each decoded by its format, beside what Kafka knows of the record."""
+"""Decodes whole Kafka records: key and value each by its own format, beside the columns that Kafka adds."""
 
 from __future__ import annotations
 
@@ -9,67 +9,73 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats import kafka
+from frazil.formats.column_names import VALUE, column_of, fields_of
 from frazil.formats.columns import columns_of
-from frazil.formats.decoding import Decoded, Piece
-from frazil.formats.joining import joined_schema, joined_type
-from frazil.formats.memo import BySchema
-from frazil.formats.names import VALUE, column_of, fields_of
-from frazil.formats.values import DecodedValues, Part, Payloads, Places, ValueDecoder
+from frazil.formats.decoding import Decoded, DecodedBatch
+from frazil.formats.schema_cache import SchemaCache
+from frazil.formats.type_merging import merge_schemas, merge_types
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads, Positions, ValueDecoder
 
 KEY_SCHEMA_ID = "__key_schema_id"
 VALUE_SCHEMA_ID = "__value_schema_id"
-"""Headers in which newer producers say which schema the key and the value have."""
+"""The headers in which newer producers put the schema id of the key and of the value."""
 
 _KEPT = (kafka.HEADERS, kafka.TIMESTAMP, kafka.TIMESTAMP_TYPE, kafka.PARTITION, kafka.OFFSET)
 
 
 class RecordDecoder:
-    """A row is the key, what Kafka adds, and then the fields of the value; or `value`, if the value is no record.
+    """Turns records into rows. A row has the key, the columns that Kafka adds, and then the fields of the value, or
+    the column `value` if the value is not a record.
 
-    Where values are records as a rule, `_kafka_tombstone` is true for a record that has no value; it has no other
-    columns then.
+    If values are records as a rule, `_kafka_tombstone` is true for a record without a value; such a row has none of
+    the value's columns.
     """
 
     def __init__(self, key: ValueDecoder, value: ValueDecoder) -> None:
         self.key = key
         self.value = value
-        self._known_of = BySchema(self._split)
+        self._known_of = SchemaCache(self._split)
 
     def columns(self) -> pa.Schema:
-        return self._rows(self.key.kinds(), self.value.kinds())
+        return self._row_schema(self.key.kinds(), self.value.kinds())
 
     def survey(self, batch: pa.RecordBatch, known: pa.Schema | None = None) -> pa.Schema:
         keys, values = _payloads(batch)
         known_keys, known_values = self._known(known)
-        return self._rows(self.key.survey(keys, known_keys), self.value.survey(values, known_values))
+        return self._row_schema(self.key.survey(keys, known_keys), self.value.survey(values, known_values))
 
     def decode(self, batch: pa.RecordBatch, known: pa.Schema | None = None) -> Decoded:
         key_payloads, value_payloads = _payloads(batch)
         known_keys, known_values = self._known(known)
         keys = self.key.decode(key_payloads, known_keys)
         values = self.value.decode(value_payloads, known_values)
-        faults = {place: f"value: {reason}" for place, reason in values.faults.items()}
-        faults |= {place: f"key: {reason}" for place, reason in keys.faults.items()}
-        nobody = _type_of_all(keys.parts)
-        pieces = [
-            Piece(pa.array(places), self._piece(batch, places, key, value, nobody))
-            for places, key, value in _combined(len(batch), keys, values, faults)
+        faults = {position: f"value: {reason}" for position, reason in values.faults.items()}
+        faults |= {position: f"key: {reason}" for position, reason in keys.faults.items()}
+        nobody = _type_of_all(keys.columns)
+        batches = [
+            DecodedBatch(pa.array(positions), self._rows_at(batch, positions, key, value, nobody))
+            for positions, key, value in _combined(len(batch), keys, values, faults)
         ]
-        return Decoded(pieces, dict(sorted(faults.items())))
+        return Decoded(batches, dict(sorted(faults.items())))
 
-    def _piece(
-        self, batch: pa.RecordBatch, places: Places, key: Part | None, value: Part | None, nobody: pa.DataType
+    def _rows_at(
+        self,
+        batch: pa.RecordBatch,
+        positions: Positions,
+        key: DecodedColumn | None,
+        value: DecodedColumn | None,
+        nobody: pa.DataType,
     ) -> pa.RecordBatch:
         chosen = batch.select(_KEPT)
-        if len(places) < len(batch):
-            chosen = chosen.take(pa.array(places))
+        if len(positions) < len(batch):
+            chosen = chosen.take(pa.array(positions))
         names = [kafka.KEY, *_KEPT]
-        columns = [pa.nulls(len(places), nobody) if key is None else _at(key, places), *chosen.columns]
+        columns = [pa.nulls(len(positions), nobody) if key is None else _at(key, positions), *chosen.columns]
         if self.value.records:
             names.append(kafka.TOMBSTONE)
-            columns.append(pa.repeat(pa.scalar(value is None), len(places)))
+            columns.append(pa.repeat(pa.scalar(value is None), len(positions)))
         if value is not None:
-            column = _at(value, places)
+            column = _at(value, positions)
             if pa.types.is_struct(column.type):
                 names += [column_of(field.name) for field in column.type]
                 columns += column.flatten()
@@ -79,19 +85,19 @@ class RecordDecoder:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _known(self, rows: pa.Schema | None) -> tuple[pa.Schema | None, pa.Schema | None]:
-        """What is known of keys and of values, by what is known of rows."""
+        """Splits the known columns of rows into those of keys and those of values."""
         return (None, None) if rows is None else self._known_of[rows]
 
     def _split(self, rows: pa.Schema) -> tuple[pa.Schema | None, pa.Schema]:
         return _key_fields(rows, self.key.records), fields_of(rows)
 
-    def _rows(self, keys: Iterable[pa.DataType], values: Iterable[pa.DataType]) -> pa.Schema:
-        """The columns of rows whose keys and values have these types."""
+    def _row_schema(self, keys: Iterable[pa.DataType], values: Iterable[pa.DataType]) -> pa.Schema:
+        """Returns the columns of rows whose keys and values have these types."""
         own = [kafka.SCHEMA.field(name) for name in _KEPT]
         if self.value.records:
             own.append(pa.field(kafka.TOMBSTONE, pa.bool_()))
         named = [pa.schema([pa.field(kafka.KEY, kind)]) for kind in (pa.null(), *keys)]
-        return joined_schema([*named, pa.schema(own), *map(columns_of, values)])
+        return merge_schemas([*named, pa.schema(own), *map(columns_of, values)])
 
 
 def _payloads(batch: pa.RecordBatch) -> tuple[Payloads, Payloads]:
@@ -103,7 +109,7 @@ def _payloads(batch: pa.RecordBatch) -> tuple[Payloads, Payloads]:
 
 
 def _from_header(headers: pa.Array, name: str) -> pa.Array | None:
-    """The value of each record's last header of this name; None if no record has one."""
+    """Returns the value of each record's last header of this name; None if no record has one."""
     if headers.null_count == len(headers):
         return None
     flat = headers.flatten()
@@ -121,44 +127,47 @@ def _from_header(headers: pa.Array, name: str) -> pa.Array | None:
 
 def _combined(
     count: int, keys: DecodedValues, values: DecodedValues, faults: dict[int, str]
-) -> Iterator[tuple[Places, Part | None, Part | None]]:
-    """The places of each pair of a part of the keys and one of the values; None stands for nulls."""
-    if not faults and all(len(each.parts) == 1 and len(each.parts[0].places) == count for each in (keys, values)):
-        yield keys.parts[0].places, keys.parts[0], values.parts[0]
+) -> Iterator[tuple[Positions, DecodedColumn | None, DecodedColumn | None]]:
+    """Yields each combination of a decoded key column and a decoded value column, with the positions of the records
+    that have it. None stands for a null key or value."""
+    if not faults and all(
+        len(each.columns) == 1 and len(each.columns[0].positions) == count for each in (keys, values)
+    ):
+        yield keys.columns[0].positions, keys.columns[0], values.columns[0]
         return
-    pair = _part_numbers(count, keys.parts) * (len(values.parts) + 1) + _part_numbers(count, values.parts)
+    pair = _column_numbers(count, keys.columns) * (len(values.columns) + 1) + _column_numbers(count, values.columns)
     good = np.ones(count, np.bool_)
     good[list(faults)] = False
-    places = np.flatnonzero(good)
-    pair = pair[places]
+    positions = np.flatnonzero(good)
+    pair = pair[positions]
     for number in np.unique(pair).tolist():
-        key, value = divmod(number, len(values.parts) + 1)
+        key, value = divmod(number, len(values.columns) + 1)
         yield (
-            places[pair == number],
-            keys.parts[key - 1] if key else None,
-            values.parts[value - 1] if value else None,
+            positions[pair == number],
+            keys.columns[key - 1] if key else None,
+            values.columns[value - 1] if value else None,
         )
 
 
-def _part_numbers(count: int, parts: list[Part]) -> Places:
-    """Which part each place is in, from 1; 0 for none."""
+def _column_numbers(count: int, columns: list[DecodedColumn]) -> Positions:
+    """Returns the number of the column that each position is in, counted from 1; 0 if it is in none."""
     numbers = np.zeros(count, np.int64)
-    for number, part in enumerate(parts, 1):
-        numbers[part.places] = number
+    for number, column in enumerate(columns, 1):
+        numbers[column.positions] = number
     return numbers
 
 
-def _at(part: Part, places: Places) -> pa.Array:
-    if len(places) == len(part.places):
-        return part.column
-    return part.column.take(pa.array(np.searchsorted(part.places, places)))
+def _at(decoded: DecodedColumn, positions: Positions) -> pa.Array:
+    if len(positions) == len(decoded.positions):
+        return decoded.column
+    return decoded.column.take(pa.array(np.searchsorted(decoded.positions, positions)))
 
 
-def _type_of_all(parts: list[Part]) -> pa.DataType:
-    """The type for the null keys: that of the others, if they agree."""
+def _type_of_all(columns: list[DecodedColumn]) -> pa.DataType:
+    """Returns the type for null keys: that of the other keys if they agree."""
     kind: pa.DataType | None = pa.null()
-    for part in parts:
-        kind = joined_type(kind, part.column.type) if kind is not None else None
+    for each in columns:
+        kind = merge_types(kind, each.column.type) if kind is not None else None
     return kind or pa.null()
 
 

@@ -1,4 +1,5 @@
-"""Arrow types by name, as Arrow prints them: `int64`, `timestamp[us, tz=UTC]`, `list<string>`, `struct<a: int32>`."""
+"""Parses the names of Arrow types as Arrow prints them: `int64`, `timestamp[us, tz=UTC]`, `list<string>`, `struct<a:
+int32>`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class _Parser:
             raise ValueError(f"{sign!r} is missing before {found!r}")
 
     def whole(self) -> tuple[pa.DataType, bool]:
-        """The type and whether it may be null."""
+        """Parses the whole text; returns the type and whether it may be null."""
         result = self._type(), self._nullable()
         if rest := self._text[self._at :].strip():
             raise ValueError(f"{rest!r} is too much")
@@ -90,6 +91,7 @@ def _simple(name: str) -> pa.DataType:
 
 
 def parse_field(name: str, text: str) -> pa.Field:
-    """A column from its name and the name of its type; `ValueError` says what is wrong with that."""
+    """Parses the type of a column and returns the column. Raises `ValueError` that says what is wrong with the
+    text."""
     kind, nullable = _Parser(text).whole()
     return pa.field(name, kind, nullable)

@@ -1,4 +1,4 @@
-"""Bytes that are text."""
+"""Decodes the format `string`: values are text in UTF-8."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 @dataclass(frozen=True)
 class TextDecoder:
-    """Strings, in UTF-8."""
-
     records = False
 
     def kinds(self) -> Iterable[pa.DataType]:
@@ -25,14 +23,14 @@ class TextDecoder:
         return self.kinds()
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
-        faults = not_text(payloads.values)
+        faults = invalid_utf8(payloads.values)
         places = np.delete(np.arange(len(payloads.values)), list(faults))
         texts = payloads.values.take(pa.array(places)) if faults else payloads.values
-        return DecodedValues([Part(places, texts.cast(pa.string()))], faults)
+        return DecodedValues([DecodedColumn(places, texts.cast(pa.string()))], faults)
 
 
-def not_text(values: pa.Array) -> dict[int, str]:
-    """The places of bytes that are not UTF-8, each with the reason."""
+def invalid_utf8(values: pa.Array) -> dict[int, str]:
+    """Returns the positions of values that are not UTF-8, each with the reason."""
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:

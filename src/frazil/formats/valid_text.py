@@ -1,4 +1,5 @@
-"""Strings must be UTF-8: Arrow does not check it, and readers of Parquet die of others."""
+"""Checks that Arrow strings are UTF-8. Arrow does not check it by itself, and readers of Parquet crash on invalid
+text."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _SHORT = 32
-"""Bytes per string below which it is faster to look at all at once than at each."""
+"""If strings are shorter than this on average, it is faster to check all of them as one string."""
 
 
 def valid_text(array: pa.Array) -> pa.Array:
-    """The array itself; `pa.ArrowInvalid` if one of its strings is not UTF-8."""
+    """Returns the array itself; raises `pa.ArrowInvalid` if one of its strings is not UTF-8."""
     whole = _joined(array)
     if whole is None or not pc.string_is_ascii(whole)[0].as_py():
         array.validate(full=True)
@@ -18,7 +19,7 @@ def valid_text(array: pa.Array) -> pa.Array:
 
 
 def _joined(array: pa.Array) -> pa.Array | None:
-    """All the strings as one, without a copy; None if they are long. If all of it is ASCII, so is each."""
+    """Returns all strings as one, without a copy; None if they are long. If the whole is ASCII, so is each string."""
     if not len(array):
         return None
     _, offsets, data = array.buffers()

@@ -1,6 +1,6 @@
-"""Keys and values one format at a time: what a decoder of single byte strings is, without all that Kafka adds.
+"""Defines the interface of value decoders, which decode the keys or the values of records in one format.
 
-`formats.records` puts two of them, one for keys and one for values, together with the rest of the record.
+`formats.records` combines two of them, one for keys and one for values, with the columns that Kafka adds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Places = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
 """Positions in a batch, ascending."""
 
 
@@ -20,42 +20,48 @@ class Payloads(NamedTuple):
     """The keys or the values of a batch of records."""
 
     values: pa.Array
-    """`binary`, perhaps a slice of another array; null where the record has none."""
+    """The bytes (`binary`, perhaps a slice of another array); null if the record has no key or value."""
     schema_ids: pa.Array | None = None
-    """`binary`: where a header says which schema it is, what it says; None if no record of the batch has one."""
+    """The schema id from the record's header (`binary`), null where there is none; None if no record of the batch has
+    one."""
 
 
-class Part(NamedTuple):
-    """What was written with one schema."""
+class DecodedColumn(NamedTuple):
+    """Values that were decoded with one schema."""
 
-    places: Places
+    positions: Positions
     column: pa.Array
-    """As long as `places`. A struct if values are records: its fields become columns; it has no nulls itself."""
+    """The values, one for each position. If they are records, this is a struct without nulls, whose fields become
+    columns."""
 
 
 class DecodedValues(NamedTuple):
-    """Each place is in one part, or in the faults, or has a null (of which nothing is said)."""
+    """The decoded values of a batch. Each position is in one of the columns, or in the faults, or has a null value,
+    which is in neither."""
 
-    parts: list[Part]
+    columns: list[DecodedColumn]
     faults: Mapping[int, str]
-    """Why a place cannot be decoded, for people."""
+    """The positions that cannot be decoded, each with the reason for people to read."""
 
 
 class ValueDecoder(Protocol):
-    """Can be pickled. What comes from elsewhere (a registry) is kept per process, not in here.
+    """Decodes keys or values. It can be pickled; what it gets from elsewhere, such as a registry, is cached per
+    process and not in the decoder.
 
-    `known` are the settled columns of what is decoded, by the names that the data has for them: those of the table,
-    without all that is not from the value. What is not a record has one column, `value`.
+    `known` has the settled columns of the values under the names that the data has for them: the columns of the table
+    that come from the value. Values that are not records have one column, `value`.
     """
 
     records: bool
-    """Whether values are records as a rule; there is a column then that tells a null from a record of nulls."""
+    """Whether values are records as a rule. If so, an extra column tells a null value from a record of nulls."""
 
     def kinds(self) -> Iterable[pa.DataType]:
-        """The types of values as far as they are known before any: a struct for records; none if nothing is known."""
+        """Returns the types of values that are known before any value is read: a struct for records, nothing if no
+        type is known."""
 
     def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
-        """The types of `decode`'s parts, cheaper if possible; a record's fields that clash with `known` left out."""
+        """Returns the types of the columns that `decode` would return, more cheaply if possible, without a record's
+        fields that clash with `known`."""
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
-        """Values may be of any type that `lake.types` knows; all parts of them nullable."""
+        """Decodes the values. They may have any type that a table can store, and all nested values are nullable."""

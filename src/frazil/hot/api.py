@@ -26,7 +26,7 @@ from frazil.hot.threads import Threads
 from frazil.scan.tenants import HEADER, tenant_of
 from frazil.web.answers import problem, row_answer, rows_answer
 from frazil.web.operations import Endpoint
-from frazil.web.parameters import check_parameters, flag, key_of, limit_of, number, optional_number
+from frazil.web.query_parameters import check_parameters, flag, key_of, limit_of, number, optional_number
 
 Handler = Callable[[Request], Awaitable[Response]]
 Work = Callable[[Request, HotBuffer], Response]

@@ -18,8 +18,8 @@ from pyiceberg.table import Table
 from frazil.config.model import Config
 from frazil.errors import FrazilError, SchemaEvolution
 from frazil.formats.decoding import Decoder
-from frazil.formats.memo import BySchema
-from frazil.formats.opening import open_decoder
+from frazil.formats.schema_cache import SchemaCache
+from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.evolution import grown
 from frazil.lake.schema.arrow import arrow_schema
@@ -47,7 +47,7 @@ class RowShape:
         # A record that does not fit is told as such, whatever is done about it on its way into the table.
         self.rules = Rules(self._plan(columns), "dead-letter", decoder, asides_of(table.metadata) if table else {})
         self.schema = arrow_schema(self.rules.schema).remove_metadata()
-        self._covered = BySchema(self._covers)
+        self._covered = SchemaCache(self._covers)
         self._makers = threading.local()
         self.made_at = time.monotonic()
 

@@ -1,1 +1,1 @@
-"""Files become record batches, and batches are appended to a topic."""
+"""Loads files into topics: reads them as record batches, and appends these."""

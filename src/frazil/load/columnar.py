@@ -1,4 +1,4 @@
-"""Batches of Parquet and Arrow files."""
+"""Reads record batches from Parquet and Arrow files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from frazil.errors import MemoryAlignment, RecordTooLarge, SerializationError
 from frazil.formats.arrow_ipc import is_misaligned
-from frazil.load.inputs import Input, Piece
+from frazil.load.inputs import Input, InputBatch
 
 BATCH_BYTES = 4 << 20
-"""About what one append holds: large enough to be quick, small enough to keep memory low."""
+"""The approximate bytes of one append: large enough to be fast, small enough to keep memory low."""
 BATCH_ROWS = 65_536
 
 
@@ -69,20 +69,20 @@ def _arrow(file: pa.NativeFile, size: int) -> Columnar:
     return Columnar(stream.schema, lambda: ((batch, file.tell()) for batch in stream))
 
 
-def pieces(
+def read_batches(
     source: Input, limit: int, skip: int, fit: Callable[[pa.RecordBatch, int], pa.RecordBatch]
-) -> Iterator[Piece]:
-    """The file's records from row `skip` on, each piece under `limit` bytes and made to fit by `fit`."""
+) -> Iterator[InputBatch]:
+    """Yields the file's rows from row `skip` on, in batches of less than `limit` bytes, each converted by `fit`."""
     with open_columnar(source) as file:
         start = 0
         for batch, read in file.batches():
-            # Offsets in a damaged file may point anywhere, and text may be no UTF-8.
+            # In a damaged file, offsets may point anywhere, and text may not be UTF-8.
             batch.validate(full=True)
             fresh = batch.slice(max(0, skip - start))
             row = start + batch.num_rows - fresh.num_rows
             start += batch.num_rows
             for part in _split(source, fresh, limit, row):
-                yield Piece(fit(part, row), row + part.num_rows, read)
+                yield InputBatch(fit(part, row), row + part.num_rows, read)
                 row += part.num_rows
 
 

@@ -1,4 +1,4 @@
-"""What is loaded: a file or stdin, its format, and how it is compressed."""
+"""Opens the inputs of a load: files or stdin, with their format and compression."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ STDIN_LINGER_SECONDS = 0.2
 READ_BYTES = 1 << 20
 
 
-class Piece(NamedTuple):
-    """Records of a part of an input."""
+class InputBatch(NamedTuple):
+    """A batch of records from a part of an input."""
 
     batch: pa.RecordBatch
     position: int
-    """Lines (JSON) or rows (others) of the input up to the end of this part, so that a load can go on from here."""
+    """The lines (JSON) or rows (others) of the input up to the end of this batch, so that a load can go on from
+    here."""
     read: int
-    """Bytes of the input up to here, for the progress bar."""
+    """The bytes of the input up to here, for the progress bar."""
 
 
-class Bytes(NamedTuple):
-    """An open input. `read` gives what there is, at least one byte before the end; `tell` counts stored bytes."""
+class ByteSource(NamedTuple):
+    """An open input. `read` returns what is there, at least one byte before the end; `tell` counts stored bytes."""
 
     read: Callable[[], bytes]
     tell: Callable[[], int]
@@ -54,7 +55,7 @@ class Bytes(NamedTuple):
 @dataclass(frozen=True)
 class Input:
     path: Path | None
-    """None is stdin."""
+    """The file; None stands for stdin."""
     format: Format
     compression: str | None = None
 
@@ -67,27 +68,27 @@ class Input:
         return self.path.stat().st_size if self.path else None
 
     def digest(self) -> str:
-        """A name for the content, whatever the file is called."""
+        """Returns a hash of the content, whatever the file is called."""
         if self.path is None:
             raise ConfigError("--once needs files: what stdin held cannot be recognised when it comes again.")
         with self.path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     @contextmanager
-    def open(self) -> Iterator[Bytes]:
+    def open(self) -> Iterator[ByteSource]:
         if self.path is None:
             yield _stdin()
             return
         with pa.OSFile(str(self.path)) as raw:
             if self.compression is None:
-                yield Bytes(lambda: raw.read(READ_BYTES), raw.tell)
+                yield ByteSource(lambda: raw.read(READ_BYTES), raw.tell)
             else:
                 with pa.CompressedInputStream(raw, self.compression) as stream:
-                    yield Bytes(lambda: stream.read(READ_BYTES), raw.tell)
+                    yield ByteSource(lambda: stream.read(READ_BYTES), raw.tell)
 
 
 def find_input(name: str, given: Format | None) -> Input:
-    """The input a command line names; its format by its ending unless it is given."""
+    """Returns the input that a command line names. The file's ending decides the format unless it is given."""
     if name == "-":
         if given not in (None, "jsonl"):
             raise ConfigError(f"stdin is read as JSON lines; --format {given} needs a file.")
@@ -106,8 +107,8 @@ def find_input(name: str, given: Format | None) -> Input:
     return Input(path, found, compression)
 
 
-def _stdin() -> Bytes:
-    """Waits for the first byte, then gathers while more comes at once."""
+def _stdin() -> ByteSource:
+    """Returns stdin as a source. It waits for the first byte, then gathers while more arrives at once."""
     fd = sys.stdin.fileno()
     total = 0
 
@@ -121,4 +122,4 @@ def _stdin() -> Bytes:
         total += size
         return b"".join(gathered)
 
-    return Bytes(read, lambda: total)
+    return ByteSource(read, lambda: total)

@@ -1,4 +1,4 @@
-"""One block of JSON lines at a time: cut at line ends, and parsed into Arrow or refused with the reason."""
+"""Cuts JSON lines into blocks, and parses a block into Arrow or refuses it with the reason."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pyarrow as pa
 from frazil.errors import RecordTooLarge
 from frazil.formats.json import parsing
 from frazil.formats.json.parsing import MAX_DEPTH, BadJson, Unexpected, too_deep
-from frazil.load.inputs import Bytes
+from frazil.load.inputs import ByteSource
 
 BLOCK_BYTES = 4 << 20
-"""Text that is parsed, and appended, at once."""
+"""The bytes of text that are parsed, and appended, at once."""
 _LONG_LINE = 8192
 
 _NO_OBJECT = re.compile(rb"^[ \t\r]*+[^ \t\r\n{]", re.MULTILINE)
@@ -23,21 +23,21 @@ _NO_END = re.compile(rb"[^ \t\r\n}][ \t\r]*+$", re.MULTILINE)
 
 
 class Lines(NamedTuple):
-    """Whole lines of an input."""
+    """Some whole lines of an input."""
 
     first: int
-    """The number of the first one, from 1 on."""
+    """The number of the first line, counted from 1."""
     text: bytes
     read: int
-    """Bytes of the input up to here."""
+    """The bytes of the input up to here."""
 
     @property
     def end(self) -> int:
-        """The number after the last line's."""
+        """The number after that of the last line."""
         return self.first + self.text.count(b"\n") + (not self.text.endswith(b"\n"))
 
     def halves(self) -> tuple[Lines, Lines] | None:
-        """None when it is one line only."""
+        """Splits the lines in two; returns None for a single line."""
         inner = len(self.text) - 1
         cut = self.text.find(b"\n", len(self.text) // 2, inner)
         if cut < 0:
@@ -48,8 +48,9 @@ class Lines(NamedTuple):
         return left, Lines(left.end, self.text[cut + 1 :], self.read)
 
 
-def blocks(source: Bytes, name: str, limit: int, *, eager: bool = False) -> Iterator[Lines]:
-    """The input in blocks of whole lines; `eager` gives lines as soon as they are there, however few."""
+def blocks(source: ByteSource, name: str, limit: int, *, eager: bool = False) -> Iterator[Lines]:
+    """Yields the input in blocks of whole lines. With `eager`, lines are yielded as soon as they arrive, however
+    few."""
     first, parts, size, cut = 1, [source.read().removeprefix(b"\xef\xbb\xbf")], 0, 0
     while chunk := parts[-1]:
         if found := chunk.rfind(b"\n") + 1:
@@ -69,12 +70,12 @@ def blocks(source: Bytes, name: str, limit: int, *, eager: bool = False) -> Iter
 
 
 def parse(text: bytes, schema: pa.Schema | None, unexpected: Unexpected) -> pa.RecordBatch:
-    """A block as one batch. Columns of `schema` get its types, others what `unexpected` says."""
+    """Parses a block as one batch. Columns of `schema` get its types; `unexpected` says what happens to others."""
     count = _check(text)
     table = parsing.parse(text, schema, unexpected)
     if table.num_rows != count or (text.count(b"}\n") + text.endswith(b"}") != count and _NO_END.search(text)):
-        # With as many objects as lines and all lines from `{` to `}`, none can have begun in one line and ended in
-        # another: between them comes a line end and a `{`.
+        # If there are as many objects as lines, and all lines go from `{` to `}`, no object can have begun in one
+        # line and ended in another: between them comes a line end and a `{`.
         raise BadJson("it is not one JSON object")
     return table.combine_chunks().to_batches()[0] if table.num_rows else _nothing(table.schema)
 
@@ -84,7 +85,8 @@ def _nothing(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _check(text: bytes) -> int:
-    """The number of objects, which Arrow must find too. Refuses what its parser would take, or die of."""
+    """Returns the number of objects, which Arrow must find too. Refuses what Arrow's parser would wrongly accept, or
+    crash on."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -101,7 +103,8 @@ def _check(text: bytes) -> int:
 
 
 def _long_lines(text: bytes) -> Iterator[bytes]:
-    """Every line of at least `_LONG_LINE` bytes (and some shorter ones): half of it holds no line end."""
+    """Yields every line of at least `_LONG_LINE` bytes, and some shorter ones. Half of such a line contains no line
+    end."""
     start, step = 0, _LONG_LINE // 2
     while start + step <= len(text):
         if text.find(b"\n", start, start + step) >= 0:

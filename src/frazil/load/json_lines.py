@@ -1,7 +1,7 @@
-"""JSON lines: what types their columns have, and their records.
+"""Infers the types of JSON lines, and reads their records.
 
 A file is read twice: first to learn the types and to find bad lines, so that nothing is appended of a file that
-cannot be appended whole; then for its records. What comes through a pipe is learnt as it comes.
+cannot be appended whole, and then for its records. What comes through a pipe is learnt as it arrives.
 """
 
 from __future__ import annotations
@@ -12,51 +12,51 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from frazil.errors import FrazilError, RecordTooLarge, SchemaMismatch, SerializationError
-from frazil.formats.json.kinds import Conflict, known_part, widen
 from frazil.formats.json.parsing import BadJson, Unexpected
-from frazil.load.inputs import Input, Piece
+from frazil.formats.json.type_inference import Conflict, known_columns, widen
+from frazil.load.inputs import Input, InputBatch
 from frazil.load.json_blocks import Lines, blocks, parse
 from frazil.log.schema.columns import check_columns
 
 ESCAPED = 6
-"""Most bytes of JSON per byte of a string (`\\u0041`)."""
+"""The most bytes of JSON for one byte of a string (`\\u0041`)."""
 INFER_BYTES = 64 * 1024
-"""Text whose columns are learnt at once: each new one takes a place in the rows of all its lines."""
+"""The bytes of text whose columns are learnt at once: each new column takes space in the rows of all lines."""
 
 
 class JsonLines:
     def __init__(self, source: Input, limit: int, most_columns: int, *, skip_bad: bool) -> None:
-        """`limit` is the most bytes one append may hold, `most_columns` the most that the topic may have."""
+        """`limit` is the most bytes of one append, and `most_columns` the most columns of the topic."""
         self.source = source
         self.bad = 0
-        """Lines that were left out."""
+        """The number of lines that were left out."""
         self.first_bad: str | None = None
         self.unknown: set[str] = set()
-        """Columns of the stream that held nothing to tell their type from, at least for a while."""
+        """The columns of the stream that were only null or empty, at least for a while."""
         self._limit = limit
         self._most_columns = most_columns
         self._skip_bad = skip_bad
 
     def learn(self, fixed: pa.Schema, on_read: Callable[[int], None] = lambda _: None) -> pa.Schema:
-        """`fixed` with the columns found beside it; those of unknown type have Arrow's type `null`."""
+        """Returns `fixed` with the columns found beside it; columns of unknown type have Arrow's type `null`."""
         known = fixed
         for lines in self._blocks():
             known = self._learn(lines, fixed, known)
             on_read(lines.read)
         return known
 
-    def pieces(self, schema: pa.Schema, unexpected: Unexpected, skip: int) -> Iterator[Piece]:
-        """The records from line `skip` + 1 on, with exactly this schema."""
+    def batches(self, schema: pa.Schema, unexpected: Unexpected, skip: int) -> Iterator[InputBatch]:
+        """Yields the records from line `skip` + 1 on, with exactly this schema."""
         for lines in self._blocks():
             if lines.end - 1 > skip:
-                yield from self._pieces(_after(lines, skip), schema, unexpected)
+                yield from self._batches(_after(lines, skip), schema, unexpected)
 
-    def stream(self, fixed: pa.Schema) -> Iterator[Piece]:
-        """The records as they come, each block with the columns known by then."""
+    def stream(self, fixed: pa.Schema) -> Iterator[InputBatch]:
+        """Yields the records as they arrive, each block with the columns known by then."""
         for lines in self._blocks(eager=True):
-            fixed, unknown = known_part(self._learn(lines, fixed, fixed))
+            fixed, unknown = known_columns(self._learn(lines, fixed, fixed))
             self.unknown.update(unknown)
-            yield from self._pieces(lines, fixed, "ignore")
+            yield from self._batches(lines, fixed, "ignore")
 
     def _blocks(self, *, eager: bool = False) -> Iterator[Lines]:
         try:
@@ -78,13 +78,14 @@ class JsonLines:
                     return known
             except SchemaMismatch as error:
                 if halves is None:
-                    # Left out, its other columns would be stored without it: nothing is wrong with them.
+                    # If the line were left out, its other columns would be missing, though nothing is wrong with
+                    # them.
                     raise SchemaMismatch(f"{self.source.name}, line {lines.first}: {error}") from error
         left, right = halves
         return self._learn(right, fixed, self._learn(left, fixed, known))
 
     def _brings_nothing(self, lines: Lines, known: pa.Schema) -> bool:
-        """Whether all lines have known columns of known types."""
+        """Returns whether all lines have known columns of known types."""
         if not len(known):
             return False
         try:
@@ -99,21 +100,21 @@ class JsonLines:
             check_columns(grown, self._most_columns, known)
         return grown
 
-    def _pieces(self, lines: Lines, schema: pa.Schema, unexpected: Unexpected) -> Iterator[Piece]:
+    def _batches(self, lines: Lines, schema: pa.Schema, unexpected: Unexpected) -> Iterator[InputBatch]:
         halves = None
         try:
             batch = parse(lines.text, schema, unexpected)
         except BadJson as error:
             halves = lines.halves()
             if halves is None:
-                told = _name_extra(lines, schema, error) if unexpected == "error" else error
-                self._refuse(lines, told)
-                self._count(lines, told)
+                reason = _name_extra(lines, schema, error) if unexpected == "error" else error
+                self._refuse(lines, reason)
+                self._count(lines, reason)
                 return
         else:
             if batch.nbytes <= self._limit:
                 if batch.num_rows:
-                    yield Piece(batch, lines.end - 1, lines.read)
+                    yield InputBatch(batch, lines.end - 1, lines.read)
                 return
             halves = lines.halves()
             if halves is None:
@@ -122,7 +123,7 @@ class JsonLines:
                     f"{self._limit:,} for one append (`log.max_append_mb`)."
                 )
         for half in halves:
-            yield from self._pieces(half, schema, unexpected)
+            yield from self._batches(half, schema, unexpected)
 
     def _refuse(self, lines: Lines, error: Exception) -> None:
         if not self._skip_bad:
@@ -140,7 +141,7 @@ class JsonLines:
 
 
 def _broken_at(text: bytes) -> int | None:
-    """The column at which an object stops being JSON: Arrow does not say where."""
+    """Returns the column at which an object stops being JSON, which Arrow does not say."""
     try:
         json.loads(text.strip())
     except json.JSONDecodeError as error:
@@ -152,7 +153,7 @@ def _broken_at(text: bytes) -> int | None:
 
 
 def _name_extra(lines: Lines, schema: pa.Schema, error: BadJson) -> BadJson:
-    """Arrow says that there is a column too many, but not which."""
+    """Returns the error with the name of the unexpected column, which Arrow does not say."""
     try:
         extra = sorted(set(json.loads(lines.text)) - set(schema.names))
     except (ValueError, RecursionError):
@@ -161,7 +162,7 @@ def _name_extra(lines: Lines, schema: pa.Schema, error: BadJson) -> BadJson:
 
 
 def _after(lines: Lines, skip: int) -> Lines:
-    """The lines of a block that come after line `skip`."""
+    """Returns the lines of a block that come after line `skip`."""
     if lines.first > skip:
         return lines
     at = 0

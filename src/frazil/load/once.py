@@ -1,8 +1,8 @@
-"""`--once`: a file whose records are in the topic already is not appended again.
+"""Implements `--once`: a file whose records are in the topic already is not appended again.
 
-Every append carries the hash of its file as producer and its place in the file as sequence. The log remembers both
+Every append carries the hash of its file as producer and its position in the file as sequence. The log remembers both
 (`log.sources`), so a load that is run again finds how far an earlier one came, in whichever partition of this node,
-and goes on behind it.
+and goes on from there.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def _producer(digest: str) -> str:
 
 
 @contextmanager
-def alone(log: Log, topic: str) -> Iterator[None]:
-    """Two such loads at once could not know of each other's appends."""
+def only_load(log: Log, topic: str) -> Iterator[None]:
+    """Makes sure that no other such load into the topic runs: they could not know about each other's appends."""
     folder = layout.wal_root(log.config.data_dir)
     make_folder(folder)
     descriptor = os.open(folder / f"{topic}.once.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -48,21 +48,22 @@ def alone(log: Log, topic: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-class Remembered:
-    """How far each file is in a topic, by what its partitions know."""
+class EarlierLoads:
+    """Knows how far each file was loaded into a topic, by what its partitions remember."""
 
     def __init__(self, log: Log, topic: str) -> None:
         self._producers = [_producers(log, topic, partition) for partition in log.partitions(topic)]
 
-    def place(self, digest: str, newest: Feeders | None) -> int:
-        """Lines or rows of the file that are stored, by what was known and what was appended since."""
+    def stored_up_to(self, digest: str, newest: Feeders | None) -> int:
+        """Returns the lines or rows of the file that are stored, by what was known and what was appended since."""
         known = [*self._producers, newest.producers] if newest else self._producers
         numbers = [number for producers in known for number, _, _ in producers.get(_producer(digest), (0, []))[1]]
         return max(numbers, default=0)
 
 
 def _producers(log: Log, topic: str, partition: int) -> Producers:
-    """The producers a partition remembers. A WAL nobody writes is opened, which settles what is in it."""
+    """Returns the producers that a partition remembers. A WAL that nobody writes is opened, which recovers its
+    content."""
     directory = layout.wal_directory(log.config.data_dir, topic, partition)
     if directory.is_dir():
         try:

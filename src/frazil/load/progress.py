@@ -1,4 +1,4 @@
-"""How far a load has come, for whoever shows it."""
+"""Defines how a load reports its progress."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from frazil.load.inputs import Input
 
 
 class Watcher(Protocol):
-    """Told of the progress, and asked for moments in which a signal must wait."""
+    """Gets the progress, and defers signals where a load must not be interrupted."""
 
     def checking(self, source: Input, read: int) -> None: ...
 
     def loading(self, source: Input, read: int, rows: int) -> None: ...
 
     def note(self, text: str) -> None:
-        """Something a person should know, though it is no error."""
+        """Shows a text that a person should know, though it is not an error."""
 
     def uninterrupted(self) -> AbstractContextManager[None]:
-        """An append that is cut off in the middle would leave the log's writer unusable."""
+        """Returns a context in which signals wait. An append that is interrupted would leave the log's writer
+        unusable."""
 
 
 class Unwatched:

@@ -1,4 +1,4 @@
-"""The schema that `--schema FILE` gives."""
+"""Reads the schema that `--schema FILE` gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.load.inputs import FORMATS, Input
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """From a YAML or JSON mapping `column: type`, or as a Parquet or Arrow file has it."""
+    """Reads the schema from a YAML or JSON mapping `column: type`, or from a Parquet or Arrow file."""
     kind = FORMATS.get(path.suffix.lower())
     if not path.is_file():
         raise ConfigError(f"--schema {path}: there is no such file.")

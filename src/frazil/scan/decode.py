@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 
-from frazil.formats.decoding import Decoder, Piece
-from frazil.formats.memo import BySchema
+from frazil.formats.decoding import DecodedBatch, Decoder
+from frazil.formats.schema_cache import SchemaCache
 from frazil.lake.evolution import on_mismatch_of
 from frazil.lake.mapping.mapper import Mapper, OnMismatch
 from frazil.lake.mapping.misfits import Misfits
@@ -71,7 +71,7 @@ class RowMaker:
         self._lacks = lacks
         self._known = rules.all_known() if rules.decoder else []
         self._schema = arrow_schema(rules.schema)
-        self._ways = BySchema(self._way)
+        self._ways = SchemaCache(self._way)
         self._mapper: Mapper | None = None
 
     def make(self, batch: pa.RecordBatch, partition: int, offset: int) -> Made:
@@ -92,26 +92,26 @@ class RowMaker:
                 wanted.append(piece.rows.schema)
                 continue
             whole = len(rows) == len(batch)
-            fitted = self._map(rows).fit(rows, partition, offsets if whole else offsets.take(piece.places))
+            fitted = self._map(rows).fit(rows, partition, offsets if whole else offsets.take(piece.positions))
             made.append(fitted.batch)
-            errors |= {piece.places[place].as_py(): reason for place, reason in fitted.faults.items()}
+            errors |= {piece.positions[place].as_py(): reason for place, reason in fitted.faults.items()}
         return Made(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
 
-    def _decode(self, decoder: Decoder, batch: pa.RecordBatch) -> tuple[list[Piece], dict[int, str]]:
+    def _decode(self, decoder: Decoder, batch: pa.RecordBatch) -> tuple[list[DecodedBatch], dict[int, str]]:
         """What does not fit the columns that there are may fit those that were put aside."""
         newest, *older = self._known
         decoded = decoder.decode(batch, newest)
-        pieces, errors = list(decoded.pieces), dict(decoded.faults)
+        pieces, errors = list(decoded.batches), dict(decoded.faults)
         for known in older:
             if not errors:
                 break
             places = pa.array(errors, pa.int64())
             again = decoder.decode(batch.take(places), known)
-            pieces += [Piece(places.take(piece.places), piece.rows) for piece in again.pieces]
+            pieces += [DecodedBatch(places.take(piece.positions), piece.rows) for piece in again.batches]
             errors = {place: reason for at, (place, reason) in enumerate(errors.items()) if at in again.faults}
         return pieces, errors
 
-    def _routed(self, piece: Piece) -> pa.RecordBatch | None:
+    def _routed(self, piece: DecodedBatch) -> pa.RecordBatch | None:
         """The rows with the names under which the table has their columns; None if it lacks some."""
         way = self._ways[piece.rows.schema]
         return None if way is None else piece.rows.rename_columns(way)

@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from frazil.config.model import Config
 from frazil.errors import SegmentsGone, TableNotFound, TopicNotFound
 from frazil.formats.decoding import Decoder
-from frazil.formats.opening import open_decoder
+from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Lake, dotted
 from frazil.lake.commit.offsets import TableState, check_history
 from frazil.lake.evolution import grown, plan_following

@@ -1,4 +1,4 @@
-"""How much may be worked on at once: what comes beyond that is refused before it is read."""
+"""Bounds the bytes of requests in flight: what exceeds it is refused before it is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.errors import TooMuch
 
 
 class Admission:
-    """Belongs to the event loop."""
+    """Counts the bytes in flight. It belongs to the event loop."""
 
     def __init__(self, most_bytes: int, gauge: Gauge) -> None:
         self._most = most_bytes
@@ -16,12 +16,12 @@ class Admission:
         gauge.set_function(lambda: self._used)
 
     def ticket(self) -> Ticket:
-        """For one request, from its first byte to its answer."""
+        """Returns the ticket of one request, from its first byte to its answer."""
         return Ticket(self)
 
     def check(self, nbytes: int, own: int) -> None:
-        """For so many bytes more of a request that has `own` here already."""
-        # A request that is alone is always let in: its size has a limit of its own.
+        """Raises `TooMuch` if there is no room for `nbytes` more of a request that has `own` bytes here already."""
+        # A request that is alone is always let in, because its size has a limit of its own.
         if self._used > own and self._used + nbytes > self._most:
             raise TooMuch(
                 f"More than {self._most:,} bytes of requests are being worked on (`telemetry.max_in_flight_mb`)."
@@ -32,24 +32,25 @@ class Admission:
 
 
 class Ticket:
-    """To be given back."""
+    """The bytes that one request has in flight. It must be given back."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self.nbytes = 0
 
     def expect(self, nbytes: int) -> None:
-        """`TooMuch` if there is no room now for what is to come. None is kept for it: it may never come."""
+        """Raises `TooMuch` if there is no room now for what is to come. No room is reserved, because it may never
+        come."""
         self._admission.check(nbytes, self.nbytes)
 
     def add(self, nbytes: int) -> None:
-        """Count what has come; `TooMuch` if there is no room for it."""
+        """Counts what has arrived. Raises `TooMuch` if there is no room for it."""
         self._admission.check(nbytes, self.nbytes)
         self.nbytes += nbytes
         self._admission.change(nbytes)
 
     def keep(self, nbytes: int) -> None:
-        """Give all but so many back."""
+        """Gives back all but `nbytes` bytes."""
         self._admission.change(nbytes - self.nbytes)
         self.nbytes = nbytes
 

@@ -1,4 +1,4 @@
-"""Answers over HTTP: rows as JSON or as an Arrow stream, whichever is asked for, and problems with their reason."""
+"""Builds HTTP answers: rows as JSON or as an Arrow stream, as the client asks, and problems with their reason."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from frazil.formats.json_rows import rows_to_json
-from frazil.web.disclosure import told
+from frazil.web.error_texts import text_for_client
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 
 
 def rows_answer(request: Request, rows: pa.Table, headers: Mapping[str, str] | None = None) -> Response:
-    """All rows: a JSON list of objects, or an Arrow stream. Many of them take a while: call it in a thread then."""
+    """Returns all rows as a JSON list of objects, or as an Arrow stream. This takes a while for many rows, so call it
+    in a thread then."""
     if wants_arrow(request):
         return _arrow(rows, headers)
     return Response(rows_to_json(rows), headers=headers, media_type="application/json")
 
 
 def row_answer(request: Request, row: pa.Table, headers: Mapping[str, str] | None = None) -> Response:
-    """One row: a JSON object, or an Arrow stream with one row."""
+    """Returns one row as a JSON object, or as an Arrow stream with one row."""
     if wants_arrow(request):
         return _arrow(row, headers)
     return Response(rows_to_json(row)[1:-1], headers=headers, media_type="application/json")
 
 
 def problem(status: int, reason: object, **more: object) -> Response:
-    """What went wrong, as a JSON object with `error` and whatever else helps."""
-    return JSONResponse({"error": told(reason), **more}, status)
+    """Returns a problem as a JSON object with `error` and whatever else helps."""
+    return JSONResponse({"error": text_for_client(reason), **more}, status)
 
 
 def wants_arrow(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Bodies of requests as ASGI has them."""
+"""Reads headers and bodies of ASGI requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.web.bodies import BodyIncomplete, announced, check_there
 
 class AsgiBody:
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        # Of those that are given twice the first counts.
+        # If a header comes twice, the first one counts.
         self._headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         self._scope = scope
         self._receive = receive
@@ -18,12 +18,12 @@ class AsgiBody:
         self._more = True
 
     def header(self, name: str) -> str | None:
-        """`name` is in lower case."""
-        told = self._headers.get(name.encode())
-        return None if told is None else told.decode("latin-1")
+        """Returns the first header of this name, which is in lower case."""
+        value = self._headers.get(name.encode())
+        return None if value is None else value.decode("latin-1")
 
     def all(self, name: str) -> tuple[str, ...]:
-        """The values of all headers of this name, which is in lower case."""
+        """Returns the values of all headers of this name, which is in lower case."""
         wanted = name.encode()
         return tuple(value.decode("latin-1") for given, value in self._scope["headers"] if given == wanted)
 

@@ -1,4 +1,4 @@
-"""Bodies of HTTP requests that come slowly, or are refused before they are all here."""
+"""Reads bodies of HTTP requests that arrive slowly, or are refused before they are complete."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from frazil.errors import FrazilError, RequestError
 from frazil.web.deadlines import Deadline
 
 SILENCE_SECONDS = 30.0
-"""How long nothing may come of a body that is not complete: what has come of it takes room."""
+"""How long an incomplete body may be silent, since what has arrived takes memory."""
 BODY_SECONDS = 300.0
-"""How long a body may take as a whole, however steadily it drips."""
+"""How long a body may take as a whole, however steadily it arrives."""
 PASS_OVER_SECONDS = 10.0
-"""How long the rest of a refused body may take; it is kept nowhere."""
+"""How long the rest of a refused body may take; it is not kept."""
 LEAVE_SECONDS = 0.05
-"""How long after the end of a body it is known at the latest that the client had gone instead."""
+"""How long after the end of a body it may take until it is known that the client disconnected instead."""
 
 
 class BodyStalled(FrazilError):
-    """Raised when nothing more comes of a body. It may come again, so clients must not be told that it is wrong."""
+    """Raised when a body stops arriving. The client may send it again, so it must not be told that the request is
+    wrong."""
 
     public = True
     retryable = True
 
 
 class BodyIncomplete(RequestError):
-    """Raised when a body ends too early, because its client has gone, or has malformed chunks."""
+    """Raised when a body ends too early, because its client disconnected, or has malformed chunks."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -37,19 +38,19 @@ class BodyIncomplete(RequestError):
 
 
 class Incoming(Protocol):
-    """A body that is on its way."""
+    """A body that is arriving."""
 
     async def part(self) -> bytes | None:
-        """What has come of it, which may be nothing; None when all is here. Raises `BodyIncomplete`."""
+        """Returns the next part, which may be empty; None when the body is complete. Raises `BodyIncomplete`."""
 
 
-def announced(told: str | None) -> int | None:
-    """How long a body is, by what its `Content-Length` says."""
-    return int(told) if told is not None and told.isdecimal() else None
+def announced(header: str | None) -> int | None:
+    """Returns the length of a body by its `Content-Length`."""
+    return int(header) if header is not None and header.isdecimal() else None
 
 
 async def read_body(incoming: Incoming, count: Callable[[bytes], None]) -> bytes:
-    """All of a body; `count` is told of each part, and raises if it is too much. Raises `BodyStalled` and
+    """Returns the whole body. `count` gets each part, and raises if it is too much. Raises `BodyStalled` and
     `BodyIncomplete`."""
     parts: list[bytes] = []
     now = asyncio.get_running_loop().time
@@ -70,10 +71,10 @@ async def read_body(incoming: Incoming, count: Callable[[bytes], None]) -> bytes
 
 
 async def check_there(leaving: Awaitable[object]) -> None:
-    """Raise `BodyIncomplete` if the client has gone at the end of its body; `leaving` ends when it does.
+    """Raises `BodyIncomplete` if the client has disconnected at the end of its body; `leaving` ends when it does.
 
-    Over HTTP/2 who breaks off without an error, as some proxies do, seems to have sent all. Only that it is no longer
-    there is known, and a moment later.
+    Over HTTP/2, a client that breaks off without an error, as some proxies do, seems to have sent everything. Only
+    that it is gone is known, a moment later.
     """
     try:
         async with asyncio.timeout(LEAVE_SECONDS):
@@ -84,14 +85,15 @@ async def check_there(leaving: Awaitable[object]) -> None:
 
 
 async def pass_over(incoming: Incoming) -> None:
-    """Read the rest of a body that was refused, after the answer.
+    """Reads the rest of a refused body, after the answer.
 
-    A connection that is closed with bytes in it that nobody read is reset, and the client may never see the answer.
+    If a connection is closed with unread bytes, it is reset, and the client may never see the answer.
     """
     try:
         async with asyncio.timeout(PASS_OVER_SECONDS):
             while await incoming.part() is not None:
                 pass
     except (BodyIncomplete, TimeoutError, asyncio.CancelledError, RuntimeError):
-        # The server cancels who reads from a client that has gone; a body that was read to its end cannot be again.
+        # The server cancels tasks that read from a client that has disconnected, and a complete body cannot be read
+        # again.
         return

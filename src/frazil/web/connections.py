@@ -1,9 +1,9 @@
-"""The connections of a port: how many there are, and which of them have to go.
+"""Counts the connections of a port, and closes idle ones and those beyond the limit.
 
 Granian accepts connections by itself, and closes them only when headers of HTTP/1 take too long. A client that sends
-nothing, or speaks HTTP/2 and asks for nothing, would stay for ever, and those beyond what is accepted would wait
-without a word. So the open files of the process are looked through now and then. Connections that ask for nothing
-for too long are closed, and so are those beyond the bound, first of all those that never asked.
+nothing, or opens HTTP/2 without a request, would stay for ever, and connections beyond the limit would wait without
+an answer. So the open files of the process are inspected from time to time. Connections without a request for too
+long are closed, and so are those beyond the limit, first of all those that never had a request.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ IDLE_SECONDS = 60.0
 """How long a connection may stay without a request."""
 LOOK_SECONDS = 1.0
 HURRY_SECONDS = 0.1
-"""How often it is looked, and how often when there are about as many as may be."""
+"""How often connections are inspected, and how often when they are near the limit."""
 SAY_SECONDS = 60.0
-"""How often it is said that there are too many."""
+"""How often the log says that there are too many."""
 
 _OPEN_FILES = "/dev/fd"
 _LAST_SENT = slice(44, 48)
-"""Where `struct tcp_info` of Linux has `tcpi_last_data_sent`, in milliseconds."""
+"""The bytes of Linux's `struct tcp_info` that hold `tcpi_last_data_sent`, in milliseconds."""
 
 
 class ConnectionMetrics:
@@ -51,7 +51,7 @@ _METRICS: WeakKeyDictionary[CollectorRegistry, ConnectionMetrics] = WeakKeyDicti
 
 
 def connection_metrics(registry: CollectorRegistry) -> ConnectionMetrics:
-    """All ports of a process share them."""
+    """Returns the metrics, which all ports of a process share."""
     found = _METRICS.get(registry)
     if found is None:
         found = _METRICS[registry] = ConnectionMetrics(registry)
@@ -59,7 +59,8 @@ def connection_metrics(registry: CollectorRegistry) -> ConnectionMetrics:
 
 
 class Connections:
-    """Belongs to the event loop. `section` names the settings of the port, and the port in metrics."""
+    """Watches the connections of one port. It belongs to the event loop. `section` names the settings of the port,
+    and the port in metrics."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Connections:
         idle_seconds: float = IDLE_SECONDS,
         closes: bool = True,
     ) -> None:
-        """Without `closes` they are only counted: gRPC closes by itself what is too much."""
+        """Without `closes`, connections are only counted, because gRPC itself closes those beyond the limit."""
         self._port = port
         self._closes = closes
         self._most = most
@@ -79,11 +80,11 @@ class Connections:
         self._metrics = metrics
         self._idle = idle_seconds
         self._since: dict[Peer, float] = {}
-        """Since when nothing has been asked on each connection."""
+        """The time since when each connection has had no request."""
         self._served: set[Peer] = set()
-        """Those that have asked for something."""
+        """The connections that have had a request."""
         self._asking: dict[Peer, int] = {}
-        """Requests that are worked on."""
+        """The number of running requests of each connection."""
         self._said: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -96,7 +97,7 @@ class Connections:
         self._metrics.open.labels(self._section).set(0)
 
     def begin(self, peer: Peer) -> None:
-        """A request came."""
+        """Notes that a request has started."""
         self._asking[peer] = self._asking.get(peer, 0) + 1
 
     def end(self, peer: Peer, now: float) -> None:
@@ -134,7 +135,8 @@ class Connections:
         return count
 
     def _close_most_idle(self, found: dict[Peer, int], wanted: int) -> int:
-        """Close so many: first those that never asked, then the idlest, then the newest that are asking."""
+        """Closes so many connections: first those that never had a request, then the idlest, then the newest with
+        running requests."""
         if wanted <= 0:
             return 0
         idle = sorted(
@@ -160,16 +162,16 @@ class Connections:
 
 
 def open_connections(port: int) -> dict[Peer, int]:
-    """Who is connected to a port of this process, and the descriptor of each connection."""
+    """Returns the clients that are connected to a port of this process, with the descriptor of each connection."""
     found = ((_peer(descriptor, port), descriptor) for descriptor in _open_files())
     return {peer: descriptor for peer, descriptor in found if peer is not None}
 
 
 def close(descriptor: int, peer: Peer, port: int, unless_sent_within: float = 0.0) -> bool:
-    """Close the connection of a peer, whoever owns it; whether that was done.
+    """Closes the connection of a client, whoever owns it; returns whether it did.
 
-    The descriptor may be another file by now. So it is looked at once more, in a copy that stays what it is. One that
-    was sent something of an answer within so many seconds is let be.
+    The descriptor may refer to another file by now, so it is checked again in a duplicate. A connection that was sent
+    a part of an answer within `unless_sent_within` seconds stays open.
     """
     try:
         copy = os.dup(descriptor)
@@ -189,7 +191,7 @@ def close(descriptor: int, peer: Peer, port: int, unless_sent_within: float = 0.
 
 
 def _open_files() -> list[int]:
-    """None where the system does not tell, or has no room for the question."""
+    """Returns the open descriptors; nothing if the system cannot list them, or has no descriptor left to do so."""
     try:
         return [int(name) for name in os.listdir(_OPEN_FILES)]
     except OSError:
@@ -197,9 +199,9 @@ def _open_files() -> list[int]:
 
 
 def _peer(descriptor: int, port: int) -> Peer | None:
-    """Who is at the other end of a connection to the port; None if it is no such connection.
+    """Returns the client of a connection to the port; None if the descriptor is not such a connection.
 
-    The descriptor is somebody else's, who may close it at any time. It is only asked.
+    The descriptor belongs to somebody else, who may close it at any time. It is only queried.
     """
     try:
         found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
@@ -220,5 +222,5 @@ def _peer(descriptor: int, port: int) -> Peer | None:
 def _seconds_since_sent(connection: socket.socket) -> float:
     if sys.platform != "linux":
         return float("inf")
-    told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_SENT.stop)
-    return int.from_bytes(told[_LAST_SENT], sys.byteorder) / 1000
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_SENT.stop)
+    return int.from_bytes(info[_LAST_SENT], sys.byteorder) / 1000

@@ -1,4 +1,4 @@
-"""Deadlines of many tasks, with one timer for all of them.
+"""Enforces the deadlines of many tasks with one timer.
 
 A timer for each, which is hardly ever due, would take as long as the rest of a small request.
 """
@@ -11,13 +11,13 @@ from typing import Self
 from weakref import WeakKeyDictionary
 
 LOOK_SECONDS = 0.25
-"""How often tasks are looked at; nobody is stopped before their time, and nobody later than by this."""
+"""How often deadlines are checked. No task is stopped before its deadline, or later than by this."""
 
 
 class Deadline:
-    """What the current task does within must not take longer than to a moment: `TimeoutError` otherwise.
+    """Limits the time of what the current task does within the `with` block: raises `TimeoutError` afterwards.
 
-    `at` is that moment, by the clock of the event loop; it may be put off.
+    `at` is the deadline by the clock of the event loop; it may be moved.
     """
 
     __slots__ = ("_asked", "_task", "_watch", "at", "passed")
@@ -39,7 +39,7 @@ class Deadline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._watch.remove(self)
-        # Whoever was also told to stop by somebody else does.
+        # If somebody else cancelled the task as well, it stays cancelled.
         if self.passed and self._task.uncancel() <= self._asked and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
@@ -49,7 +49,7 @@ class Deadline:
 
 
 class _Watch:
-    """Belongs to one event loop. Looks only while there is something to look at."""
+    """Checks the deadlines of one event loop. Its timer runs only while there are any."""
 
     def __init__(self) -> None:
         self._running: set[Deadline] = set()

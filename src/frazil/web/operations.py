@@ -1,4 +1,5 @@
-"""The operations endpoint as a Starlette application: health, readiness, metrics, and what a part adds."""
+"""Builds the operations endpoint as a Starlette application: health, readiness, metrics, and the endpoints of other
+parts."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ class Endpoint:
 
 
 def create_app(health: HealthRegistry, metrics: CollectorRegistry, endpoints: Sequence[Endpoint] = ()) -> Starlette:
-    """`endpoints` stand beside those of operations, and are listed at `/` with them."""
+    """Returns the application. `endpoints` are added to those of operations, and listed at `/` with them."""
     everything = [*_operations(health, metrics), *endpoints]
     index = _index(everything)
 

@@ -1,7 +1,7 @@
 """Runs an ASGI application on granian, inside the event loop of the caller.
 
-Granian's embedded server binds with SO_REUSEPORT, so that a second server on the same port goes unnoticed, and cannot
-tell which port it got for port 0. So the socket is bound here and handed over.
+Granian's embedded server binds with SO_REUSEPORT, so a second server on the same port would go unnoticed, and it
+cannot tell which port it got for port 0. So the socket is bound here and handed over.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from frazil.errors import ConfigError
 from frazil.web.connections import IDLE_SECONDS, Connections, connection_metrics
 
 HEADER_SECONDS = 30.0
-"""How long the headers of a request over HTTP/1 may take, counted from the end of the request before it."""
+"""How long the headers of an HTTP/1 request may take, counted from the end of the request before it."""
 _BACKLOG = 1024
 
-# Leaves the handlers of the process alone; granian's own set-up would reset them and write to stdout.
+# This leaves the handlers of the process alone; granian's own set-up would reset them and write to stdout.
 _QUIET: dict[str, Any] = {"incremental": True, "formatters": {}, "handlers": {}, "loggers": {"_granian": {}}}
 
 
 class HttpServer:
-    """One application on one port. `section` names the settings to blame when it cannot listen."""
+    """Serves one application on one port. `section` names the settings to blame when it cannot listen."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """An address that a program on this machine can ask."""
+        """A URL that a program on this machine can use."""
         address = ipaddress.ip_address(self.host)
         if address.is_unspecified:
             address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
@@ -73,12 +73,12 @@ class HttpServer:
         self._connections.start()
 
     async def wait(self) -> None:
-        """Return when the server has ended, raise when it broke."""
+        """Returns when the server has ended; raises if it failed."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
     async def stop(self, timeout: float = 5.0) -> None:
-        """Accept nothing more, and let running requests end within `timeout` seconds before they are cancelled."""
+        """Accepts nothing more, and lets running requests end within `timeout` seconds before they are cancelled."""
         if self._task is None:
             self._socket.close()
             return
@@ -134,7 +134,7 @@ class _Granian(Embedded):
             app,
             interface=Interfaces.ASGINL,
             backlog=_BACKLOG,
-            # Those beyond are accepted only to be closed: without an answer, clients would wait.
+            # Connections beyond the limit are accepted only to be closed: without an answer, clients would wait.
             backpressure=max_connections + max(max_connections // 4, 16),
             http1_settings=HTTP1Settings(header_read_timeout=int(min(HEADER_SECONDS, idle_seconds) * 1000)),
             log_level=LogLevels.error,
@@ -151,7 +151,8 @@ class _Granian(Embedded):
 
 
 class _Requests:
-    """The application, with its running requests known: a stop can end them, and their connections stay."""
+    """Wraps the application and tracks its running requests, so that a stop can cancel them and their connections
+    count as busy."""
 
     def __init__(self, app: ASGIApp, connections: Connections) -> None:
         self._app = app

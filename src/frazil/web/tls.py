@@ -1,4 +1,4 @@
-"""Certificates and keys, looked at before anybody listens with them."""
+"""Checks certificates and keys before a server uses them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.errors import ConfigError
 
 
 def check_tls(tls: TlsConfig, section: str) -> None:
-    """Raises `ConfigError` that says which of the files, settings of `section`, is of no use."""
+    """Raises `ConfigError` that says which file, by its setting in `section`, cannot be used."""
     if tls.cert is None or tls.key is None:
         return
     for name, path in (("cert", tls.cert), ("key", tls.key)):
@@ -17,7 +17,7 @@ def check_tls(tls: TlsConfig, section: str) -> None:
             text = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{section}.{name}: {path} cannot be read: {error.strerror}") from error
-        # Whoever loads such a key asks for the passphrase on the terminal.
+        # Loading such a key would ask for the passphrase on the terminal.
         if name == "key" and b"ENCRYPTED" in text:
             raise ConfigError(f"{section}.key: {path} has a passphrase; give a key without one")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

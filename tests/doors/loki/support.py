@@ -1,4 +1,4 @@
-"""Push requests, and a door for them."""
+"""Builds push requests, and runs a door for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def snappy(body: bytes) -> bytes:
 
 
 def push_body(*lines: str, labels: Any = None, time: int = TIME) -> bytes:
-    """A request with an entry for each line, a nanosecond apart."""
+    """Returns a request with an entry for each line, a nanosecond apart."""
     entries: list[tuple[int, Any, Any]] = [(time + n if time else 0, line, {}) for n, line in enumerate(lines)]
     return snappy(message((labels if labels is not None else {"app": "shop"}, entries)))
 

@@ -1,4 +1,4 @@
-"""A handler for Python's logging that is made for Loki sends, and everything arrives."""
+"""A logging handler for Loki sends records, and everything arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever bytes come: a 4xx with a reason or rows, and nobody else is affected."""
+"""Any bytes are answered with a 4xx and a reason, or become rows, and no other request is affected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.doors.telemetry.bodies import expand
+from frazil.doors.telemetry.decompression import decompress
 from frazil.errors import RequestError
 from frazil.formats.loki.labels import LabelsError, parse
 from frazil.formats.loki.messages import PushRequest
@@ -22,7 +22,7 @@ from tests.formats.loki.test_push import message, plain, requests, rows_of
 
 
 def check_rows(body: bytes) -> None:
-    """What is a message becomes the rows that the runtime of Protobuf sees in it."""
+    """Checks that a valid message becomes the rows that the Protobuf runtime sees in it."""
     try:
         expected = PushRequest.FromString(body)
     except DecodeError:
@@ -68,7 +68,7 @@ def test_damaged_blocks(request: list[Any], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(body) - 1))
     body[place] ^= 1 << data.draw(st.integers(0, 7))
     with suppress(RequestError):
-        check_rows(expand(bytes(body), "snappy", 1 << 20))
+        check_rows(decompress(bytes(body), "snappy", 1 << 20))
 
 
 def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Loki's push in JSON."""
+"""Loki's push in JSON is translated to Protobuf, or refused with the reason."""
 
 from __future__ import annotations
 

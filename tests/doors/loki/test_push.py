@@ -1,4 +1,4 @@
-"""Loki's push in Protobuf: what is answered, and what is stored then."""
+"""Loki's push in Protobuf is answered as the protocol wants, and what is accepted is stored."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.doors.otlp.test_grpc import LOGS, STATUS
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
 ENOUGH = 100
-"""Requests that no such disk has room for."""
+"""More requests than such a disk has room for."""
 
 
 class Client:
@@ -31,7 +31,7 @@ class Client:
         self.acknowledged: list[str] = []
 
     async def fill(self) -> None:
-        """Until one request is refused, which must be told that the disk is the reason, over both protocols."""
+        """Sends until a request is refused, whose answer must say over both protocols that the disk is the reason."""
         for _ in range(ENOUGH):
             text, body = self._next()
             answer = await self._served.post("/v1/logs", body)

@@ -1,4 +1,4 @@
-"""A way to the server on which clients fall silent in the middle of what they send."""
+"""Runs a proxy to the server on which clients fall silent in the middle of a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DRIP_SECONDS = 0.02
 
 
 class Relay:
-    """Passes on all that is answered, and of what each connection sends no more than its beginning."""
+    """Forwards all answers, but only the beginning of what each connection sends."""
 
     def __init__(self, port: int, most: int, drips: bool) -> None:
         self._server_port = port
@@ -46,14 +46,14 @@ class Relay:
         to_server.close()
 
     def cut(self) -> None:
-        """As if the machine between had died."""
+        """Drops the connections as if the machine in between had died."""
         for end in self._open:
             end.transport.abort()
 
 
 @asynccontextmanager
 async def silent_after(most: int, port: int, drips: bool = False) -> AsyncIterator[int]:
-    """The port of a relay to `port`. Who `drips` sends a byte now and then after the beginning."""
+    """Yields the port of a relay to `port`. With `drips`, it sends a byte now and then after the beginning."""
     relay = Relay(port, most, drips)
     async with await asyncio.start_server(relay.serve, "127.0.0.1", 0) as server:
         try:

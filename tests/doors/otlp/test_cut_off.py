@@ -1,4 +1,4 @@
-"""Bodies that are cut off: nothing of them is stored, though their beginning may be a message with some records."""
+"""Nothing is stored of bodies that are cut off, though their beginning may be a message with some records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FIELDS = tuple(PROTOBUF.items())
 ROUNDS = 5
 
 Break = Callable[[Wire], None]
-"""How the connection ends after what was sent."""
+"""Ends the connection after what was sent."""
 
 
 def messages(size: int) -> tuple[bytes, bytes]:
-    """Each whole by itself, and together."""
+    """Returns two messages, each valid by itself and also together."""
     first, second = (logs_request(text * size).SerializeToString() for text in ("a", "b"))
     assert len(logs.REQUEST.FromString(first + second).resource_logs) == 2
     return first, second
@@ -38,7 +38,7 @@ async def _seen_to_go(served: Served, count: int) -> None:
 
 async def _cut(served: Served, api: str, sent: list[bytes], leave: Break) -> None:
     wires = [await Wire.open(served.url(api)) for _ in range(2 * ROUNDS)]
-    # At once, when the server may never know of the request, and so that it is surely reading.
+    # It ends at once, so that the server may never see the request, or when the server is surely reading.
     for pause, same in ((0.0, wires[:ROUNDS]), (0.1, wires[ROUNDS:])):
         await asyncio.gather(*(wire.send(*sent, pause=pause) for wire in same))
         for wire in same:
@@ -46,7 +46,7 @@ async def _cut(served: Served, api: str, sent: list[bytes], leave: Break) -> Non
     await _seen_to_go(served, ROUNDS)
     while served.in_flight():
         await asyncio.sleep(0.01)
-    # It may come again, and does.
+    # Other requests are served as before.
     assert (await served.post(PATHS[api], logs_request("whole").SerializeToString(), api)).status_code == 200
     assert served.stored() == 1
     for wire in wires:
@@ -131,7 +131,7 @@ def test_whole_bodies_in_parts(tmp_path: Path, api: str, version: int, size: int
             assert await wire.is_accepted()
             wire.close()
         assert served.answered(400) == 0
-        # The others are the same bytes again.
+        # The other requests are the same bytes again.
         assert served.stored() == 2
 
     run(settings(tmp_path), scenario)
@@ -139,7 +139,7 @@ def test_whole_bodies_in_parts(tmp_path: Path, api: str, version: int, size: int
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_more_than_was_announced_is_not_taken(tmp_path: Path, version: int) -> None:
-    """What follows is another request over HTTP/1.1, and not one of HTTP; over HTTP/2 all of it is wrong."""
+    """What follows is a second request over HTTP/1.1, or not HTTP; over HTTP/2 all of it is wrong."""
     first, second = messages(10)
     head, rest = (head_1, second) if version == 1 else (head_2, data(first + second, end=True))
 

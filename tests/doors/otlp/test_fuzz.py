@@ -1,4 +1,4 @@
-"""Whatever bytes come: a 4xx with a reason or rows, and nobody else is affected."""
+"""Any bytes are answered with a 4xx and a reason, or become rows, and no other request is affected."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 from frazil.config.sections.telemetry import TelemetryConfig
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
-from frazil.doors.telemetry.bodies import expand
-from frazil.doors.telemetry.limits import Limits
+from frazil.doors.telemetry.conversion import RequestConverter, TelemetryRequest
+from frazil.doors.telemetry.decompression import decompress
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import Preparer, Request
+from frazil.doors.telemetry.tenant_limits import TenantLimits
 from frazil.errors import RequestError
 from frazil.ops.metrics import create_registry
 from tests.doors.otlp.test_json import REQUESTS
@@ -40,25 +40,25 @@ each_signal = pytest.mark.parametrize("signal", SIGNALS, ids=lambda signal: sign
 
 
 def accepted(signal: Signal, body: bytes, *, as_json: bool = False) -> int | None:
-    """How many rows it becomes; None if it is refused, with a reason."""
+    """Returns the number of rows; None if the request is refused with a reason."""
     config, clock = TelemetryConfig(), ManualClock()
-    limits, metrics = Limits(config, clock.monotonic), TelemetryMetrics(create_registry())
-    preparer = Preparer(signal.requests, config, limits, metrics, clock, 64 << 20)
-    done = preparer.prepare([Request("default", body, json=as_json)])
+    limits, metrics = TenantLimits(config, clock.monotonic), TelemetryMetrics(create_registry())
+    converter = RequestConverter(signal.requests, config, limits, metrics, clock, 64 << 20)
+    done = converter.convert([TelemetryRequest("default", body, json=as_json)])
     if problem := done.problems.get(0):
         assert isinstance(problem, RequestError)
         name, form = signal.requests.message.DESCRIPTOR.name, " in JSON" if as_json else ""
         assert re.fullmatch(rf"The body is no {name}{form}: .*\w.*\.", str(problem), re.S)
-        assert not done.runs
+        assert not done.appends
         return None
-    for found in done.runs:
+    for found in done.appends:
         assert isinstance(found.content, pa.RecordBatch)
         found.content.validate(full=True)
-    return sum(request.rows for found in done.runs for request in found.requests)
+    return sum(request.rows for found in done.appends for request in found.requests)
 
 
 def flipped(body: bytes, places: Sequence[int]) -> bytes:
-    """With these bits the other way round."""
+    """Returns the bytes with these bits flipped."""
     damaged = bytearray(body)
     for place in places:
         damaged[place // 8] ^= 1 << place % 8
@@ -83,7 +83,7 @@ def test_damaged_messages(signal: Signal, data: st.DataObject) -> None:
 @given(body=st.binary(max_size=100), encoding=st.sampled_from(["gzip", "deflate", "zstd", "snappy"]))
 def test_any_compressed_bytes(body: bytes, encoding: str) -> None:
     with suppress(RequestError):
-        assert len(expand(body, encoding, 1000)) <= 1000
+        assert len(decompress(body, encoding, 1000)) <= 1000
 
 
 WAYS = {
@@ -100,7 +100,7 @@ ANYWHERE = ("attributes", "key", "value", "traceId", "kvlistValue")
 
 
 def json_values(signal: Signal) -> st.SearchStrategy[object]:
-    # JSON may have halves of characters in it.
+    # JSON may contain halves of surrogate pairs.
     texts = st.text(st.characters(), max_size=5)
     known = st.sampled_from([*WAYS[signal], *NAMES[signal], *ANYWHERE])
     names = st.one_of(known, known, known, texts)
@@ -114,7 +114,7 @@ def json_values(signal: Signal) -> st.SearchStrategy[object]:
 @each_signal
 @given(data=st.data())
 def test_any_json(signal: Signal, data: st.DataObject) -> None:
-    """From any level on."""
+    """The random JSON stands at any level of a request."""
     value = data.draw(json_values(signal))
     for name in reversed(WAYS[signal][: data.draw(st.integers(0, 3))]):
         value = {name: [value]}
@@ -123,7 +123,7 @@ def test_any_json(signal: Signal, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("depth", [10, 40, 200, 100_000])
 def test_values_within_values_within_values(depth: int) -> None:
-    """As deep as the runtime of Protobuf reads them."""
+    """Values are read as deep as the Protobuf runtime reads them."""
     value = b""
     for _ in range(min(depth, 5000)):
         value = b"\x2a" + _sized(b"\x0a" + _sized(value))
@@ -149,7 +149,7 @@ class Sent(NamedTuple):
 
 
 def in_some_form(chance: random.Random, signal: Signal, texts: list[str], number: int) -> Sent:
-    """A request with these records: as it is, compressed, or in JSON."""
+    """Returns a request with these records: as it is, compressed, or in JSON."""
     body = MAKE[signal](texts, number)
     match chance.randrange(3):
         case 0:
@@ -174,7 +174,7 @@ def damaged(chance: random.Random, signal: Signal) -> Sent:
 
 
 async def answers_to(requests: Sequence[Sent], url: str) -> list[tuple[int, bytes]]:
-    """The status and the content of each. All are connected before the first one sends."""
+    """Returns the status and the content of each answer. All clients connect before the first one sends."""
     together = asyncio.Barrier(len(requests))
 
     async def send(sent: Sent) -> tuple[int, bytes]:
@@ -191,7 +191,7 @@ async def answers_to(requests: Sequence[Sent], url: str) -> list[tuple[int, byte
 
 
 def reason(sent: Sent, content: bytes) -> str:
-    """In the form of the request."""
+    """Returns the reason in an answer, which has the format of the request."""
     status = Parse(content, Status()) if sent.headers is JSON else Status.FromString(content)
     assert status.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
     message: str = status.message
@@ -211,7 +211,7 @@ def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> N
         return in_some_form(chance, signal, texts, number)
 
     def check_bad(sent: Sent, status: int, content: bytes) -> None:
-        """Some are not so damaged that they could not be read."""
+        """Checks the answer to a damaged request. Some can still be read."""
         if status != 200:
             assert status == 400
             assert reason(sent, content)
@@ -233,7 +233,7 @@ def test_the_good_ones_are_stored_among_bad_ones(tmp_path: Path, seed: int) -> N
             found = [text for text in table[COLUMNS[signal]].to_pylist() if text and text.startswith("good ")]
             assert sorted(found) == sorted(good[signal])
             assert refused[signal] > 0
-        # Many were stored together.
+        # Many requests were stored together.
         commits = sum(writer.stats.commits for writer in served.log.writers)
         assert commits < 150
 

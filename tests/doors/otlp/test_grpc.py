@@ -1,4 +1,4 @@
-"""OTLP over gRPC."""
+"""OTLP over gRPC stores what it acknowledges, and refuses the rest with the right status."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_is_acknowledged_can_be_read_at_once(compression: grpc.Compression,
 
 
 def test_a_method_that_is_no_utf_8_ends_its_own_call_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Clients of gRPC send none, but anybody else may."""
+    """gRPC clients send no such call, but others may."""
 
     async def scenario(served: Served) -> None:
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""OTLP over HTTP: what is answered, and what is stored then."""
+"""OTLP over HTTP answers as the protocol wants, and stores what it accepted."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_many_small_requests_at_once_and_a_bad_one_among_them(tmp_path: Path) ->
 
 
 def test_few_after_many(tmp_path: Path) -> None:
-    """Those who come alone wait for nobody who does not come."""
+    """A single client does not wait for others."""
 
     async def scenario(served: Served) -> None:
         bodies = [logs_request(f"record {number}").SerializeToString() for number in range(120)]
@@ -252,7 +252,8 @@ def test_few_after_many(tmp_path: Path) -> None:
 def test_headers_as_nobody_should_send_them(
     headers: list[tuple[bytes, bytes]], code: int, api: str, tmp_path: Path
 ) -> None:
-    """Two tenants are none, of other headers the first counts, and what cannot be read is wrong, not absent."""
+    """Two tenant headers are an error; of other headers the first counts; an invalid tenant is an error and not
+    absent."""
     path = {"otlp": "/v1/logs", "loki": "/otlp/v1/logs"}[api]
 
     async def scenario(served: Served) -> None:

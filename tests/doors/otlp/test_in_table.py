@@ -1,4 +1,4 @@
-"""Everything that OTLP can say, through the door, the log and the real pipeline into tables, and back."""
+"""Everything that OTLP can express goes through the door, the log and the real pipeline into tables, and back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from frazil.config.model import Config
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.formats.otlp import logs, metrics, spans
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier, find_table
 from tests.doors.telemetry.support import Served, rows, serving, settings
@@ -63,7 +63,7 @@ TENANTS = ("one", "two")
 EXAMPLES = 25
 MOVED_SECONDS = 240.0
 STALE = 0x7FF0000000000002
-"""The number by which Prometheus marks the end of a series, one of many that are NaN."""
+"""The NaN, one of many, with which Prometheus marks the end of a series."""
 
 Buckets = ExponentialHistogramDataPoint.Buckets
 
@@ -80,7 +80,7 @@ TO_MESSAGE: Mapping[Signal, Callable[[Row], Message]] = {
 
 
 class Told(NamedTuple):
-    """All that is said of one record, as bytes: NaN is not equal to itself."""
+    """All that a record contains, as bytes, because NaN is not equal to itself."""
 
     tenant: str
     resource: bytes | None
@@ -137,7 +137,7 @@ def random_requests(signal: Signal, seed: int) -> list[Message]:
 
 
 def odd_logs() -> Message:
-    """What is there and empty beside what is not there, and numbers that are none."""
+    """Returns logs with values that are empty beside absent ones, and with numbers that are NaN or infinite."""
     values = [
         AnyValue(),
         AnyValue(string_value=""),
@@ -199,7 +199,7 @@ def odd_metrics() -> Message:
 
 
 async def send(served: Served, signal: Signal, tenant: str, number: int, body: bytes) -> None:
-    """In one of several ways; nothing of it is rejected."""
+    """Sends a request in one of several ways; nothing of it is rejected."""
     if number % 3 == 2:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{served.door.grpc_port}") as channel:
             export = channel.unary_unary(f"/{signal.service}/Export")
@@ -213,7 +213,7 @@ async def send(served: Served, signal: Signal, tenant: str, number: int, body: b
 
 
 class Sent:
-    """Requests, each of a tenant, and what is to be found of them."""
+    """Requests, each of a tenant, and what must be found of them."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -234,7 +234,7 @@ class Sent:
 
 
 def in_table(config: Config, signal: Signal) -> pa.Table:
-    """As PyIceberg reads it."""
+    """Returns the rows as PyIceberg reads them."""
     with closing(Lake(config)) as lake:
         return lake.load(base_identifier(config, signal.requests.topic)).scan().to_arrow()
 
@@ -247,7 +247,7 @@ def compactions(config: Config, signal: Signal) -> int:
 
 
 def check_fresh(config: Config, sent: Sent) -> None:
-    """As readers see it that join table and log."""
+    """Checks the rows as readers see them that join table and log."""
     for signal in SIGNALS:
         tables = [rows(config, signal.requests.topic, tenant) for tenant in TENANTS]
         found = Counter(each for table in tables for each in told_in(signal, table))
@@ -255,7 +255,7 @@ def check_fresh(config: Config, sent: Sent) -> None:
 
 
 def written(config: Config, signal: Signal) -> pa.Table:
-    """The rows of all files that the pipeline committed, whatever has become of them since."""
+    """Returns the rows of all files that the pipeline committed, whatever has become of them since."""
     with closing(Lake(config)) as lake:
         table = lake.load(base_identifier(config, signal.requests.topic))
         entries = [
@@ -271,7 +271,7 @@ def written(config: Config, signal: Signal) -> pa.Table:
 
 
 def check_tables(config: Config, sent: Sent) -> None:
-    """Files are joined by Spark, which knows a single NaN: all others become that one."""
+    """Checks the rows of the tables. Spark rewrites files, and knows a single NaN: all others become that one."""
     for signal in SIGNALS:
         expected, topic = sent.expected[signal], signal.requests.topic
         assert Counter(told_in(signal, written(config, signal))) == expected, topic
@@ -304,14 +304,14 @@ def make_nan_plain(message: Message) -> None:
 
 
 def check_stale(table: pa.Table) -> None:
-    """Bit by bit, as no comparison of numbers can tell."""
+    """Checks the bits of the stale marker, which no comparison of numbers can tell apart."""
     values = table.filter(pc.equal(table["metric_name"], "numbers"))["value_double"].combine_chunks()
     assert STALE in values.drop_null().view(pa.uint64()).to_pylist()
 
 
 @pytest.mark.timeout(900)
 def test_what_comes_is_in_the_table_as_it_came(tmp_path: Path, seed: int) -> None:
-    # Records of all days would leave compaction nothing to join.
+    # Records of many days would leave compaction nothing to join.
     by_tenant: dict[str, Any] = {"table": {"partition_by": ["tenant_id"]}}
     config = settings(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Ids that are none are null, and whoever looks after the door can see how many there were."""
+"""Invalid ids are null, and metrics show how many there were."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_SECONDS = 60.0
 
 class Door(DoorProcess):
     def metrics(self) -> str:
-        """As they are scraped."""
+        """Returns the metrics as they are scraped."""
         until = time.monotonic() + WAIT_SECONDS
         while not (found := re.search(r"health at (http://\S+)/health", self.child.log())):
             assert self.child.alive, self.child.log()
@@ -30,7 +30,7 @@ class Door(DoorProcess):
         return httpx.get(f"{found[1]}/metrics", timeout=30).text
 
     def invalid_ids(self) -> dict[str, float]:
-        """By topic."""
+        """Returns the counts by topic."""
         found = re.findall(r'^frazil_telemetry_invalid_ids_total{topic="(\w+)"} (\S+)', self.metrics(), re.M)
         return {topic: float(count) for topic, count in found if float(count)}
 
@@ -62,7 +62,7 @@ def test_they_are_counted_where_metrics_are_scraped(door: Door) -> None:
     door.send(SPANS, body, JSON)
     assert door.invalid_ids() == {"logs": 2, "spans": 2}
 
-    # What is stored has none of them.
+    # The stored rows have none of them.
     found = read("logs", config=door.config).table().select(["body", "trace_id", "span_id"]).to_pylist()
     assert [row["body"] for row in found if row["trace_id"] is not None] == ["valid"]
     assert {row["span_id"] for row in found} == {b"s" * 8}

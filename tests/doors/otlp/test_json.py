@@ -1,4 +1,4 @@
-"""OTLP in JSON: ids are in hexadecimal, where the messages have them and nowhere else."""
+"""OTLP in JSON has hexadecimal ids where the messages have ids, and nowhere else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WAYS = {
     SPANS: ["resource_spans scope_spans spans", "resource_spans scope_spans spans links"],
     METRICS: [f"resource_metrics scope_metrics metrics {kind} data_points exemplars" for kind in POINTS],
 }
-"""To all that have ids, in the names of Protobuf."""
+"""The ways to all fields that are ids, in the names of Protobuf."""
 PLACES = [(signal, way) for signal, ways in WAYS.items() for way in ways]
 
 
@@ -54,7 +54,7 @@ def camelled(way: str) -> list[str]:
 
 
 ALONE = {*POINTS, *map(camel, POINTS)}
-"""Fields that are no lists."""
+"""The fields that are not lists."""
 
 
 def found_at(data: Any, way: list[str]) -> Iterator[dict[str, Any]]:
@@ -87,7 +87,7 @@ def test_all_of_it_comes_back(signal: Signal, named: Any, data: st.DataObject) -
     for way in WAYS[signal]:
         for each in found_at(written, [named(name) for name in way.split()]):
             each.update({name: b64decode(each[name]).hex() for name in map(named, IDS) if name in each})
-    # NaN is equal to itself in JSON alone.
+    # Only in JSON is NaN equal to itself.
     assert MessageToDict(parsed(signal, written)) == expected
 
 
@@ -103,7 +103,7 @@ def test_an_id_that_is_not_hexadecimal(signal: Signal, way: str, named: Any) -> 
 
 
 def point_of(text: str) -> Any:
-    """A data point in JSON, as it arrives."""
+    """Returns a data point in JSON as it arrives."""
     data = placed_at(camelled("resource_metrics scope_metrics metrics gauge data_points"), "POINT")
     message = METRICS.requests.message
     request = message.FromString(to_protobuf(message, json.dumps(data).replace('"POINT"', text).encode()))

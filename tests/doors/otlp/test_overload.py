@@ -1,4 +1,4 @@
-"""More comes than can be taken: it is refused at once, what is acknowledged is there, and it goes on by itself."""
+"""When too much arrives, it is refused at once, what is acknowledged is stored, and the server recovers by itself."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from google.rpc.status_pb2 import Status
 
 from frazil.doors.loki.push import PUSH
 from frazil.doors.otlp.signals import LOGS
-from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.intake import Accepted, Intake, _Waiting
+from frazil.doors.telemetry.conversion import TelemetryRequest
+from frazil.doors.telemetry.intake import Accepted, Intake, _WaitingRequest
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import Request
+from frazil.doors.telemetry.unstored_rows import UnstoredRows
 from frazil.doors.telemetry.writers import Writers
 from frazil.ops.metrics import create_registry
 from frazil.web import bodies
@@ -32,7 +32,7 @@ from tests.doors.telemetry.support import (
     settings,
     small_log_on,
 )
-from tests.doors.telemetry.test_preparing import preparer
+from tests.doors.telemetry.test_conversion import converter
 from tests.formats.loki.test_push import message
 from tests.servers.proxy import Proxy
 
@@ -60,7 +60,7 @@ def test_more_at_once_than_there_is_room_for(tmp_path: Path) -> None:
 
 
 async def begin(served: Served, nbytes: int, *headers: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Send the head of a request alone."""
+    """Sends only the head of a request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(served.url("otlp")).port)
     head = ["POST /v1/logs HTTP/1.1", "host: x", f"content-type: {PROTOBUF['content-type']}", *headers]
     writer.write("\r\n".join([*head, f"content-length: {nbytes}", "", ""]).encode())
@@ -68,7 +68,7 @@ async def begin(served: Served, nbytes: int, *headers: str) -> tuple[asyncio.Str
 
 
 def test_a_refusal_waits_for_nothing(tmp_path: Path) -> None:
-    """Neither for those who are let in nor for its own body, which nobody would read."""
+    """A refusal waits neither for accepted requests nor for its own body, which nobody would read."""
 
     async def scenario(served: Served) -> None:
         slow = logs_request("x" * 900_000).SerializeToString()
@@ -84,7 +84,8 @@ def test_a_refusal_waits_for_nothing(tmp_path: Path) -> None:
         assert (await served.post("/v1/logs", small)).status_code == 200
 
     async def status_of(served: Served, nbytes: int) -> int:
-        """What is answered to the head of a request alone; 0 if nothing is, as long as there is room."""
+        """Returns the status that answers the head of a request; 0 if there is no answer, as long as there is
+        room."""
         answer, sending = await begin(served, nbytes)
         try:
             return int((await asyncio.wait_for(answer.readline(), 1)).split()[1])
@@ -97,12 +98,12 @@ def test_a_refusal_waits_for_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_promised_takes_no_room(tmp_path: Path) -> None:
-    """Only what has come does: who promises much and sends nothing is in nobody's way."""
+    """Only received bytes count: a client that announces much and sends nothing blocks nobody."""
 
     async def scenario(served: Served) -> None:
         idle = [await begin(served, MIB, "expect: 100-continue") for _ in range(4)]
         for answer, _ in idle:
-            # It was let in, and its body is waited for.
+            # It was let in, and the server waits for its body.
             assert b" 100 " in await answer.readline()
         body = logs_request("x" * 900_000).SerializeToString()
         assert (await served.post("/v1/logs", body)).status_code == 200
@@ -113,7 +114,7 @@ def test_what_is_promised_takes_no_room(tmp_path: Path) -> None:
 
 
 def test_a_request_that_is_alone_may_be_larger_than_the_room(tmp_path: Path) -> None:
-    """However many parts it comes in."""
+    """This holds however many parts the body comes in."""
 
     async def scenario(served: Served) -> None:
         body = logs_request(*["x" * 500_000] * 6).SerializeToString()
@@ -137,9 +138,9 @@ def test_a_body_that_is_never_complete_gives_its_room_back(
         for _ in range(9 if drips else 0):
             await asyncio.sleep(0.01)
             sending.write(b"x")
-        # To the end: the connection is closed.
+        # This reads to the end: the connection is closed.
         head, _, _ = (await answer.read()).partition(b"\r\n\r\n")
-        # Clients send again what is answered so, and drop it after a 408.
+        # Clients retry after this status, and would drop the request after a 408.
         assert head.startswith(b"HTTP/1.1 503 ")
         assert b"\r\nretry-after: 1" in head
         sending.close()
@@ -150,7 +151,7 @@ def test_a_body_that_is_never_complete_gives_its_room_back(
 
 
 def test_a_body_that_comes_slowly_but_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silence counts from what was heard last."""
+    """Silence counts from the last bytes."""
     monkeypatch.setattr(bodies, "SILENCE_SECONDS", 2.0)
 
     async def scenario(served: Served) -> None:
@@ -166,48 +167,48 @@ def test_a_body_that_comes_slowly_but_comes(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_could_become_large_is_left_to_a_thread(tmp_path: Path) -> None:
-    """However small it is: the event loop has others to see to."""
+    """This holds even for small requests, because the event loop has other work."""
     plain = logs_request(*(f"record {number}" for number in range(10))).SerializeToString()
     empty_records = b"\x0a\x82\x1f\x12\xff\x1e" + b"\x12\x00" * 1983 + b"\x1a"
 
     async def scenario(served: Served) -> None:
         writers, metrics = Writers(served.log), TelemetryMetrics(create_registry())
-        intake = Intake(LOGS.requests, preparer(), writers, metrics, Backlog(1))
+        intake = Intake(LOGS.requests, converter(), writers, metrics, UnstoredRows(1))
 
-        def waiting(given: Iterable[Request]) -> list[_Waiting]:
+        def waiting(given: Iterable[TelemetryRequest]) -> list[_WaitingRequest]:
             future = asyncio.get_running_loop().create_future()
-            return [_Waiting(request, future) for request in given]
+            return [_WaitingRequest(request, future) for request in given]
 
-        def is_small(*given: Request) -> bool:
+        def is_small(*given: TelemetryRequest) -> bool:
             return intake._is_small(waiting(given))
 
-        def is_light(*given: Request) -> bool:
+        def is_light(*given: TelemetryRequest) -> bool:
             return intake._is_light(waiting(given))
 
-        assert is_small(Request("one", plain))
-        assert is_small(*[Request("one", plain)] * 64)
-        assert is_light(*[Request("one", plain)] * 64)
-        assert not is_light(Request("one", empty_records))
-        assert not is_light(Request("one", plain), Request("one", empty_records))
-        assert not is_small(Request("one", plain, encoding="gzip"))
-        assert not is_small(Request("one", plain, json=True))
-        assert not is_small(Request("one", bytes(20_000)))
-        assert not is_small(*[Request("one", plain)] * 129)
-        assert not is_small(*[Request("one", plain * 50)] * 30)
+        assert is_small(TelemetryRequest("one", plain))
+        assert is_small(*[TelemetryRequest("one", plain)] * 64)
+        assert is_light(*[TelemetryRequest("one", plain)] * 64)
+        assert not is_light(TelemetryRequest("one", empty_records))
+        assert not is_light(TelemetryRequest("one", plain), TelemetryRequest("one", empty_records))
+        assert not is_small(TelemetryRequest("one", plain, encoding="gzip"))
+        assert not is_small(TelemetryRequest("one", plain, json=True))
+        assert not is_small(TelemetryRequest("one", bytes(20_000)))
+        assert not is_small(*[TelemetryRequest("one", plain)] * 129)
+        assert not is_small(*[TelemetryRequest("one", plain * 50)] * 30)
 
     run(settings(tmp_path), scenario)
 
 
 def test_who_goes_while_waiting_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The room that a request had is given back when its call is cancelled, so its body must be gone then."""
+    """The room of a request is given back when its call is cancelled, so its body must be freed then."""
 
     async def scenario(served: Served) -> None:
-        backlog = Backlog(1)
-        backlog.change(1)
-        intake = Intake(PUSH, preparer(), Writers(served.log), TelemetryMetrics(create_registry()), backlog)
+        unstored = UnstoredRows(1)
+        unstored.change(1)
+        intake = Intake(PUSH, converter(), Writers(served.log), TelemetryMetrics(create_registry()), unstored)
         body = message(({"a": "b"}, [(1, "x" * MIB, {})]))
         held = sys.getrefcount(body)
-        call = asyncio.create_task(intake.take(Request("one", body)))
+        call = asyncio.create_task(intake.take(TelemetryRequest("one", body)))
         while not intake._waiting:
             await asyncio.sleep(0)
         assert sys.getrefcount(body) > held
@@ -216,8 +217,8 @@ def test_who_goes_while_waiting_leaves_nothing_behind(tmp_path: Path) -> None:
         assert call.cancelled()
         del call
         assert sys.getrefcount(body) == held
-        other = asyncio.create_task(intake.take(Request("one", message(({"a": "b"}, [(1, "y", {})])))))
-        backlog.change(-1)
+        other = asyncio.create_task(intake.take(TelemetryRequest("one", message(({"a": "b"}, [(1, "y", {})])))))
+        unstored.change(-1)
         assert await other == Accepted()
         assert served.stored(PUSH.topic) == 1
 
@@ -225,13 +226,13 @@ def test_who_goes_while_waiting_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 async def parts() -> AsyncIterator[bytes]:
-    """The last one is too much."""
+    """The last part is too much."""
     for _ in range(2):
         yield bytes(600_000)
 
 
 def test_who_sends_a_large_body_sees_why_it_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Not a connection that is reset while the body is on its way; and the connection is good for the next one."""
+    """The client gets an answer, not a reset connection while it sends the body, and can use the connection again."""
 
     async def scenario(served: Served) -> None:
         body = bytes(16 * MIB)
@@ -243,7 +244,7 @@ def test_who_sends_a_large_body_sees_why_it_is_refused(tmp_path: Path, caplog: p
             assert (await served.post("/v1/logs", logs_request("a").SerializeToString())).status_code == 200
             unsized = await served.client.post(served.url("otlp") + "/v1/logs", content=parts(), headers=PROTOBUF)
             assert unsized.status_code == 413
-        # Who goes away in the middle is no problem of anybody's.
+        # A client that disconnects in the middle is not an error.
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(
             f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body[:MIB]

@@ -1,4 +1,5 @@
-"""Far more comes than a process takes: answers are quick, memory is bounded, what was acknowledged is there."""
+"""When far more arrives than a process can take, answers are quick, memory is bounded, and what was acknowledged is
+stored."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ from tests.doors.telemetry.support import (
 
 CONNECTIONS = 64
 QUICK_SECONDS = 1.0
-"""A refusal takes some milliseconds; the machine may have others to see to, and so may whoever sends."""
+"""A refusal takes some milliseconds, but the machine and the client may be busy."""
 MIB = 1 << 20
 
 
 class Door(DoorProcess):
     def __init__(self, folder: Path, hold_ms: int | None, **telemetry: Any) -> None:
-        """What is taken is held so long, if it is said, and is then acknowledged by the store."""
-        # What is stored is kept in memory too, as far as these allow.
+        """With `hold_ms`, accepted requests are held so long before the store acknowledges them."""
+        # Stored rows are kept in memory too, as far as these settings allow.
         log: dict[str, Any] = {"max_tail_mb": 32, "seal": {"max_mb": 8}}
         topics = {}
         if hold_ms is not None:
@@ -42,7 +43,7 @@ class Door(DoorProcess):
         self.url = f"http://127.0.0.1:{self.ports.http}/v1/logs"
 
     def stored(self) -> Counter[str]:
-        """How many records each service has."""
+        """Returns the number of records of each service."""
         found = read("logs", config=self.config, columns=["service_name"]).table()["service_name"].value_counts()
         return Counter({each["values"].as_py(): each["counts"].as_py() for each in found})
 
@@ -74,13 +75,13 @@ _LINE = "the order is late and nobody knows why, so somebody should have a look 
 
 
 def request(service: str, blocks: int) -> bytes:
-    """With `blocks` times `RECORDS` records, of about 25 KiB each."""
+    """Returns a body with `blocks` times `RECORDS` records, of about 25 KiB each block."""
     block: bytes = logs_request(*[_LINE] * RECORDS, time=TIME, service=service).SerializeToString()
     return block * blocks
 
 
 def posted(number: int, body: bytes) -> bytes:
-    """A whole request of HTTP; every third body is compressed."""
+    """Returns a whole HTTP request; every third body is compressed."""
     packed = number % 3 == 0
     body = gzip.compress(body, 1) if packed else body
     head = f"POST /v1/logs HTTP/1.1\r\nhost: x\r\ncontent-type: {PROTOBUF['content-type']}\r\n"
@@ -98,7 +99,7 @@ def median_seconds(answers: Iterable[Answer], status: int) -> float:
 
 
 class Connection:
-    """As quick as a client can be that is written in Python."""
+    """A client that is as fast as one in Python can be."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -109,7 +110,7 @@ class Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", httpx.URL(url).port))
 
     async def send(self, request: bytes) -> Answer:
-        """Who is to come again is told when."""
+        """Sends a request, and checks that an answer that asks for a retry says when."""
         begun = time.perf_counter()
         self._writer.write(request)
         await self._writer.drain()
@@ -125,7 +126,7 @@ class Connection:
 
 
 def test_much_more_than_it_takes(tmp_path: Path, seed: int) -> None:
-    """Large and small bodies, plain and compressed, from many connections that never pause."""
+    """Many connections send large and small bodies, plain and compressed, without a pause."""
     chance = random.Random(seed)
     sizes = [chance.choice((1, 1, 20, 40)) for _ in range(CONNECTIONS * 15)]
     offered = [posted(number, request(f"service-{number}", size)) for number, size in enumerate(sizes)]
@@ -161,8 +162,8 @@ def test_much_more_than_it_takes(tmp_path: Path, seed: int) -> None:
 
 
 def test_ten_times_what_it_takes(tmp_path: Path) -> None:
-    """What is taken is held for a second, however quick the machine is, and there is room for five of these requests.
-    The others are told so at once, and come again at once."""
+    """Accepted requests are held for a second, however fast the machine is, and there is room for five of them. The
+    others are refused at once, and retry at once."""
     shared = request("shared", 8)
     answers: dict[int, Answer] = {}
 
@@ -197,7 +198,7 @@ def test_ten_times_what_it_takes(tmp_path: Path) -> None:
 
 
 def test_small_bodies_that_become_large_take_no_more_memory_than_there_is(tmp_path: Path) -> None:
-    """All are let in, and each is a hundred times larger than it came."""
+    """All requests are let in, and each grows to a hundred times its size."""
     blocks = 8 * MIB // len(request("x", 1))
     bodies = {
         f"service-{number}": gzip.compress(request(f"service-{number}", blocks)) for number in range(CONNECTIONS)

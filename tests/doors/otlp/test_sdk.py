@@ -1,4 +1,4 @@
-"""The exporters of OpenTelemetry's own SDK for Python send, and everything arrives."""
+"""The exporters of OpenTelemetry's own Python SDK send, and everything arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain requests are stored as they came, and made rows later: nobody can tell the difference."""
+"""Plain requests are stored as they came and converted later, and readers cannot tell the difference."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.doors.telemetry.support import Served, logs_request, rows, run, setti
 
 
 def raw_bytes(served: Served, topic: str = "logs") -> int:
-    """Of what is not rows yet."""
+    """Returns the bytes in the log that are not rows yet."""
     return sum(writer.tail.raw_bytes for writer in served.log.writers if writer.topic == topic)
 
 
 def with_attributes(*counts: int) -> ExportLogsServiceRequest:
-    """A record with so many attributes for each."""
+    """Returns a request with a record for each number, which has so many attributes."""
     request = logs_request(*(f"has {count}" for count in counts))
     for record, count in zip(request.resource_logs[0].scope_logs[0].log_records, counts, strict=True):
         for number in range(count):
@@ -36,7 +36,7 @@ def test_they_are_there_at_once_and_after_a_restart(tmp_path: Path) -> None:
         answers = await asyncio.gather(*(served.post("/v1/logs", body) for body in bodies))
         assert {answer.status_code for answer in answers} == {200}
         assert raw_bytes(served)
-        # By another reader of the same files, and by one that has them in memory.
+        # One reader reads the same files, and the other one has them in memory.
         found = (await asyncio.to_thread(rows, config))["body"].to_pylist()
         assert sorted(found) == sorted([*sent, *(f"{text} again" for text in sent)])
         assert raw_bytes(served)
@@ -58,7 +58,7 @@ def test_they_are_there_at_once_and_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_each_has_its_own_fate(tmp_path: Path) -> None:
-    """Among them are some of which rows are made at once, and some that are refused."""
+    """Some of them are converted at once, and some are refused."""
     config = settings(tmp_path, telemetry={"limits": {"max_attributes": 5}})
     bodies = {
         "plain": logs_request("plain").SerializeToString(),
@@ -70,7 +70,7 @@ def test_each_has_its_own_fate(tmp_path: Path) -> None:
     }
 
     async def scenario(served: Served) -> None:
-        # The topic is made with the first request.
+        # The topic is created with the first request.
         assert (await served.post("/v1/logs", logs_request("first").SerializeToString())).status_code == 200
         answers = await asyncio.gather(*(served.post("/v1/logs", body) for body in bodies.values()))
         statuses = dict(zip(bodies, (answer.status_code for answer in answers), strict=True))
@@ -138,7 +138,7 @@ def test_more_of_them_than_one_append_may_have(tmp_path: Path) -> None:
 
 
 def test_much_of_them_is_sealed_as_it_came(tmp_path: Path) -> None:
-    """And is the same rows as if it had been made rows at once."""
+    """Its rows are the same as if it had been converted at once."""
     config = settings(tmp_path)
 
     async def scenario(served: Served) -> None:

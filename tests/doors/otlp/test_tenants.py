@@ -27,12 +27,12 @@ from tests.pipeline.support import move_all, tools_of
 from tests.pipeline.test_pipeline import committed
 from tests.servers.child import free_ports
 
-# They share a server.
+# The tests share a server.
 pytestmark = pytest.mark.xdist_group("otlp-tenants")
 
 OURS, THEIRS = "alpha", "beta"
 BATCH = 6
-"""Records that are sealed together."""
+"""The number of records that are sealed together."""
 PLACES = ("table", "segment", "tail")
 
 
@@ -47,7 +47,7 @@ def texts_of(tenant: str) -> list[str]:
 
 
 class World:
-    """`frazil serve`, with rows of two tenants in the table, in a segment and in the tail."""
+    """A running `frazil serve`, with rows of two tenants in the table, in a segment and in the tail."""
 
     def __init__(self, folder: Path, url: str, otlp: str, config: Config) -> None:
         self.folder = folder
@@ -199,7 +199,7 @@ HONEST = [
     "SUMMARIZE logs",
     "EXPLAIN ANALYZE SELECT body FROM logs WHERE tenant_id = 'beta'",
 ]
-"""Queries that may be asked; others' rows are not there."""
+"""These queries are allowed, and do not see rows of other tenants."""
 
 
 @pytest.mark.parametrize("query", HONEST)
@@ -258,7 +258,7 @@ REACHING = [
     "FROM config",
     "FROM _tables",
 ]
-"""What would go around the filter."""
+"""These queries would bypass the filter."""
 
 
 @pytest.mark.parametrize("query", REACHING)
@@ -279,7 +279,7 @@ def test_nobody_reaches_around(world: World, query: str) -> None:
 
 
 def test_fresh_for_all_readers_at_once(world: World) -> None:
-    """Without a moment between the acknowledgement and the question."""
+    """There is no moment between the acknowledgement and the query."""
     tenant = "fresh"
     for number in range(3):
         world.send(tenant, f"sql {number}")

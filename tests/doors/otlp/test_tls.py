@@ -1,4 +1,4 @@
-"""TLS of the doors for telemetry: who trusts the certificate gets in, and files of no use are explained."""
+"""Clients that trust the certificate of a telemetry door get in, and unusable files are explained."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def rpc(served: Served, authority: Path) -> Any:
 
 
 def export(exporter: Any, text: str) -> LogRecordExportResult:
-    """As the SDK does it, with its own retries."""
+    """Sends as the SDK does, with its own retries."""
     record = ReadableLogRecord(LogRecord(timestamp=1_700_000_000_000_000_000, body=text), Resource({}))
     records: Sequence[ReadableLogRecord] = [record]
     try:
@@ -89,7 +89,7 @@ def test_exporters_need_the_authority(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = secured(tmp_path, files)
-    # Where these are set, the client over HTTP trusts them instead of the file that it is given.
+    # If these are set, the HTTP client trusts them instead of the file that it is given.
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -137,7 +137,7 @@ def test_grpc_speaks_tls_and_nothing_else(files: Files, tmp_path: Path) -> None:
 
 
 Wrong = Callable[[Path, Files, Files], tuple[Path, Path, str]]
-"""A certificate, a key, and what is said of them; made in a folder of what is right and of what others have."""
+"""Returns a certificate, a key, and the expected error; made in a folder from valid files and files of others."""
 
 
 def _missing(folder: Path, files: Files, _: Files) -> tuple[Path, Path, str]:

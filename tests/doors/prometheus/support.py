@@ -1,4 +1,4 @@
-"""Requests for the door."""
+"""Builds remote write requests for the door."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.formats.remote_write.support import TIME_MS, add
 
 PATH = "/api/v1/write"
 TYPE_2 = "application/x-protobuf;proto=io.prometheus.write.v2.Request"
-"""What requests of remote write 2.0 say that they are."""
+"""The content type of remote write 2.0 requests."""
 
 
 def samples(*values: float, time: int = TIME_MS, name: str = "up", **labels: str) -> Any:
-    """A request with a sample for each value, a millisecond apart."""
+    """Returns a request with a sample for each value, a millisecond apart."""
     request = WriteRequest()
     add(request, *((value, time + number if time else 0) for number, value in enumerate(values)), name=name, **labels)
     return request
@@ -29,7 +29,7 @@ def packed(body: bytes) -> bytes:
 
 
 async def write(served: Served, request: Any, **headers: str) -> httpx.Response:
-    """As Prometheus does."""
+    """Sends a request as Prometheus does."""
     body = request if isinstance(request, bytes) else request.SerializeToString()
     told = {
         "content_encoding": "snappy",

@@ -1,4 +1,4 @@
-"""OpenTelemetry's exporter for remote write, which is not ours, sends metrics."""
+"""OpenTelemetry's exporter for remote write sends metrics, and they arrive."""
 
 from __future__ import annotations
 

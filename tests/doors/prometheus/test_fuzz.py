@@ -1,4 +1,4 @@
-"""Whatever bytes come: a 4xx with a reason or rows, and nobody else is affected."""
+"""Any bytes are answered with a 4xx and a reason, or become rows, and no other request is affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remote write over HTTP: what is answered, and what is stored then."""
+"""Remote write over HTTP is answered as the protocol wants, and what is accepted is stored."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_series_that_can_never_be_stored_are_told_and_the_others_stored(tmp_path
         )
         found = await asyncio.to_thread(rows, config, "metrics")
         assert found["value_double"].to_pylist() == [1.0, 5.0]
-        # The same again is told the same, and stored no more.
+        # The same request again gets the same answer, and is not stored again.
         assert (await write(served, request)).text == answer.text
         assert served.stored("metrics") == 2
 
@@ -195,7 +195,7 @@ def test_tenants_have_a_rate(tmp_path: Path) -> None:
 
 
 def test_more_at_once_than_there_is_room_for(tmp_path: Path) -> None:
-    """Prometheus drops what is answered 429, and comes again after 503."""
+    """Prometheus drops requests that are answered 429, and retries after 503."""
     config = settings(tmp_path, telemetry={"max_in_flight_mb": 1})
 
     async def scenario(served: Served) -> None:
@@ -234,7 +234,7 @@ def test_many_small_requests_at_once_and_bad_ones_among_them(tmp_path: Path) -> 
     async def scenario(served: Served) -> None:
         sent: list[object] = [samples(float(number)) for number in range(100)]
         sent[17] = b"\xff" * 20
-        # A histogram that is none, and a label that is no text.
+        # The histogram is invalid, and the label is not text.
         sent[40] = b"\x0a\x04\x22\x02\x08\xff"
         sent[60] = b"\x0a\x05\x0a\x03\x0a\x01\xff"
         sent[80] = samples(80.0, name="")

@@ -1,4 +1,4 @@
-"""Remote write 2.0 over HTTP: what is answered, and what is stored then."""
+"""Remote write 2.0 over HTTP is answered as the protocol wants, and what is accepted is stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NATIVE = [field.name for field in metrics.NATIVE]
 
 
 async def send(served: Served, request: Any, **headers: str) -> httpx.Response:
-    """As Prometheus 3 does."""
+    """Sends a request as Prometheus 3 does."""
     body = request if isinstance(request, bytes) else request.message.SerializeToString()
     told = {
         "content_encoding": "snappy",
@@ -41,13 +41,13 @@ async def send(served: Served, request: Any, **headers: str) -> httpx.Response:
 
 
 def written(answer: httpx.Response) -> tuple[int, ...]:
-    """Samples, histograms and exemplars that are said to be stored."""
+    """Returns the numbers of samples, histograms and exemplars that the answer says are stored."""
     names = ("Samples", "Histograms", "Exemplars")
     return tuple(int(answer.headers[f"X-Prometheus-Remote-Write-{name}-Written"]) for name in names)
 
 
 def everything() -> Request:
-    """Each kind of record."""
+    """Returns a request with each kind of record."""
     request = Request()
     series = request.add(name="requests_total", job="api")
     series.samples.add(value=5, timestamp=TIME_MS, start_timestamp=TIME_MS - 1000)
@@ -77,7 +77,7 @@ def test_everything_is_stored_and_counted(tmp_path: Path) -> None:
             assert (answer.status_code, answer.content, written(answer)) == (204, b"", (2, 2, 1)), again
         assert served.stored("metrics") == 4
         assert written(await send(served, Request())) == (0, 0, 0)
-        # 1.0 is told nothing of it.
+        # Answers to 1.0 have no such headers.
         answer = await write(served, samples(1.0))
         assert not [name for name in answer.headers if "written" in name]
 
@@ -125,7 +125,7 @@ def test_wrong_requests_are_refused_alone(body: bytes, reason: str, tmp_path: Pa
 
 
 def stored_before(config: Config) -> None:
-    """A row in the table and one in the WAL, of a topic without the columns of native histograms."""
+    """Prepares a row in the table and one in the WAL, of a topic without the columns of native histograms."""
     older = pa.schema([field for field in metrics.SCHEMA if field.name not in NATIVE])
     with closing(Log(config)) as log, tools_of(config) as tools:
         writer = log.writer(metrics.TOPIC, older)

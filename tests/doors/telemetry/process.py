@@ -1,4 +1,4 @@
-"""The doors for telemetry in a process of their own, which can be killed and started again."""
+"""Runs the telemetry doors in a process of their own, which can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.doors.process import IngestProcess
 from tests.servers.child import free_ports
 
 OPEN = {f"FRAZIL__{door}__ENABLED": "true" for door in ("OTLP", "LOKI", "PROMETHEUS")}
-"""Variables that open the doors, which tests have closed otherwise."""
+"""Environment variables that enable the doors, which tests disable otherwise."""
 
 
 class Ports(NamedTuple):
@@ -35,14 +35,14 @@ class Ports(NamedTuple):
 
 
 class DoorProcess(IngestProcess):
-    """`frazil ingest` with only these doors, always on the same ports."""
+    """Runs `frazil ingest` with only these doors, always on the same ports."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str] = OPEN, **settings: Any) -> None:
         self.ports = Ports.free()
         super().__init__(folder, {**self.ports.settings, **settings}, variables)
 
     def await_open(self, seconds: float = 60.0) -> None:
-        """Until all doors can be reached."""
+        """Waits until all doors can be reached."""
         until = time.monotonic() + seconds
         for port in self.ports:
             while True:

@@ -1,4 +1,4 @@
-"""Requests as bytes, so that they can end where no client would end them."""
+"""Builds requests as bytes, so that they can end where no client would end them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ END_STREAM, END_HEADERS = 1, 4
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _MOST_IN_FRAME = 1 << 14
 _STATUS_200 = 0x88
-"""`:status: 200` as HPACK has it."""
+"""`:status: 200` in HPACK."""
 
 Fields = Iterable[tuple[str, str]]
 
@@ -34,7 +34,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def head_2(path: str, length: int | None, fields: Fields) -> bytes:
-    """All that a connection begins with, and the head of its only request."""
+    """Returns the beginning of a connection, and the head of its only request."""
     asked = [(":method", "POST"), (":scheme", "http"), (":authority", "x"), (":path", path), *fields]
     if length is not None:
         asked.append(("content-length", str(length)))
@@ -60,7 +60,7 @@ def goaway() -> bytes:
 
 
 def _block(fields: Fields) -> bytes:
-    """As literals without an index, which need no table."""
+    """Encodes headers as literals without an index, which need no table."""
     return b"".join(b"\0" + _text(name) + _text(value) for name, value in fields)
 
 
@@ -79,20 +79,20 @@ class Wire:
         return cls(*await asyncio.open_connection(where.host, where.port))
 
     async def send(self, *parts: bytes, pause: float = 0.0) -> None:
-        """Each by itself."""
+        """Sends each part by itself."""
         for part in parts:
             self._writer.write(part)
             await self._writer.drain()
             await asyncio.sleep(pause)
 
     async def frame(self) -> tuple[int, int, int, bytes]:
-        """The next one of HTTP/2: kind, flags, stream and payload."""
+        """Reads the next HTTP/2 frame: type, flags, stream and payload."""
         head = await self._reader.readexactly(9)
         size, kind, flags, stream = int.from_bytes(head[:3], "big"), head[3], head[4], head[5:]
         return kind, flags, int.from_bytes(stream, "big"), await self._reader.readexactly(size)
 
     async def is_accepted(self) -> bool:
-        """Whether the answer of the first request is 200."""
+        """Returns whether the first request is answered with 200."""
         first = await self._reader.readexactly(9)
         if first.startswith(b"HTTP/1.1"):
             return (first + await self._reader.readline()).startswith(b"HTTP/1.1 200 ")
@@ -102,13 +102,13 @@ class Wire:
         return (await self._reader.readexactly(1))[0] == _STATUS_200
 
     async def skip_head(self) -> None:
-        """The rest of that of an answer over HTTP/1.1."""
+        """Reads the rest of the head of an HTTP/1.1 answer."""
         await self._reader.readuntil(b"\r\n\r\n")
 
     def close(self) -> None:
         self._writer.close()
 
     def abort(self) -> None:
-        """As if the client had died."""
+        """Closes the connection as if the client had died."""
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()

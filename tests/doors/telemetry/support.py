@@ -1,4 +1,4 @@
-"""Running doors for telemetry, and requests for them."""
+"""Runs telemetry doors, and builds requests for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JSON = {"content-type": "application/json"}
 
 
 def settings(folder: Path, **more: Any) -> Config:
-    """All doors, on free ports."""
+    """Returns settings with all doors on free ports."""
     doors: dict[str, dict[str, Any]] = {
         "otlp": {"http": {"port": 0}, "grpc": {"port": 0}},
         "loki": {"port": 0},
@@ -40,7 +40,7 @@ def settings(folder: Path, **more: Any) -> Config:
 
 
 class Served:
-    """Doors that run, with a client."""
+    """Running doors, with a client."""
 
     def __init__(
         self,
@@ -68,16 +68,16 @@ class Served:
         return await self.client.post(self.url(api) + path, content=body, headers={**PROTOBUF, **named})
 
     def stored(self, topic: str = "logs") -> int:
-        """Records that the log has."""
+        """Returns the number of records in the log."""
         return sum(writer.next_offset for writer in self.log.writers if writer.topic == topic)
 
     def answered(self, status: int) -> int:
-        """Requests of OTLP with logs that were answered so over HTTP."""
+        """Returns the number of OTLP log requests over HTTP that were answered with this status."""
         labels = {"topic": "logs", "protocol": "otlp-http", "status": str(status)}
         return int(self._metrics.get_sample_value("frazil_telemetry_requests_total", labels) or 0)
 
     def in_flight(self) -> int:
-        """Bytes of requests that are worked on."""
+        """Returns the bytes of requests in flight."""
         return int(self._metrics.get_sample_value("frazil_telemetry_in_flight_bytes") or 0)
 
 
@@ -105,7 +105,7 @@ def run(config: Config, scenario: Callable[[Served], Awaitable[None]]) -> None:
 
 
 def logs_request(*bodies: str, time: int = TIME, service: str = "shop") -> ExportLogsServiceRequest:
-    """A request with a record for each text, a nanosecond apart."""
+    """Returns a request with a record for each text, a nanosecond apart."""
     request = ExportLogsServiceRequest()
     level = request.resource_logs.add()
     level.resource.attributes.add(key="service.name").value.string_value = service
@@ -116,15 +116,15 @@ def logs_request(*bodies: str, time: int = TIME, service: str = "shop") -> Expor
 
 
 def rows(config: Config, topic: str = "logs", tenant: str = "default") -> pa.Table:
-    """What a tenant can read."""
+    """Returns the rows that a tenant can read."""
     return read(topic, config=config, tenant=tenant).table()
 
 
 async def among_bad_ones(
     chance: random.Random, good: Callable[[int], Awaitable[int]], bad: Callable[[], Awaitable[None]]
 ) -> list[int]:
-    """Many requests at once, half of them bad; `good` returns its status, which must be that of a success: the
-    numbers that were sent so."""
+    """Sends many requests at once, half of them bad, and returns the numbers sent in good ones. `good` returns its
+    status, which must be a success."""
     sent: list[int] = []
 
     async def send(number: int) -> None:
@@ -140,7 +140,7 @@ async def among_bad_ones(
 
 
 def small_log_on(proxy: Proxy, prefix: str) -> dict[str, Any]:
-    """Settings of a log that is soon full when its store, which is behind a proxy, is away."""
+    """Returns settings of a log that soon fills up when its store, which is behind a proxy, is away."""
     return {
         "store": {
             "url": f"s3://{BUCKET}/{prefix}",
@@ -154,8 +154,8 @@ def small_log_on(proxy: Proxy, prefix: str) -> dict[str, Any]:
 
 
 async def sent_while_away(proxy: Proxy, send: Callable[[int], Awaitable[int]], stored: int, full: int) -> list[int]:
-    """Send numbers before, while and after the store is away, `stored` and `full` being what is answered then: those
-    that were acknowledged."""
+    """Sends numbers before, while and after the store is away, and returns those that were acknowledged. `stored` and
+    `full` are the expected statuses."""
     assert await send(0) == stored
     proxy.down()
     statuses = [await send(number) for number in range(1, 12)]

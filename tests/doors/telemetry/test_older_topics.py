@@ -1,4 +1,4 @@
-"""Topics and tables that were made before some columns were there: they get them, and what they had stays."""
+"""Topics and tables that were created before some columns existed get them, and keep what they had."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 from frazil.config.model import Config
 from frazil.doors.otlp.signals import LOGS
 from frazil.formats.otlp import logs, raw
-from frazil.formats.otlp.outlines import Bounds
-from frazil.formats.telemetry.messages import check
+from frazil.formats.otlp.plain_requests import RecordLimits
+from frazil.formats.telemetry.message_decoding import check
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
@@ -32,11 +32,11 @@ def without(schema: pa.Schema, *names: str) -> pa.Schema:
 
 
 def stored_before(config: Config) -> None:
-    """A row in the table, one in a segment, one in the WAL, and a request in the WAL as it came."""
+    """Prepares a row in the table, one in a segment, one in the WAL, and a request in the WAL as it came."""
     older = without(logs.SCHEMA, "ingest_protocol", "detected_level")
     body = logs_request("in the WAL as it came info").SerializeToString()
-    outline = raw.LOGS.outline(check(logs.REQUEST, body), body, Bounds(1 << 20, 100))
-    assert outline is not None
+    estimate = raw.LOGS.estimate(check(logs.REQUEST, body), body, RecordLimits(1 << 20, 100))
+    assert estimate is not None
     with closing(Log(config)) as log, tools_of(config) as tools:
         writer = log.writer(logs.TOPIC, older)
         for number, where in enumerate(("in the table info", "in a segment info", "in the WAL info")):
@@ -47,7 +47,7 @@ def stored_before(config: Config) -> None:
                 writer.seal_all()
             if not number:
                 move_all(tools, logs.TOPIC)
-        kept = raw.LOGS.raw(["default"], [body], [outline])._replace(schema=older)
+        kept = raw.LOGS.raw(["default"], [body], [estimate])._replace(schema=older)
         (outcome,) = asyncio.run(writer.append_raw(kept, [BatchAppend(1)]))
         assert isinstance(outcome, Ack)
 
@@ -76,7 +76,7 @@ def test_log_records_say_how_they_came_and_at_which_level(tmp_path: Path) -> Non
     async def scenario(served: Served) -> None:
         small = logs_request("otlp error", "otlp level=warn").SerializeToString()
         assert (await served.post("/v1/logs", small)).status_code == 200
-        # What is compressed becomes rows before it is stored.
+        # Compressed requests are converted to rows before they are stored.
         large = pa.compress(logs_request("otlp fatal").SerializeToString(), "snappy", asbytes=True)
         assert (await served.post("/v1/logs", large, content_encoding="snappy")).status_code == 200
         assert (

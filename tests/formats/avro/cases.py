@@ -1,4 +1,4 @@
-"""Avro schemas by chance, with values in the form that has no logical types, and what is to be read of them."""
+"""Generates random Avro schemas, values without logical types, and what must be decoded from them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Case:
     schema: Any
     values: Values
     expected: Callable[[Any], Any]
-    """What Arrow says of a value, times as numbers."""
+    """The value as Arrow returns it, with times as numbers."""
     label: str
-    """What a union calls it."""
+    """The name of the type within a union."""
 
 
 def plain(schema: Any, values: Values, expected: Callable[[Any], Any] = lambda value: value) -> Case:
@@ -237,7 +237,7 @@ def decode(schema: Any, written: Sequence[bytes]) -> DecodedRecords:
 
 
 def as_python(values: pa.Array) -> list[Any]:
-    """The values, with numbers for times: Python cannot hold all of those."""
+    """Returns the values, with times as numbers, because Python cannot hold all times."""
     kind = values.type
     if pa.types.is_temporal(kind):
         return list(values.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist())

@@ -1,4 +1,5 @@
-"""A reader of one Avro value, as simple as can be. It knows no logical types; values of unions say which they are."""
+"""Reads one Avro value, as simply as possible. It knows no logical types; values of unions say which type they
+are."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 
 def read(schema: Any, written: bytes) -> Any:
-    """An error of any kind if this is not exactly one value."""
+    """Reads the value. Raises any error if the bytes are not exactly one value."""
     source = io.BytesIO(written)
     value = _value(schema, source)
     if source.read():

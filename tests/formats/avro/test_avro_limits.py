@@ -1,4 +1,4 @@
-"""What is unusual or wrong, by hand: blocks, long arrays, bombs, and the reasons that people get to read."""
+"""Unusual and invalid Avro, written by hand: blocks, long arrays, bombs, and the reasons that people get to read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def array(kind: str) -> dict[str, str]:
 
 
 def test_blocks() -> None:
-    """Several, with and without their size."""
+    """The array comes in several blocks, with and without their size."""
     written = long(2) + long(1) + long(2) + long(-2) + long(3) + long(300) + long(4) + long(1) + long(5) + long(0)
     assert decode(array("int"), [written]).values.to_pylist() == [[1, 2, 300, 4, 5]]
     entry = b"\x02a" + long(7)
@@ -76,7 +76,7 @@ def test_long_arrays_among_short_ones(seed: int) -> None:
     assert as_python(found.values) == [
         {"id": value["id"], "items": [expected(item) for item in value["items"]]} for value in values
     ]
-    # The same with the last byte of one of them gone: it alone is lost.
+    # The last byte of one record is gone: only that record is lost.
     written = encode(EVENTS, values)
     written[17] = written[17][:-2]
     damaged = decode(EVENTS, written)
@@ -145,7 +145,7 @@ def test_numbers_that_have_no_equal() -> None:
 
 
 def test_a_decimal_without_bytes_is_zero() -> None:
-    """So some writers write it."""
+    """Some writers write it this way."""
     found = decode({"type": "bytes", "logicalType": "decimal", "precision": 3}, [long(0)])
     assert found.values.to_pylist() == [0]
 

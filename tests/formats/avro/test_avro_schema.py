@@ -1,4 +1,4 @@
-"""Which columns an Avro schema has, and which schemas have none."""
+"""An Avro schema becomes columns, unless it cannot."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ FIXED = {"type": "fixed", "name": "F", "size": 16}
             {**FIXED, "size": 12, "logicalType": "duration"},
             pa.struct([("months", pa.uint32()), ("days", pa.uint32()), ("milliseconds", pa.uint32())]),
         ),
-        # What does not go together is what it is without its meaning.
+        # A logical type that does not fit its type is ignored.
         ({"type": "bytes", "logicalType": "decimal", "precision": 39}, pa.binary()),
         ({"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3}, pa.binary()),
         ({"type": "bytes", "logicalType": "decimal"}, pa.binary()),
@@ -78,7 +78,7 @@ FIXED = {"type": "fixed", "name": "F", "size": 16}
 )
 def test_types(schema: Any, kind: pa.DataType) -> None:
     assert kind_of(schema) == kind
-    # A table can hold it, or has no use for it.
+    # Tables can hold it, or the logical type is ignored.
     convert(kind, "a")
 
 
@@ -109,7 +109,7 @@ def test_names_are_found_where_they_belong() -> None:
         **{name: {"b": 8} for name in names[5:]},
     }
     assert as_python(decode(schema, encode(schema, [value])).values) == [value]
-    # Some write a name where a definition could be.
+    # Some writers put a name where a definition could be.
     assert kind_of(record("R", ("a", inner), ("b", {"type": "other.place.Inner"}))).field("b").type == struct
 
 
@@ -150,7 +150,7 @@ def test_schemas_without_columns(schema: Any, reason: str) -> None:
 
 
 def test_a_short_schema_that_stands_for_very_many_fields() -> None:
-    """Each type has two of the one before it."""
+    """Each type contains the one before it twice."""
     schema: Any = "int"
     for number in range(40):
         schema = record(f"R{number}", ("a", schema), ("b", f"R{number - 1}" if number else "int"))

@@ -1,4 +1,4 @@
-"""Whatever an Avro writer writes is read as it was meant; whatever else comes does no harm."""
+"""Whatever an Avro writer writes is decoded as it was meant, and other bytes do no harm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.formats.avro import decoding, items
+from frazil.formats.avro import array_items, decoding
 from tests.examples import examples
 from tests.formats.avro.cases import Case, as_python, cases, decode, encode
 from tests.formats.avro.reference import read
@@ -25,13 +25,13 @@ def batches(draw: st.DrawFn) -> tuple[Case, list[Any]]:
 
 @contextmanager
 def in_small_steps(rows: int, together: int) -> Iterator[None]:
-    """Records in parts of a few, and items one by one after the first ones."""
-    usual = decoding.ROWS_AT_ONCE, items.TOGETHER
-    decoding.ROWS_AT_ONCE, items.TOGETHER = rows, together
+    """Decodes a few records at a time, and items one by one after the first ones."""
+    usual = decoding.ROWS_AT_ONCE, array_items.ITEMS_TOGETHER
+    decoding.ROWS_AT_ONCE, array_items.ITEMS_TOGETHER = rows, together
     try:
         yield
     finally:
-        decoding.ROWS_AT_ONCE, items.TOGETHER = usual
+        decoding.ROWS_AT_ONCE, array_items.ITEMS_TOGETHER = usual
 
 
 @_SLOW
@@ -51,7 +51,7 @@ def test_reads_what_was_written(batch: tuple[Case, list[Any]], rows: int, togeth
     st.integers(0, 3),
 )
 def test_items_come_in_blocks(arrays: list[list[list[str | None]]], sized: bool, together: int) -> None:
-    """Of any number, with and without their size in bytes."""
+    """Blocks have any number of items, with and without their size in bytes."""
     kind = ["null", "string"]
 
     def block(items: list[str | None]) -> bytes:
@@ -100,7 +100,7 @@ def test_damage_stays_where_it_is(
     assert all(found.faults.values())
     good = [place for place in range(len(values)) if place not in found.faults]
     for place, value in zip(good, as_python(found.values), strict=True):
-        # What was accepted is what another reader sees in it, NaN included.
+        # A record that was accepted has the value that the reference reader sees, including NaN.
         meant = read(case.schema, written[place]) if place in damaged else values[place]
         assert repr(value) == repr(case.expected(meant))
 

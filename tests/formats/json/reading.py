@@ -1,4 +1,4 @@
-"""JSON texts decoded, as rows that are easy to compare."""
+"""Decodes JSON texts into rows that are easy to compare."""
 
 from __future__ import annotations
 
@@ -24,28 +24,29 @@ def decode(
     records: bool = True,
     most_columns: int = MOST_COLUMNS,
 ) -> DecodedValues:
-    """Each place that is not null must be in the part or in the faults, and `survey` must say the same types."""
+    """Checks that each position that is not null is in a column or in the faults, and that `survey` returns the same
+    types."""
     decoder = JsonDecoder(given or {}, records=records, most_columns=most_columns)
     decoded = decoder.decode(payloads(texts), known)
-    places = [place for part in decoded.parts for place in part.places.tolist()]
+    places = [place for part in decoded.columns for place in part.positions.tolist()]
     assert sorted([*places, *decoded.faults]) == [place for place, text in enumerate(texts) if text is not None]
-    for part in decoded.parts:
+    for part in decoded.columns:
         part.column.validate(full=True)
         assert list(decoder.survey(payloads(texts), known)) == [part.column.type]
     return decoded
 
 
 def rows(decoded: DecodedValues) -> dict[int, Any]:
-    """By place."""
+    """Returns the rows by position."""
     return {
         place: row
-        for part in decoded.parts
-        for place, row in zip(part.places.tolist(), part.column.to_pylist(), strict=True)
+        for part in decoded.columns
+        for place, row in zip(part.positions.tolist(), part.column.to_pylist(), strict=True)
     }
 
 
 def kind(decoded: DecodedValues) -> pa.DataType:
-    (part,) = decoded.parts
+    (part,) = decoded.columns
     return part.column.type
 
 

@@ -1,4 +1,4 @@
-"""JSON without a registry: types that show and types that are settled, and texts that do not fit them."""
+"""JSON without a registry has inferred and settled types, and texts that do not fit them are faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import ConfigError
-from frazil.formats.json import JsonDecoder, batches, single
+from frazil.formats.json import JsonDecoder, batch_reader, learner
 from frazil.log.schema.columns import MOST_LEVELS
 from tests.formats.json.reading import decode, kind, payloads, rows, struct
 
@@ -25,18 +25,18 @@ DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @st.composite
-def shapes(draw: st.DrawFn, level: int = 0) -> tuple[st.SearchStrategy[Any], pa.DataType]:
-    """A type and values of it."""
+def types_and_values(draw: st.DrawFn, level: int = 0) -> tuple[st.SearchStrategy[Any], pa.DataType]:
+    """Generates a type and values of it."""
     simple = [(INT64, pa.int64()), (TEXT, pa.string()), (st.booleans(), pa.bool_())]
-    # At least one fraction is in every list of doubles that has any: numbers without are integers.
+    # Each list of doubles has at least one fraction, because numbers without one are integers.
     simple.append((DOUBLES.map(lambda number: number if number % 1 else 0.5), pa.float64()))
     choice = draw(st.integers(0, len(simple) + 1 if level < 3 else len(simple) - 1))
     if choice < len(simple):
         return simple[choice]
     if choice == len(simple):
-        values, inner = draw(shapes(level + 1))
+        values, inner = draw(types_and_values(level + 1))
         return st.lists(values | st.none(), max_size=3), pa.list_(inner)
-    fields = draw(st.dictionaries(NAMES, shapes(level + 1), min_size=1, max_size=3))
+    fields = draw(st.dictionaries(NAMES, types_and_values(level + 1), min_size=1, max_size=3))
     values = st.fixed_dictionaries({name: values | st.none() for name, (values, _) in fields.items()})
     return values, pa.struct([(name, inner) for name, (_, inner) in fields.items()])
 
@@ -47,7 +47,7 @@ def dumped(value: Any, indent: int | None) -> str:
 
 @given(st.data())
 def test_what_was_written_is_read(data: st.DataObject) -> None:
-    fields = data.draw(st.dictionaries(NAMES, shapes(), min_size=1, max_size=3))
+    fields = data.draw(st.dictionaries(NAMES, types_and_values(), min_size=1, max_size=3))
     settled = pa.schema([(name, inner) for name, (_, inner) in fields.items()])
     values = st.fixed_dictionaries({name: values | st.none() for name, (values, _) in fields.items()})
     written = data.draw(st.lists(st.none() | values, max_size=5))
@@ -55,7 +55,7 @@ def test_what_was_written_is_read(data: st.DataObject) -> None:
     decoded = decode([None if row is None else dumped(row, indent) for row in written], settled)
     assert not decoded.faults
     assert rows(decoded) == {place: row for place, row in enumerate(written) if row is not None}
-    for part in decoded.parts:
+    for part in decoded.columns:
         assert part.column.type == pa.struct(list(settled))
 
 
@@ -131,7 +131,7 @@ def test_columns_that_are_settled_stay_and_others_are_added() -> None:
 def test_given_types(type_name: str, text: str, value: Any) -> None:
     decoded = decode([f'{{"x": {text}}}', '{"x": null}', "{}"], given={"x": type_name})
     assert not decoded.faults
-    (part,) = decoded.parts
+    (part,) = decoded.columns
     column = part.column.field("x")
     assert column.null_count == 2
     if value is not None:
@@ -179,7 +179,7 @@ def test_a_value_that_does_not_fit_is_the_fault_of_its_record(type_name: str, te
     assert list(decoded.faults) == [7]
     assert re.search(why, decoded.faults[7])
     assert [row["n"] for row in rows(decoded).values()] == [n for n in range(20) if n != 7]
-    # What such a record brings is not looked at.
+    # The other fields of such a record are ignored.
     assert kind(decoded).get_field_index("new") < 0
 
 
@@ -267,9 +267,9 @@ def test_names_are_compared_by_their_paths() -> None:
 
 def test_whatever_one_text_does_the_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(text: bytes) -> Any:
-        return 1 / 0 if b"odd" in text else single.load(text)
+        return 1 / 0 if b"odd" in text else learner.load(text)
 
-    monkeypatch.setattr(batches, "load", load)
+    monkeypatch.setattr(batch_reader, "load", load)
     decoded = decode(['{"a": 1}', '{"odd": x}', '{"a": 2}'])
     assert list(decoded.faults) == [1]
     assert "ZeroDivisionError" in decoded.faults[1]
@@ -328,7 +328,7 @@ def test_slices_nulls_and_nothing() -> None:
     assert rows(decoded) == {0: {"a": 1}, 2: {"a": 2}}
     assert not decoded.faults
     for texts in ([], [None, None]):
-        assert not decode(texts).parts
+        assert not decode(texts).columns
 
 
 def test_settings() -> None:

@@ -1,4 +1,4 @@
-"""JSON with a registry: types as the schema says, of the schema that each record names."""
+"""JSON with a registry has the types of the schema that each record names."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def wired(number: int, value: Any) -> bytes:
 def rows(decoded: DecodedValues) -> dict[int, Any]:
     return {
         place: row
-        for part in decoded.parts
-        for place, row in zip(part.places.tolist(), part.column.to_pylist(), strict=True)
+        for part in decoded.columns
+        for place, row in zip(part.positions.tolist(), part.column.to_pylist(), strict=True)
     }
 
 
@@ -113,7 +113,7 @@ def test_schemas_of_one_batch(registry: RegistryServer, schemas: Registry) -> No
     assert kind.field("day").type == pa.date32()
     assert kind.get_field_index("anything") < 0
     assert list(decoder.survey(Payloads(pa.array(values[:2], pa.binary())), None)) == [
-        part.column.type for part in decoder.decode(Payloads(pa.array(values[:2], pa.binary())), None).parts
+        part.column.type for part in decoder.decode(Payloads(pa.array(values[:2], pa.binary())), None).columns
     ]
     assert list(JsonSchemaDecoder(schemas, "no-such-subject").kinds()) == []
 

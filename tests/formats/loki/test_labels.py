@@ -1,4 +1,4 @@
-"""Labels as Loki's clients write them."""
+"""Labels are parsed as Loki's clients write them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.formats.loki.labels import LabelsError, parse, written
+from frazil.formats.loki.labels import LabelsError, labels_text, parse
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 
@@ -19,7 +19,7 @@ def pairs(text: str) -> dict[str, str]:
 
 @given(labels=st.dictionaries(texts.filter(bool), texts, max_size=5))
 def test_what_is_written_is_read(labels: dict[str, str]) -> None:
-    found = parse(written(labels))
+    found = parse(labels_text(labels))
     assert dict(found.pairs) == labels
     assert [name for name, _ in found.pairs] == sorted(labels)
 
@@ -28,7 +28,7 @@ def test_what_is_written_is_read(labels: dict[str, str]) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(LabelsError):
         found = pairs(text)
-        assert pairs(written(found)) == found
+        assert pairs(labels_text(found)) == found
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Entries of Loki in a table."""
+"""Loki's entries become rows of a table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from frazil.errors import RequestError
 from frazil.formats.loki import push as loki
-from frazil.formats.loki.labels import written
+from frazil.formats.loki.labels import labels_text
 from frazil.formats.loki.messages import PushRequest
 from frazil.formats.otlp import logs
-from frazil.formats.telemetry.messages import check, decode
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.formats.telemetry.rows import Arrival, Rejected, Rows
+from frazil.formats.telemetry.message_decoding import check, decode
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.rows import Arrival, Rejected, TelemetryRows
 
 NOW = 1_700_000_000_123_456_789
 LATEST = 2**63 // 10**9 * 10**9 - 1
@@ -30,10 +30,10 @@ requests = st.lists(streams, max_size=3)
 
 
 def message(*given: tuple[Any, list[tuple[int, Any, Any]]]) -> bytes:
-    """A push request. Labels are a mapping, or the text that is sent for them."""
+    """Returns a push request. Labels are a mapping, or the text that is sent for them."""
     made = PushRequest()
     for labels, of_stream in given:
-        stream = made.streams.add(labels=_bytes(labels if isinstance(labels, str | bytes) else written(labels)))
+        stream = made.streams.add(labels=_bytes(labels if isinstance(labels, str | bytes) else labels_text(labels)))
         for time, line, pairs in of_stream:
             entry = stream.entries.add(line=_bytes(line))
             if time:
@@ -48,7 +48,7 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def rows_of(*bodies: bytes) -> Rows:
+def rows_of(*bodies: bytes) -> TelemetryRows:
     for body in bodies:
         check(PushRequest, body)
     tenants = [f"tenant-{number}" for number in range(len(bodies))]
@@ -58,7 +58,7 @@ def rows_of(*bodies: bytes) -> Rows:
     return rows
 
 
-def plain(rows: Rows) -> list[Row]:
+def plain(rows: TelemetryRows) -> list[Row]:
     return list(plain_rows(pa.Table.from_batches([rows.batch])))
 
 
@@ -88,7 +88,7 @@ def test_all_of_it_comes_back(given: list[list[tuple[dict[str, str], list[Any]]]
 
 
 def test_a_row_is_as_one_of_a_resource_without_a_scope() -> None:
-    """So that whoever reads the table, or sends it on, need not know where it came from."""
+    """So whoever reads the table, or sends it on, need not know by which protocol a record came."""
     row = one({"app": "shop"}, {"a": "b"})
     sent = logs.to_message(row)
     assert (sent.time_unix_nano, sent.body.string_value) == (1, "a line")
@@ -145,7 +145,7 @@ def test_levels(labels: dict[str, str], pairs: dict[str, str], text: str, number
 
 
 def test_levels_of_many_entries() -> None:
-    """Each has its own, those of other entries and streams notwithstanding."""
+    """Each entry has its own metadata, whatever other entries and streams have."""
     rows = rows_of(
         message(
             ({"level": "warn"}, [(1, "a", {}), (2, "b", {"level": "info"})]),

@@ -1,4 +1,4 @@
-"""Log records in a table."""
+"""OTLP's log records become rows of a table, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from frazil.doors.otlp.signals import LOGS
 from frazil.errors import RequestError
 from frazil.formats.otlp import logs
-from frazil.formats.telemetry.messaging import plain_rows, resource_of, scope_of
-from frazil.formats.telemetry.rows import Rows
+from frazil.formats.telemetry.row_messages import plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.rows import TelemetryRows
 from tests.formats.telemetry.strategies import log_records, resources, scopes, texts
 from tests.formats.telemetry.support import NOW, rows_of
 
 
-def one(record: LogRecord) -> Rows:
+def one(record: LogRecord) -> TelemetryRows:
     return rows_of(LOGS, logs.REQUEST(resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=[record])])]))
 
 

@@ -1,4 +1,4 @@
-"""Data points of metrics in a table."""
+"""OTLP's data points become rows of a table, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from frazil.doors.otlp.signals import METRICS
 from frazil.errors import RequestError
 from frazil.formats.otlp import metrics
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.formats.telemetry.rows import Rows
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.formats.telemetry.series import labels, series_id
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import target_schema
@@ -51,12 +51,12 @@ def request_of(*given: Metric) -> metrics.REQUEST:
     return metrics.REQUEST(resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics(metrics=given)])])
 
 
-def plain(rows: Rows) -> list[Row]:
+def plain(rows: TelemetryRows) -> list[Row]:
     return list(plain_rows(pa.Table.from_batches([rows.batch])))
 
 
 def point_by_point(metric: Metric) -> Iterator[Metric]:
-    """The metric with each of its points alone."""
+    """Yields the metric once for each of its points, with this point alone."""
     kind = metric.WhichOneof("data")
     if kind is not None:
         for point in getattr(metric, kind).data_points:
@@ -68,7 +68,7 @@ def point_by_point(metric: Metric) -> Iterator[Metric]:
 
 
 def in_bytes(message: Any) -> bytes:
-    """For messages with NaN in them, which are not equal to themselves."""
+    """Serializes messages to compare them, because they may contain NaN, which is not equal to itself."""
     found: bytes = message.SerializeToString(deterministic=True)
     return found
 
@@ -164,7 +164,7 @@ def test_no_time_is_that_of_arrival() -> None:
 
 
 def test_a_stale_marker_keeps_its_bits() -> None:
-    # The number by which Prometheus marks the end of a series, one of many that are NaN.
+    # Prometheus marks the end of a series with this NaN, one of many.
     marker = 0x7FF0000000000002
     point = struct.pack("<BQBQ", 0x19, 1, 0x21, marker)  # time_unix_nano, as_double
     body = _nested(1, _nested(2, _nested(2, _nested(5, _nested(1, point)))))
@@ -276,6 +276,6 @@ def test_what_points_share_is_not_repeated_without_end(part: str) -> None:
 
 
 def _nested(field: int, body: bytes) -> bytes:
-    """A field of a message that is a message itself."""
+    """Serializes a field that is a message itself."""
     assert len(body) < 128
     return bytes([field << 3 | 2, len(body)]) + body

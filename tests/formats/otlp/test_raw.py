@@ -1,4 +1,4 @@
-"""Requests that are stored as they came: their rows are those that would have been stored at once."""
+"""Requests that are stored as they came have the rows that would have been stored at once."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from frazil.doors.otlp.signals import LOGS, METRICS, SPANS, Signal
 from frazil.errors import RequestError
 from frazil.formats.otlp import logs, metrics, raw, spans
-from frazil.formats.otlp.outlines import GROWTH, LARGEST, Bounds, Outline
+from frazil.formats.otlp.plain_requests import GROWTH, MAX_BODY_BYTES, RecordLimits, RowEstimate
 from frazil.formats.otlp.raw import RequestForm
-from frazil.formats.telemetry.messages import check, decode
-from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rows
+from frazil.formats.telemetry.message_decoding import check, decode
+from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, TelemetryRows
 from frazil.log.forms import form_of
 from frazil.log.log import Log
 from frazil.log.raw import segments as raw_segments
@@ -52,10 +52,10 @@ from frazil.log.writer.group import BatchAppend
 from tests.formats.otlp import test_logs, test_spans
 from tests.formats.telemetry import metric_strategies
 from tests.formats.telemetry.support import NOW, rows_of
-from tests.formats.telemetry.test_in_pieces import raw as raw_field
+from tests.formats.telemetry.test_split_messages import raw as raw_field
 from tests.lake.support import local_config
 
-BOUNDS = Bounds(1 << 20, 256)
+LIMITS = RecordLimits(1 << 20, 256)
 FORMS = {raw.LOGS: LOGS, raw.SPANS: SPANS, raw.METRICS: METRICS}
 REQUESTS: dict[RequestForm, st.SearchStrategy[Message]] = {
     raw.LOGS: test_logs.requests,
@@ -90,20 +90,20 @@ def attributes(count: int) -> list[KeyValue]:
     return [KeyValue(key=f"key-{number}", value=AnyValue(string_value="x")) for number in range(count)]
 
 
-def outline_of(form: RequestForm, request: Message | bytes, bounds: Bounds = BOUNDS) -> Outline | None:
-    """None also for what is no request."""
+def estimate_of(form: RequestForm, request: Message | bytes, limits: RecordLimits = LIMITS) -> RowEstimate | None:
+    """Returns the estimate; None also for bytes that are not a request."""
     body = request if isinstance(request, bytes) else request.SerializeToString()
     try:
-        return form.outline(check(form.message, body), body, bounds)
+        return form.estimate(check(form.message, body), body, limits)
     except RequestError:
         return None
 
 
 def made(form: RequestForm, bodies: list[bytes]) -> pa.RecordBatch:
-    """The rows of plain requests after they were stored, each of a tenant of its own."""
-    outlines = [outline_of(form, body) for body in bodies]
+    """Returns the rows of plain requests after they were stored, each by a tenant of its own."""
+    estimates = [estimate_of(form, body) for body in bodies]
     tenants = [f"tenant-{number}" for number in range(len(bodies))]
-    stored = form.raw(tenants, bodies, [each for each in outlines if each])
+    stored = form.raw(tenants, bodies, [each for each in estimates if each])
     assert len(stored.appends) == len(bodies)
     rows = form.rows(stored.appends, np.full(len(bodies), NOW_MS))
     rows.validate(full=True)
@@ -112,7 +112,7 @@ def made(form: RequestForm, bodies: list[bytes]) -> pa.RecordBatch:
 
 
 def at_once(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
-    """The rows that would be stored at once; they come in another millisecond."""
+    """Returns the rows that would be stored at once; they arrive in another millisecond."""
     batch = rows_of(signal, *bodies).batch
     times = pa.repeat(pa.scalar(NOW_MS * 10**6, batch["ingested_timestamp"].type), len(batch))
     return batch.set_column(
@@ -121,7 +121,7 @@ def at_once(signal: Signal, bodies: list[bytes]) -> pa.RecordBatch:
 
 
 def same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
-    """NaN is not equal to itself."""
+    """Compares rows as texts, because NaN is not equal to itself."""
     return repr(one.to_pylist()) == repr(other.to_pylist())
 
 
@@ -129,7 +129,7 @@ def same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
 @given(data=st.data())
 def test_the_rows_are_the_same(form: RequestForm, data: st.DataObject) -> None:
     given = data.draw(st.lists(REQUESTS[form], max_size=4))
-    bodies = [body for request in given if outline_of(form, body := request.SerializeToString())]
+    bodies = [body for request in given if estimate_of(form, body := request.SerializeToString())]
     if bodies:
         assert same(made(form, bodies), at_once(FORMS[form], bodies))
 
@@ -142,7 +142,7 @@ def without_dictionaries(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBa
 @each_form
 @given(data=st.data())
 def test_rows_with_dictionaries_are_the_same(form: RequestForm, data: st.DataObject) -> None:
-    """Requests come several times, so that what is in them repeats."""
+    """The requests come several times, so that their content repeats."""
     given = data.draw(st.lists(REQUESTS[form], min_size=1, max_size=3))
     bodies = [request.SerializeToString() for request in given] * data.draw(st.integers(1, REPEATS + 1))
     decoded = decode(form.message, bodies)
@@ -154,7 +154,7 @@ def test_rows_with_dictionaries_are_the_same(form: RequestForm, data: st.DataObj
 
 
 def test_what_records_share_is_in_dictionaries() -> None:
-    """Each text once, and none that no row has."""
+    """The dictionaries have each text once, and none that no row has."""
     metric = Metric(name="requests", unit="1", gauge=Gauge(data_points=[NumberDataPoint(time_unix_nano=1)] * REPEATS))
     other = Metric(name="errors", unit="1", gauge=Gauge(data_points=[NumberDataPoint(time_unix_nano=1)] * REPEATS))
     level = ResourceMetrics(
@@ -176,21 +176,21 @@ def test_what_records_share_is_in_dictionaries() -> None:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_segments_with_dictionaries(tmp_path: Path, together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where rows are made of some of its requests at a time, and not all of these have the same dictionaries."""
+    """This holds also if rows are made of some requests at a time, whose dictionaries differ."""
     if not together:
         monkeypatch.setattr(raw_segments, "RUN_BYTES", 1)
     named = Resource(attributes=[KeyValue(key="service.name", value=AnyValue(string_value="shop"))])
     records = [a_log(attributes=attributes(2), body=AnyValue(string_value="x" * 50)) for _ in range(2 * REPEATS)]
     requests = [of_logs(*records, resource=resource) for resource in (named, Resource(), named, None)]
     bodies = [request.SerializeToString() for request in requests]
-    outlines = [found for body in bodies if (found := outline_of(raw.LOGS, body))]
-    # Only what would be large as rows is sealed as it came.
-    large = [found._replace(nbytes=RAW_RUN_BYTES // len(bodies)) for found in outlines]
+    estimates = [found for body in bodies if (found := estimate_of(raw.LOGS, body))]
+    # Only requests whose rows would be large are sealed as they came.
+    large = [found._replace(nbytes=RAW_RUN_BYTES // len(bodies)) for found in estimates]
     with closing(Log(local_config(tmp_path))) as log:
         writer = log.writer(logs.TOPIC, logs.SCHEMA)
-        for body, outline in zip(bodies, large, strict=True):
-            stored = raw.LOGS.raw(["somebody"], [body], [outline])
-            asyncio.run(writer.append_raw(stored, [BatchAppend(outline.rows, None)]))
+        for body, estimate in zip(bodies, large, strict=True):
+            stored = raw.LOGS.raw(["somebody"], [body], [estimate])
+            asyncio.run(writer.append_raw(stored, [BatchAppend(estimate.rows, None)]))
         writer.seal_all()
         reader = log.reader(logs.TOPIC, 0)
         plain = pa.Table.from_batches([each.batch for each in reader.read(0, writer.sealed_end)])
@@ -203,14 +203,14 @@ def test_segments_with_dictionaries(tmp_path: Path, together: bool, monkeypatch:
 @each_form
 @given(data=st.data())
 def test_whatever_is_plain_can_be_made_rows(form: RequestForm, data: st.DataObject) -> None:
-    """Also of damaged messages: once they are acknowledged it is too late to refuse them."""
+    """This holds also for damaged messages: once they are acknowledged it is too late to refuse them."""
     body = bytearray(data.draw(REQUESTS[form]).SerializeToString())
     for _ in range(data.draw(st.integers(1, 3))):
         if body:
             place = data.draw(st.integers(0, len(body) - 1))
             body[place] ^= 1 << data.draw(st.integers(0, 7))
     damaged = bytes(body[: data.draw(st.integers(0, len(body)))])
-    if outline_of(form, damaged):
+    if estimate_of(form, damaged):
         rows = made(form, [damaged])
         assert raw.ERROR not in str(rows["attributes"].to_pylist())
         assert same(rows, at_once(FORMS[form], [damaged]))
@@ -224,17 +224,17 @@ def test_a_form_is_found_by_its_name(form: RequestForm) -> None:
 def test_plain_requests() -> None:
     resource = Resource(attributes=attributes(3))
     request = of_logs(a_log(), a_log(body=AnyValue(string_value="x" * 100)), a_log(trace_id=b""), resource=resource)
-    found = outline_of(raw.LOGS, request)
+    found = estimate_of(raw.LOGS, request)
     assert found is not None
     assert found.rows == 3
     (batch, *_) = rows_of(LOGS, request)
     assert batch.nbytes / 2 < found.nbytes < batch.nbytes * 4
-    assert outline_of(raw.SPANS, of_spans(a_span(), a_span(parent_span_id=b"p" * 8))) is not None
+    assert estimate_of(raw.SPANS, of_spans(a_span(), a_span(parent_span_id=b"p" * 8))) is not None
     points = [NumberDataPoint(time_unix_nano=1), NumberDataPoint(time_unix_nano=2)]
     counted = HistogramDataPoint(time_unix_nano=1, count=2**63 - 1, bucket_counts=[2**63 - 1])
     number = Metric(name="requests", gauge=Gauge(data_points=points))
     histogram = Metric(name="seconds", histogram=Histogram(data_points=[counted]))
-    found = outline_of(raw.METRICS, of_metrics(number, histogram, Metric(name="without any points")))
+    found = estimate_of(raw.METRICS, of_metrics(number, histogram, Metric(name="without any points")))
     assert found is not None
     assert found.rows == 3
 
@@ -243,17 +243,18 @@ def test_large_requests() -> None:
     records = [a_log(body=AnyValue(string_value=f"{number} {'x' * 300}")) for number in range(3000)]
     body = of_logs(*records).SerializeToString()
     assert len(body) > 10 * (1 << 20) // GROWTH
-    found = outline_of(raw.LOGS, body)
+    found = estimate_of(raw.LOGS, body)
     assert found is not None
     assert found.rows == 3000
     assert same(made(raw.LOGS, [body]), at_once(LOGS, [body]))
-    assert outline_of(raw.LOGS, body, BOUNDS._replace(append_nbytes=found.nbytes - 1)) is None
+    assert estimate_of(raw.LOGS, body, LIMITS._replace(append_nbytes=found.nbytes - 1)) is None
     points = [NumberDataPoint(time_unix_nano=1, attributes=attributes(2)) for _ in range(3000)]
-    assert outline_of(raw.METRICS, of_metrics(Metric(gauge=Gauge(data_points=points)))) is not None
+    assert estimate_of(raw.METRICS, of_metrics(Metric(gauge=Gauge(data_points=points)))) is not None
 
 
 def _two_kinds() -> bytes:
-    """The last one counts for the Protobuf runtime, and both of them for us."""
+    """Returns a metric with points of two kinds: for the Protobuf runtime only the last one counts, and for us both
+    do."""
     points = [NumberDataPoint(time_unix_nano=1)]
     kinds = (Metric(gauge=Gauge(data_points=points)), Metric(sum=Sum(data_points=points)))
     return raw_field(1, raw_field(2, raw_field(2, b"".join(kind.SerializeToString() for kind in kinds))))
@@ -279,7 +280,7 @@ NOT_PLAIN: dict[str, tuple[RequestForm, Message | bytes]] = {
     "parent of zeros": (raw.SPANS, of_spans(a_span(parent_span_id=bytes(8)))),
     "many attributes": (raw.LOGS, of_logs(a_log(attributes=attributes(257)))),
     "many attributes of a resource": (raw.LOGS, of_logs(a_log(), resource=Resource(attributes=attributes(257)))),
-    "large": (raw.LOGS, of_logs(a_log(body=AnyValue(string_value="x" * LARGEST)))),
+    "large": (raw.LOGS, of_logs(a_log(body=AnyValue(string_value="x" * MAX_BODY_BYTES)))),
     "dense": (raw.LOGS, of_logs(*[LogRecord(time_unix_nano=1)] * 100)),
     "dense levels": (raw.LOGS, logs.REQUEST(resource_logs=[ResourceLogs()] * 500)),
     "dense scopes": (
@@ -332,22 +333,22 @@ NOT_PLAIN: dict[str, tuple[RequestForm, Message | bytes]] = {
 @pytest.mark.parametrize("case", NOT_PLAIN)
 def test_what_is_not_plain(case: str) -> None:
     form, request = NOT_PLAIN[case]
-    assert outline_of(form, request) is None
+    assert estimate_of(form, request) is None
 
 
 def test_limits_of_a_tenant() -> None:
     request = of_logs(a_log(attributes=attributes(10)))
     size = len(request.SerializeToString())
-    assert outline_of(raw.LOGS, request, Bounds(1 << 20, 10)) is not None
-    assert outline_of(raw.LOGS, request, Bounds(1 << 20, 9)) is None
-    assert outline_of(raw.LOGS, request, Bounds(GROWTH * size + ROW_BYTES, 10)) is not None
-    assert outline_of(raw.LOGS, request, Bounds(GROWTH * size, 10)) is None
+    assert estimate_of(raw.LOGS, request, RecordLimits(1 << 20, 10)) is not None
+    assert estimate_of(raw.LOGS, request, RecordLimits(1 << 20, 9)) is None
+    assert estimate_of(raw.LOGS, request, RecordLimits(GROWTH * size + ROW_BYTES, 10)) is not None
+    assert estimate_of(raw.LOGS, request, RecordLimits(GROWTH * size, 10)) is None
 
 
 def test_without_enough_memory_nothing_is_decided() -> None:
-    """It is tried again, with all that came."""
+    """The conversion is tried again, with all requests."""
 
-    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
         raise pa.ArrowMemoryError("malloc of size 8 failed")
 
     with pytest.raises(MemoryError):
@@ -355,9 +356,9 @@ def test_without_enough_memory_nothing_is_decided() -> None:
 
 
 def test_what_cannot_be_made_rows_is_kept(caplog: pytest.LogCaptureFixture) -> None:
-    """It should not be, but it was acknowledged. The others are not affected."""
+    """Such a request should not be there, but it was acknowledged. The others are not affected."""
 
-    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
+    def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
         if "bad" in str(requests.to_pylist()):
             raise ArithmeticError("no such number")
         return logs.to_rows(requests, arrival)

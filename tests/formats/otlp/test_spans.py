@@ -1,4 +1,4 @@
-"""Spans in a table."""
+"""OTLP's spans become rows of a table, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from frazil.doors.otlp.signals import SPANS
 from frazil.formats.otlp import spans
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.formats.telemetry.rows import Rows
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import target_schema
 from tests.examples import examples
@@ -22,7 +22,7 @@ from tests.formats.telemetry.strategies import LATEST, resources, scopes, texts
 from tests.formats.telemetry.support import NOW, rows_of
 
 
-def of_spans(*given: Span) -> Rows:
+def of_spans(*given: Span) -> TelemetryRows:
     return rows_of(SPANS, spans.REQUEST(resource_spans=[ResourceSpans(scope_spans=[ScopeSpans(spans=given)])]))
 
 

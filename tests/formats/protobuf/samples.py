@@ -1,4 +1,4 @@
-"""A Protobuf schema with everything in it, messages of it by chance, and the rows that they are."""
+"""A Protobuf schema with everything in it, random messages of it, and their rows."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "values": st.lists(JSON, max_size=2),
     "named_values": st.dictionaries(TEXTS, JSON, max_size=2),
 }
-"""What may be set in `Everything`."""
+"""The fields that may be set in `Everything`."""
 _FILLED = {"points", "named_times"}
 _FROM_JSON = {"document", "value", "values", "named_values"}
 
@@ -178,14 +178,14 @@ def zigzags(numbers: Sequence[int]) -> bytes:
 
 
 def wired(number: int, path: tuple[int, ...], message: Message | bytes) -> bytes:
-    """In the wire format."""
+    """Returns a payload in the registry's wire format."""
     indexes = b"\0" if path == (0,) else zigzags([len(path), *path])
     data = message if isinstance(message, bytes) else message.SerializeToString()
     return b"\0" + struct.pack(">I", number) + indexes + data
 
 
 def row_of(message: Any) -> dict[str, Any]:
-    """What the message is as a row, told by the runtime's own objects."""
+    """Returns the message as a row, by the objects of the Protobuf runtime."""
     row: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         row[field.name] = _value_of(message, field)

@@ -1,4 +1,4 @@
-"""Protobuf with a registry: the messages of several schemas in one batch, told apart by their indexes."""
+"""With a registry, a batch may have messages of several schemas, which their indexes tell apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from frazil.config.sections.kafka import RegistryConfig
 from frazil.config.sections.retry import BreakerConfig
 from frazil.formats.protobuf import ProtobufDecoder, message_of
-from frazil.formats.protobuf.indexes import MAX_LEVELS, by_message
+from frazil.formats.protobuf.message_indexes import MAX_LEVELS, by_message
 from frazil.formats.registry.client import Registry
 from frazil.formats.registry.schema import RegisteredSchema
 from frazil.formats.registry.wire import cut
@@ -71,7 +71,9 @@ def test_messages_and_versions_of_one_batch(registry: RegistryServer, schemas: R
     payloads = Payloads(pa.array(values, pa.binary()))
     decoded = decoder.decode(payloads, None)
     rows = {
-        place: row for part in decoded.parts for place, row in zip(part.places, part.column.to_pylist(), strict=True)
+        place: row
+        for part in decoded.columns
+        for place, row in zip(part.positions, part.column.to_pylist(), strict=True)
     }
     assert rows[1] == {"id": 1, "item": "x"}
     assert rows[11] == {"id": 2, "item": ""}
@@ -87,9 +89,9 @@ def test_messages_and_versions_of_one_batch(registry: RegistryServer, schemas: R
     assert "not Protobuf" in decoded.faults[9]
     assert "123456789 is not in the registry" in decoded.faults[10]
     assert "which message" in decoded.faults[13]
-    assert list(decoder.survey(payloads, None)) == [part.column.type for part in decoded.parts]
+    assert list(decoder.survey(payloads, None)) == [part.column.type for part in decoded.columns]
     assert list(decoder.kinds()) == [message_of(RegisteredSchema("PROTOBUF", SECOND), (0,)).kind]
-    # Which of several messages records will be is not known before.
+    # It is not known beforehand which of several messages records will be.
     assert list(ProtobufDecoder(schemas, "messages-sample").kinds()) == []
     assert list(ProtobufDecoder(schemas, "no-such-subject").kinds()) == []
 
@@ -102,7 +104,9 @@ def test_indexes_in_a_header(registry: RegistryServer, schemas: Registry) -> Non
     values = pa.array([value, value, prefix + zigzags([1, 1]) + value, value, value], pa.binary())
     decoded = ProtobufDecoder(schemas, "headers-value").decode(Payloads(values, headers), None)
     rows = {
-        place: row for part in decoded.parts for place, row in zip(part.places, part.column.to_pylist(), strict=True)
+        place: row
+        for part in decoded.columns
+        for place, row in zip(part.positions, part.column.to_pylist(), strict=True)
     }
     assert rows == {0: {"number": 5}, 1: {"id": 5, "item": ""}, 2: {"number": 5}}
     assert sorted(decoded.faults) == [3, 4]
@@ -113,7 +117,7 @@ def test_indexes_in_a_header(registry: RegistryServer, schemas: Registry) -> Non
     st.booleans(),
 )
 def test_any_indexes_are_read(written: list[tuple[list[int], bytes]], long: bool) -> None:
-    """The first message may be written the long way too."""
+    """The indexes of the first message may be written out as well."""
     values = [
         b"\0\0\0\0\7" + (b"\0" if path == [0] and not long else zigzags([len(path), *path])) + rest
         for path, rest in written

@@ -1,4 +1,4 @@
-"""Protobuf: what the runtime reads of a message is what its row has, and broken bytes are faults of their own."""
+"""A row has what the Protobuf runtime reads of its message, and broken bytes are faults of their own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decode(
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Maps as dictionaries, durations as nanoseconds, JSON as what it says."""
+    """Normalises rows: maps are dictionaries, durations are nanoseconds, and JSON is parsed."""
     row = dict(row)
     for name in ("counts", "points", "colours", "named_times", "named_values"):
         if name in row:
@@ -105,7 +105,7 @@ def _mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 START, END = b"\xab\x32", b"\xac\x32"
-"""Of a group that the schema does not have."""
+"""The tags that start and end a group that the schema does not have."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Requests of remote write, and the rows that they become."""
+"""Builds requests of remote write, and the rows that they become."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from frazil.formats.remote_write.families import Families
 from frazil.formats.remote_write.histograms import STALE
 from frazil.formats.remote_write.messages import WriteRequest
 from frazil.formats.remote_write.v1 import to_rows
-from frazil.formats.telemetry.messages import check, decode
-from frazil.formats.telemetry.messaging import Row, plain_rows
-from frazil.formats.telemetry.rows import Arrival, Rows
+from frazil.formats.telemetry.message_decoding import check, decode
+from frazil.formats.telemetry.row_messages import Row, plain_rows
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows
 from tests.formats.telemetry.support import NOW
 
 TIME_MS = 1_700_000_000_000
@@ -35,7 +35,8 @@ STALE_NUMBER = number(STALE)
 
 
 def add(request: Message, *samples: tuple[float, int], **labels: str) -> Any:
-    """A series with these samples; its labels in the order given, `name` is that of the metric."""
+    """Returns a series with these samples. Its labels are in the given order, and `name` is the name of the
+    metric."""
     series = request.timeseries.add()
     for name, value in labels.items():
         series.labels.add(name="__name__" if name == "name" else name, value=value)
@@ -44,8 +45,10 @@ def add(request: Message, *samples: tuple[float, int], **labels: str) -> Any:
     return series
 
 
-def rows_of(*requests: Message | bytes, families: Families | None = None, tenants: list[str] | None = None) -> Rows:
-    """Each request is of a tenant of its own if nothing else is said: `tenant-0`, `tenant-1` and so on."""
+def rows_of(
+    *requests: Message | bytes, families: Families | None = None, tenants: list[str] | None = None
+) -> TelemetryRows:
+    """Converts requests. By default each has a tenant of its own: `tenant-0`, `tenant-1` and so on."""
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
         check(WriteRequest, body)
@@ -55,7 +58,7 @@ def rows_of(*requests: Message | bytes, families: Families | None = None, tenant
     return rows
 
 
-def plain(rows: Rows) -> list[Row]:
+def plain(rows: TelemetryRows) -> list[Row]:
     return list(plain_rows(pa.Table.from_batches([rows.batch])))
 
 

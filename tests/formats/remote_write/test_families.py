@@ -1,4 +1,4 @@
-"""What is told of metrics by the family, and which samples it is about."""
+"""Metadata about metric families is remembered, and applied to the samples that belong to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Native histograms of Prometheus in a table."""
+"""Native histograms of Prometheus become rows of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from frazil.errors import RequestError
 from frazil.formats.otlp import metrics
 from frazil.formats.remote_write.histograms import MOST_BUCKETS, MOST_TOGETHER, STALE
 from frazil.formats.remote_write.messages import Histogram, WriteRequest
-from frazil.formats.telemetry.messaging import Row
+from frazil.formats.telemetry.row_messages import Row
 from frazil.formats.telemetry.series import series_id
 from tests.formats.remote_write.support import STALE_NUMBER, TIME_MS, add, bits_of, plain, rows_of
 
@@ -50,10 +50,10 @@ def test_exponential_buckets_of_both_sides() -> None:
         schema=0,
         zero_threshold=0.001,
         zero_count_int=3,
-        # Buckets 1 and 2, which end at 2 and 4, and bucket 4, which ends at 16.
+        # These are buckets 1 and 2, which end at 2 and 4, and bucket 4, which ends at 16.
         positive_spans=spans((1, 2), (1, 1)),
         positive_deltas=[1, 1, 3],
-        # Buckets -1 and 0, which begin at -0.5 and -1.
+        # These are buckets -1 and 0, which begin at -0.5 and -1.
         negative_spans=spans((-1, 2)),
         negative_deltas=[4, -2],
         timestamp=TIME_MS,
@@ -72,9 +72,9 @@ def test_exponential_buckets_of_both_sides() -> None:
         scale=0,
         zero_threshold=0.001,
         zero_count=3,
-        # From 1 on: (1, 2], (2, 4], (4, 8], (8, 16].
+        # The buckets from 1 on are (1, 2], (2, 4], (4, 8], (8, 16].
         positive=Buckets(offset=0, bucket_counts=[1, 2, 0, 5]),
-        # From -0.25 on: [-0.5, -0.25), [-1, -0.5).
+        # The buckets from -0.25 on are [-0.5, -0.25), [-1, -0.5).
         negative=Buckets(offset=-2, bucket_counts=[4, 2]),
     )
 
@@ -253,7 +253,7 @@ def test_buckets_keep_their_bounds(schema: int, gaps: list[tuple[int, int]], sta
             count = data.draw(st.integers(0, 5))
             deltas.append(count - before)
             before = count
-            # In 256ths of a power of two, which is exact for every schema.
+            # Values are 256ths of a power of two, which is exact for every schema.
             counts[index << (8 - schema)] = count
             ends.append(index)
             index += 1

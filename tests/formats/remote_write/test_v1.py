@@ -1,4 +1,4 @@
-"""Samples of remote write in a table."""
+"""Samples of remote write become rows of a table."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from frazil.errors import RequestError
 from frazil.formats.otlp import metrics
 from frazil.formats.remote_write.histograms import STALE
 from frazil.formats.remote_write.messages import WriteRequest
-from frazil.formats.telemetry.messaging import Row, plain_rows, resource_of, scope_of
-from frazil.formats.telemetry.rows import Rows
+from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
+from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.formats.telemetry.series import labels, series_id
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import target_schema
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 def samples_of(number: int, request: Message) -> Iterator[Sample | None]:
-    """As a plain loop has them; None for those that can never be stored."""
+    """Converts a request with a plain loop; yields None for samples that can never be stored."""
     for series in request.timeseries:
         told = [(label.name, label.value) for label in series.labels if label.value]
         names = [name for name, _ in told]
@@ -52,7 +52,7 @@ def samples_of(number: int, request: Message) -> Iterator[Sample | None]:
                 yield Sample(number, dict(told), bits_of(sample.value), sample.timestamp * 10**6)
 
 
-def samples_in(rows: Rows) -> list[Sample]:
+def samples_in(rows: TelemetryRows) -> list[Sample]:
     bits = rows.batch["value_double"].to_numpy().view(np.uint64).tolist()
     return [
         Sample(number, dict([("__name__", row["prometheus_name"]), *row["attributes"]]), value, row["timestamp"])
@@ -93,8 +93,8 @@ def test_what_comes_in_one_group_is_as_if_it_came_alone(request: Message, data: 
     assert together.timeless == {number for number, rows in enumerate(alone) if rows.timeless}
 
 
-def _exact(rows: Rows) -> list[str]:
-    """With NaN, which is not equal to itself."""
+def _exact(rows: TelemetryRows) -> list[str]:
+    """Returns rows as texts, because NaN is not equal to itself."""
     return [repr(row) for row in plain(rows)]
 
 
@@ -102,7 +102,7 @@ def _exact(rows: Rows) -> list[str]:
 def test_every_row_is_a_metric_of_otlp(sent: list[Message]) -> None:
     for row in plain(rows_of(*sent)):
         if row["timestamp"] < 0:
-            # Of which OTLP knows nothing.
+            # OTLP has nothing for this.
             continue
         again = metrics.to_message(row)
         assert again.name == row["metric_name"]
@@ -283,7 +283,7 @@ def test_what_exemplars_say() -> None:
     }
     assert (second["trace_id"], second["span_id"]) == (b"", b"")
     assert second["attributes"] == [("trace_id", "not hexadecimal"), ("span_id", "abc")]
-    # As bytes it would be lower case when it is read.
+    # If it were stored as bytes, it would be lower case when it is read.
     assert (upper["trace_id"], upper["attributes"]) == (b"", [("trace_id", trace.upper())])
     assert (third["trace_id"], third["attributes"]) == (b"", [])
     again = metrics.to_message(row).gauge.data_points[0].exemplars[0]

@@ -1,4 +1,4 @@
-"""Requests of remote write 2.0 in a table."""
+"""Requests of remote write 2.0 become rows of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.formats.remote_write.v2_support import Request, rows_of, second
 
 
 def filled(request: Any) -> Any:
-    """Without series that have neither samples nor histograms, which are wrong in 2.0."""
+    """Removes series that have neither samples nor histograms, which are errors in 2.0."""
     kept = type(request)()
     kept.timeseries.extend(each for each in request.timeseries if each.samples or each.histograms)
     return kept
@@ -31,7 +31,7 @@ def test_rows_are_those_of_the_first_version(sent: list[Message]) -> None:
     expected = first.rows_of(*sent)
     found = rows_of(*map(second, sent))
     assert found.batch.schema == metrics.SCHEMA
-    # With NaN, which is not equal to itself.
+    # The comparison treats NaN as equal to itself.
     assert repr(plain(found)) == repr(plain(expected))
     assert found.requests.tolist() == expected.requests.tolist()
     assert found.rejected == expected.rejected

@@ -1,4 +1,4 @@
-"""Requests of remote write 2.0 for tests."""
+"""Builds requests of remote write 2.0 for tests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from google.protobuf.message import Message
 
 from frazil.formats.remote_write.messages import RequestV2
 from frazil.formats.remote_write.v2 import to_rows
-from frazil.formats.telemetry.messages import check, decode
-from frazil.formats.telemetry.rows import Arrival, Rows
+from frazil.formats.telemetry.message_decoding import check, decode
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows
 from tests.formats.telemetry.support import NOW
 
 
 class Request:
-    """A request, and the table of symbols that it is made with."""
+    """A request, and the symbol table that it is built with."""
 
     def __init__(self) -> None:
         self.message: Any = RequestV2(symbols=[""])
@@ -30,7 +30,7 @@ class Request:
         return [self.ref(text) for pair in pairs for text in pair]
 
     def add(self, *samples: tuple[float, int], **labels: str) -> Any:
-        """A series with these samples; `name` is that of the metric."""
+        """Returns a series with these samples; `name` is the name of the metric."""
         series = self.message.timeseries.add()
         named = (("__name__" if name == "name" else name, value) for name, value in labels.items())
         series.labels_refs.extend(self.refs(*named))
@@ -40,7 +40,7 @@ class Request:
 
 
 def second(request: Any) -> Any:
-    """The same as a request of 1.0."""
+    """Translates a request of 1.0 to one of 2.0."""
     made = Request()
     for series in request.timeseries:
         found = made.message.timeseries.add(
@@ -56,8 +56,8 @@ def second(request: Any) -> Any:
     return made.message
 
 
-def rows_of(*requests: Message | bytes, tenants: list[str] | None = None) -> Rows:
-    """Each request is of a tenant of its own if nothing else is said: `tenant-0`, `tenant-1` and so on."""
+def rows_of(*requests: Message | bytes, tenants: list[str] | None = None) -> TelemetryRows:
+    """Converts requests. By default each has a tenant of its own: `tenant-0`, `tenant-1` and so on."""
     bodies = [each if isinstance(each, bytes) else each.SerializeToString() for each in requests]
     for body in bodies:
         check(RequestV2, body)

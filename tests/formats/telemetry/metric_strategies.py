@@ -1,4 +1,4 @@
-"""Metrics with anything in them that may be there."""
+"""Generates metrics with everything that may be in them."""
 
 from __future__ import annotations
 

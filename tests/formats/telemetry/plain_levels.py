@@ -1,4 +1,4 @@
-"""The level that Loki detects for one record, worked out step by step: what the columns are compared with."""
+"""Detects the level of one record as Loki does, step by step, for comparison with the columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def detected_level(
     severity_text: str = "",
     severity_number: int = 0,
 ) -> str:
-    """`metadata` is in the order in which it counts; OTLP's severity comes last."""
+    """Returns the level. `metadata` is in order of precedence; OTLP's severity comes last."""
     found: dict[str, str] = {}
     for key, value in metadata:
         if value:
@@ -98,7 +98,7 @@ def of_object(line: str) -> str | None:
 
 
 def of_pairs(line: str) -> str | None:
-    """Pairs are read one after the other, as far as that goes."""
+    """Reads pairs one after the other, until one is invalid."""
     best, found, at = len(FIELDS), None, 0
     fields = [field.lower() for field in FIELDS]
     while at < len(line):

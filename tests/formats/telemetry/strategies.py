@@ -1,4 +1,4 @@
-"""Messages of OpenTelemetry with anything in them that may be there."""
+"""Generates OpenTelemetry messages with everything that may be in them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ trace_ids = st.just(b"") | st.binary(min_size=16, max_size=16).filter(any)
 span_ids = st.just(b"") | st.binary(min_size=8, max_size=8).filter(any)
 
 
-# Of strings in a table that only profiles have.
+# These refer to strings in a table that only profiles have.
 indices = st.integers(0, 2) | st.integers(-(2**31), 2**31 - 1)
 
 
 def _pairs(values: st.SearchStrategy[AnyValue]) -> st.SearchStrategy[KeyValue]:
-    """Of keys that are references, some have a text too, and may have the same one."""
+    """Generates attributes with references. Some keys that are references have a text too, which may repeat."""
     maybe = st.none() | values
     return st.one_of(
         st.builds(KeyValue, key=texts, value=maybe),
@@ -62,7 +62,8 @@ any_values: st.SearchStrategy[AnyValue] = st.recursive(
 
 
 def _each_key_once(pairs: list[KeyValue]) -> list[KeyValue]:
-    """Of several the last one counts; but where there are references, all that came is kept."""
+    """Returns the attributes that must come back. Of equal keys the last one counts, but where there are references,
+    all are kept."""
     if any(pair.key_strindex or pair.value.HasField("string_value_strindex") for pair in pairs):
         return pairs
     return list({pair.key: pair for pair in pairs}.values())
@@ -105,7 +106,7 @@ log_records = st.builds(
     event_name=texts,
 )
 
-# Tables have no numbers without a sign, so those of 64 bits are worth a try from end to end.
+# Tables have no unsigned numbers, so the whole range of 64 bits is tried.
 any_times = st.integers(0, 2**64 - 1)
 
 span_events = st.builds(

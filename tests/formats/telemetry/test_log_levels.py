@@ -1,4 +1,4 @@
-"""The level of log records, as Loki detects it."""
+"""The level of log records is the one that Loki detects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LINES = {
 
 
 def test_lines() -> None:
-    """What Loki 3.7 makes of each of them."""
+    """These are the levels that Loki 3.7 detects."""
     found = [LEVELS[code] for code in levels_of_lines(pa.array(list(LINES)))]
     assert dict(zip(LINES, found, strict=True)) == LINES
     assert {line: of_line(line) for line in LINES} == LINES
@@ -200,7 +200,7 @@ def test_attributes_that_are_no_text() -> None:
     number = KeyValue(key="level", value=AnyValue(int_value=30))
     assert level_of(LogRecord(attributes=[KeyValue(key="a", value=AnyValue(bool_value=True)), number])) == "30"
     within = AnyValue(kvlist_value=KeyValueList(values=attributes([("x", "error")])))
-    # Loki has `level_x` of it.
+    # Loki's name for it is `level_x`.
     record = LogRecord(attributes=[KeyValue(key="level", value=within)], body=AnyValue(string_value="warn"))
     assert level_of(record) == "warn"
     body = AnyValue(kvlist_value=KeyValueList(values=attributes([("level", "err")])))

@@ -1,4 +1,4 @@
-"""Names of OpenTelemetry as Prometheus has them."""
+"""OpenTelemetry's names are translated as Prometheus does."""
 
 from __future__ import annotations
 

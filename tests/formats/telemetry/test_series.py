@@ -1,4 +1,4 @@
-"""Labels and ids of series."""
+"""Points of one series have the same labels and the same id."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from frazil.formats.telemetry.attributes import MAP
 from frazil.formats.telemetry.hashing import hash_text, hash_texts
-from frazil.formats.telemetry.series import Owners, labels, series_id, series_ids, targets
+from frazil.formats.telemetry.series import SharedLabels, jobs_and_instances, labels, series_id, series_ids
 
-# Few keys, so that some of them become the same label, or one that is not theirs.
+# There are few keys, so that some become the same label, or a reserved one.
 keys = st.sampled_from(["a", "b", "a.b", "a_b", "a-b", "job", "instance", "__name__", "._name__", "é", "ü", ""])
 values = st.none() | st.text(max_size=20) | st.text(min_size=50, max_size=80)
 pairs = st.dictionaries(keys, values, max_size=5).map(lambda found: list(found.items()))
@@ -26,8 +26,8 @@ def test_many_ids_are_those_of_each(
     given: list[tuple[str, list[tuple[str, str | None]]]], data: st.DataObject
 ) -> None:
     points = data.draw(st.lists(st.tuples(st.integers(0, len(given) - 1), pairs), max_size=8))
-    jobs, instances = targets(pa.array([resource for _, resource in given], MAP))
-    owners = Owners(pa.array([name for name, _ in given]), jobs, instances)
+    jobs, instances = jobs_and_instances(pa.array([resource for _, resource in given], MAP))
+    owners = SharedLabels(pa.array([name for name, _ in given]), jobs, instances)
     maps = pa.array([[], *(each for _, each in points)], MAP)[1:]
     found = series_ids(owners, np.array([place for place, _ in points], np.int64), maps)
     assert found.to_pylist() == [series_id(labels(given[place][0], each, given[place][1])) for place, each in points]
@@ -46,13 +46,13 @@ def test_a_null_is_as_no_text_whatever_lies_beneath() -> None:
 
 
 def test_an_attribute_is_never_the_name_of_a_metric() -> None:
-    owners = Owners(pa.array([""]), pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
+    owners = SharedLabels(pa.array([""]), pa.nulls(1, pa.string()), pa.nulls(1, pa.string()))
     found = series_ids(owners, np.zeros(1, np.int64), pa.array([[("__name__", "x"), ("a", "1")]], MAP))
     assert found.to_pylist() == [series_id(labels("", [("__name__", "x"), ("a", "1")]))] == [series_id({"a": "1"})]
 
 
 def test_ids_stay_the_same_for_ever() -> None:
-    """They are in tables: another hash would tear every series in two."""
+    """Ids are stored in tables: another hash would split every series in two."""
     assert series_id({}) == 0
     assert series_id({"__name__": "up"}) == 4941134171926570252
     assert series_id({"__name__": "http_requests_total", "job": "shop/api", "method": "GET"}) == 5139311798211070521

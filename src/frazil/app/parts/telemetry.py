@@ -25,21 +25,21 @@ from frazil.doors.otlp.http import OtlpDialect
 from frazil.doors.otlp.rpc import OtlpGrpc
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
 from frazil.doors.prometheus import remote_write
-from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.http import Doorway, Endpoint
+from frazil.doors.telemetry.conversion import RequestConverter
+from frazil.doors.telemetry.http import Endpoint, EndpointContext
 from frazil.doors.telemetry.intake import Intake
-from frazil.doors.telemetry.kinds import RequestKind
-from frazil.doors.telemetry.limits import Limits
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.ports import AsgiPort, Take
-from frazil.doors.telemetry.preparing import Preparer
+from frazil.doors.telemetry.request_kind import RequestKind
+from frazil.doors.telemetry.routing import EndpointRouter, Handler
+from frazil.doors.telemetry.tenant_limits import TenantLimits
+from frazil.doors.telemetry.unstored_rows import UnstoredRows
 from frazil.doors.telemetry.writers import Writers
 from frazil.log.log import Log
 from frazil.ops.health import Health
 from frazil.web.admission import Admission
 from frazil.web.connections import connection_metrics
 from frazil.web.hosts import AllowedHosts, BrowserGuard
-from frazil.web.listening import check_settings
+from frazil.web.listen_settings import check_settings
 from frazil.web.server import HttpServer
 
 logger = logging.getLogger(__name__)
@@ -69,40 +69,40 @@ class TelemetryPart:
         log = self._log()
         clock = log.world.clock
         writers = self._writers = Writers(log)
-        limits = Limits(config.telemetry, clock.monotonic)
+        limits = TenantLimits(config.telemetry, clock.monotonic)
         most, most_append = config.telemetry.max_body_mb * MIB, config.log.max_append_mb * MIB
         admission = Admission(config.telemetry.max_in_flight_mb * MIB, self._metrics.in_flight)
-        doorway = Doorway(admission, self._metrics, most)
-        backlog = Backlog(config.telemetry.max_in_flight_mb * MIB)
+        context = EndpointContext(admission, self._metrics, most)
+        unstored = UnstoredRows(config.telemetry.max_in_flight_mb * MIB)
 
         def intake(kind: RequestKind) -> Intake:
-            preparer = Preparer(kind, config.telemetry, limits, self._metrics, clock, most_append)
-            return Intake(kind, preparer, writers, self._metrics, backlog)
+            converter = RequestConverter(kind, config.telemetry, limits, self._metrics, clock, most_append)
+            return Intake(kind, converter, writers, self._metrics, unstored)
 
         signals = {signal: intake(signal.requests) for signal in SIGNALS}
 
         def otlp(signal: Signal) -> Endpoint:
-            return Endpoint(signals[signal], OtlpDialect(signal), doorway)
+            return Endpoint(signals[signal], OtlpDialect(signal), context)
 
         if config.otlp.enabled:
             paths = {signal.path: otlp(signal) for signal in SIGNALS}
-            port = AsgiPort(paths, _others(paths, "/health"))
+            port = EndpointRouter(paths, _others(paths, "/health"))
             self._servers["otlp"] = self._server(port, config.otlp.http, "otlp.http", config.otlp.tls)
             connections = connection_metrics(self._registry)
             self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, connections, most)
             await self._grpc.start()
         if config.loki.enabled:
-            push = Endpoint(intake(PUSH), LokiDialect(), doorway)
+            push = Endpoint(intake(PUSH), LokiDialect(), context)
             paths = {LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}
-            app = AsgiPort(paths, _others(paths, "/ready"))
+            app = EndpointRouter(paths, _others(paths, "/ready"))
             self._servers["loki"] = self._server(app, config.loki, "loki", config.loki.tls)
         if config.prometheus.enabled:
             written = remote_write.RemoteWrite(
-                Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), doorway),
-                Endpoint(intake(remote_write.REQUESTS_V2), remote_write.RemoteWriteV2Dialect(), doorway),
+                Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), context),
+                Endpoint(intake(remote_write.REQUESTS_V2), remote_write.RemoteWriteV2Dialect(), context),
             )
-            both: dict[str, Take] = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
-            app = AsgiPort(both, _others(both, "/-/ready", "/-/healthy"))
+            both: dict[str, Handler] = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
+            app = EndpointRouter(both, _others(both, "/-/ready", "/-/healthy"))
             self._servers["prometheus"] = self._server(app, config.prometheus, "prometheus", config.prometheus.tls)
         for api, server in self._servers.items():
             await server.start()

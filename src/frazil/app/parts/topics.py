@@ -22,7 +22,7 @@ from frazil.topics.metrics import ReadersCollector, SubscriptionsCollector
 from frazil.topics.opening import Topics
 from frazil.topics.settings import check_names
 from frazil.web.connections import connection_metrics
-from frazil.web.listening import check_settings
+from frazil.web.listen_settings import check_settings
 from frazil.web.operations import Endpoint
 
 logger = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from frazil.doors.danube.failures import UnknownId, code_of
 from frazil.doors.danube.producers import Producers
 from frazil.errors import RequestError
 from frazil.web.connections import ConnectionMetrics, Connections
-from frazil.web.disclosure import told
-from frazil.web.grpc.details import details
+from frazil.web.error_texts import text_for_client
+from frazil.web.grpc.error_details import details
 from frazil.web.grpc.port import connection_options, open_port
 
 MOST_RECEIVED = 64 * 1024 * 1024
@@ -137,7 +137,7 @@ def _parsed(kind: type[Message], body: bytes) -> Any:
 
 def _fail(error: Exception, context: Context) -> None:
     context.set_code(code_of(error))
-    context.set_details(details(told(error)) or type(error).__name__)
+    context.set_details(details(text_for_client(error)) or type(error).__name__)
 
 
 def _reachable(config: DanubeConfig) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from frazil.formats.declared_messages import messages
+from frazil.formats.declared_messages import message_classes
 
 # Enumerations are the numbers that they are on the wire, and maps are lists of entries. What follows `|_` is told
 # apart from what is not there.
-_MESSAGES = messages(
+_MESSAGES = message_classes(
     "danube",
     {
         "SchemaReference": [

@@ -35,7 +35,7 @@ from frazil.web.answers import ARROW_STREAM, problem, rows_answer, wants_arrow
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import BodyIncomplete, BodyStalled, pass_over
 from frazil.web.operations import Endpoint
-from frazil.web.parameters import check_parameters, flag, limit_of, number, optional_number
+from frazil.web.query_parameters import check_parameters, flag, limit_of, number, optional_number
 
 LIMIT = 1000
 """Messages of an answer, if nothing else is asked for."""

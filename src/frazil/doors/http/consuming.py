@@ -26,7 +26,7 @@ from frazil.topics.subscriptions.parting import size
 from frazil.topics.subscriptions.subscription import Subscription
 from frazil.web.answers import rows_answer, wants_arrow
 from frazil.web.operations import Endpoint
-from frazil.web.parameters import check_parameters, flag, limit_of, number
+from frazil.web.query_parameters import check_parameters, flag, limit_of, number
 
 LIMIT = 100
 """Messages that are handed out, if nothing else is asked for."""

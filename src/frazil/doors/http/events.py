@@ -24,7 +24,7 @@ from frazil.topics.messages import Records
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.memory import Memory
 from frazil.topics.read.turns import Turns
-from frazil.web.disclosure import told
+from frazil.web.error_texts import text_for_client
 
 MOST_STREAMS = 200
 MOST_PARTITIONS = 100
@@ -145,7 +145,7 @@ def _events(records: Records, last: Mapping[int, int]) -> bytes:
 
 
 def _failure(error: FrazilError) -> bytes:
-    content: dict[str, object] = {"error": told(error)}
+    content: dict[str, object] = {"error": text_for_client(error)}
     if isinstance(error, OffsetGone):
         content["first_offset"] = error.first_left
     return f"event: problem\ndata: {json.dumps(content, ensure_ascii=False)}\n\n".encode()

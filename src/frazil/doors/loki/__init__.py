@@ -1,1 +1,1 @@
-"""The Loki door: what Promtail, Alloy, Fluent Bit and their like push, into the log."""
+"""Receives what Promtail, Alloy, Fluent Bit and the like push to Loki, and appends it to the log."""

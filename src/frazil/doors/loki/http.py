@@ -1,11 +1,11 @@
-"""Loki's push over HTTP: 204, or the reason as plain text."""
+"""Defines Loki's push over HTTP, which is answered with 204, or with the reason as plain text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from frazil.doors.telemetry.bodies import UnknownEncoding
-from frazil.doors.telemetry.http import JSON, PROTOBUF, Answer, Form, content_encoding, media_type, text
+from frazil.doors.telemetry.decompression import UnknownEncoding
+from frazil.doors.telemetry.http import JSON, PROTOBUF, Answer, BodyFormat, content_encoding, media_type, text
 from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.refusals import Refusal
 
@@ -16,22 +16,23 @@ _PROTOBUFS = (PROTOBUF, "application/protobuf", "application/octet-stream", "")
 class LokiDialect:
     name = "loki"
 
-    def form(self, headers: Mapping[str, str]) -> Form:
+    def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
         kind, encoding = media_type(headers), content_encoding(headers)
         if kind == JSON:
-            return Form(json=True, encoding=encoding)
+            return BodyFormat(json=True, encoding=encoding)
         if kind not in _PROTOBUFS:
             raise UnknownEncoding(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
-        # It always is a block of Snappy, and few clients say so.
+        # The body is always a Snappy block, though few clients say so.
         if encoding not in ("", SNAPPY):
             raise UnknownEncoding(f"Protobuf is compressed with {SNAPPY} here, not with {encoding[:40]!r}.")
-        return Form(encoding=SNAPPY)
+        return BodyFormat(encoding=SNAPPY)
 
-    def accepted(self, accepted: Accepted, form: Form) -> Answer:
-        """What is left out would be left out again, so the client is told not to try. The rest is stored."""
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
+        """Answers 400 if entries are left out, because they would be left out again, so the client must not retry.
+        The rest is stored."""
         if not accepted.reason:
             return Answer(204)
         return text(f"{accepted.rejected:,} of the entries are not stored: {accepted.reason}", 400)
 
-    def refused(self, refusal: Refusal, form: Form) -> Answer:
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
         return text(refusal.reason, refusal.http, refusal.headers)

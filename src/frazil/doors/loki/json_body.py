@@ -1,6 +1,6 @@
-"""Bodies in JSON as the Protobuf that they stand for.
+"""Translates Loki's push requests in JSON to Protobuf.
 
-Numbers are read as bytes, as they are written: these are no texts, and take no more memory than texts do.
+Numbers are read as the bytes they are written with, so they are told apart from texts and take no more memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from frazil.errors import RequestError
-from frazil.formats.loki.labels import written
+from frazil.formats.loki.labels import labels_text
 from frazil.formats.loki.messages import PushRequest
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -18,7 +18,7 @@ _SECOND = 10**9
 
 
 class _Wrong(Exception):
-    """Where something is wrong, and what."""
+    """Raised when the request is invalid; the message says where and why."""
 
 
 def to_protobuf(body: bytes) -> bytes:
@@ -46,12 +46,12 @@ def _fill(message: Any, data: Any) -> None:
         if not isinstance(stream, dict):
             raise _Wrong(f"{where}: it is no object")
         try:
-            labels = written(_texts(stream.get("stream", {})))
+            labels = labels_text(_texts(stream.get("stream", {})))
         except _Wrong as error:
             raise _Wrong(f"{where}.stream: {error}") from error
         target = message.streams.add(labels=_bytes(labels))
         for place, entry in enumerate(_listed(stream.get("values"), f"{where}.values")):
-            # Loki passes over those that are null.
+            # Loki skips entries that are null.
             if entry is not None:
                 try:
                     _add(target.entries, entry)
@@ -75,7 +75,7 @@ def _add(entries: Any, entry: Any) -> None:
 
 
 def _texts(data: Any) -> dict[str, str]:
-    """Names and texts; what is neither list nor object is the text that it is written as."""
+    """Returns names and texts. A scalar that is not text becomes the text it is written as."""
     if not isinstance(data, dict):
         raise _Wrong(f"it is no object of names and texts: {_shown(data)}")
     if all(isinstance(value, str) for value in data.values()):
@@ -100,7 +100,8 @@ def _listed(data: Any, where: str) -> list[Any]:
 
 
 def _bytes(text: str) -> bytes:
-    """A half of a character, which JSON can have, is no UTF-8, and becomes what that becomes."""
+    """Encodes a text. Half of a surrogate pair, which JSON allows, becomes invalid UTF-8 and is treated as such
+    later."""
     return text.encode("utf-8", "surrogatepass")
 
 

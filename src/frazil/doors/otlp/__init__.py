@@ -1,6 +1,6 @@
-"""The OTLP door: logs, traces and metrics of OpenTelemetry, over HTTP and gRPC, into the log."""
+"""Receives logs, traces and metrics of OpenTelemetry over HTTP and gRPC, and appends them to the log."""
 
 import os
 
-# What this process starts are other programs. If gRPC took part in the fork before, it could break them.
+# Processes that this one starts run other programs. If gRPC handled the fork, it could break them.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

@@ -1,4 +1,4 @@
-"""What requests are answered, as messages of OTLP."""
+"""Builds the OTLP messages with which requests are answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.doors.telemetry.refusals import Refusal
 
 
 def response(signal: Signal, accepted: Accepted) -> Message:
-    """Nothing in it when all was accepted."""
+    """Returns the response, which is empty if everything was accepted."""
     message = signal.response()
     if accepted.rejected:
         setattr(message.partial_success, signal.rejected_field, accepted.rejected)

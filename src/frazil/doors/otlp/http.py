@@ -1,4 +1,4 @@
-"""OTLP over HTTP: answers in the request's own content type."""
+"""Defines OTLP over HTTP: requests in Protobuf or JSON, and answers in the same content type."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
-from frazil.doors.telemetry.bodies import UnknownEncoding
-from frazil.doors.telemetry.http import JSON, PROTOBUF, Answer, Form, content_encoding, media_type
+from frazil.doors.telemetry.decompression import UnknownEncoding
+from frazil.doors.telemetry.http import JSON, PROTOBUF, Answer, BodyFormat, content_encoding, media_type
 from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.refusals import Refusal
 
@@ -18,18 +18,18 @@ class OtlpDialect:
     signal: Signal
     name = "otlp-http"
 
-    def form(self, headers: Mapping[str, str]) -> Form:
+    def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
         kind = media_type(headers)
         if kind not in (PROTOBUF, JSON):
             raise UnknownEncoding(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
-        return Form(kind == JSON, content_encoding(headers))
+        return BodyFormat(kind == JSON, content_encoding(headers))
 
-    def accepted(self, accepted: Accepted, form: Form) -> Answer:
-        return Answer(200, encoded(response(self.signal, accepted), form.json), _type(form))
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
+        return Answer(200, encoded(response(self.signal, accepted), body_format.json), _type(body_format))
 
-    def refused(self, refusal: Refusal, form: Form) -> Answer:
-        return Answer(refusal.http, encoded(status(refusal), form.json), _type(form), refusal.headers)
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
+        return Answer(refusal.http, encoded(status(refusal), body_format.json), _type(body_format), refusal.headers)
 
 
-def _type(form: Form) -> str:
-    return JSON if form.json else PROTOBUF
+def _type(body_format: BodyFormat) -> str:
+    return JSON if body_format.json else PROTOBUF

@@ -1,7 +1,7 @@
-"""Bodies in JSON as the Protobuf that they stand for.
+"""Translates OTLP requests in JSON to Protobuf.
 
-OTLP writes ids in hexadecimal, where JSON of Protobuf has base64. They are looked for only where a message has them:
-a field that nobody knows may have the same name and anything in it.
+OTLP writes ids in hexadecimal, whereas Protobuf's JSON has base64. Only fields that are ids are translated: an
+unknown field may have the same name and any content.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _WRONG = (
     SystemError,
     json_format.Error,
 )
-"""Raised for what a client may send."""
+"""The errors that the parser raises for what a client may send."""
 _MINUS_ZERO = re.compile(rb"-0(?![.\deE])")
-"""As some clients write the double, of which JSON's parser makes an integer, without a sign."""
+"""Matches how some clients write the double -0.0. JSON's parser would read it as an integer, and lose the sign."""
 _IDS = {"trace_id", "span_id", "parent_span_id"}
 
 _Places = dict[str, "_Places | None"]
-"""The fields of a message that are ids, which have nothing further, and those that have ids within them."""
+"""The fields of a message that are ids (None), and those that contain ids further down."""
 
 
 def to_protobuf(kind: type[Message], body: bytes) -> bytes:
@@ -46,7 +46,7 @@ def to_protobuf(kind: type[Message], body: bytes) -> bytes:
         _translate_ids(data, _places_in(kind.DESCRIPTOR))
         json_format.ParseDict(data, message, ignore_unknown_fields=True)
     except _WRONG as error:
-        # What the runtime of Protobuf raises for a name that is no text says nothing by itself.
+        # The error that Protobuf's runtime raises for a name that is not text says nothing by itself.
         problem = error.__cause__ if isinstance(error, SystemError) else error
         reason = " ".join(str(problem).split()).rstrip(".")
         raise RequestError(f"The body is no {kind.DESCRIPTOR.name} in JSON: {reason}.") from error
@@ -60,14 +60,14 @@ def _integer(text: str) -> int | float:
 
 @cache
 def _places_in(kind: Descriptor, around: frozenset[str] = frozenset()) -> _Places:
-    """`around` has the messages that this one is within: of these, only values are within themselves, and without
-    ids."""
+    """Returns the fields with ids. `around` has the messages that enclose this one; only values contain themselves,
+    and these have no ids."""
     if kind.full_name in around:
         return {}
     around |= {kind.full_name}
     places: _Places = {}
     for field in kind.fields:
-        # Both names are read.
+        # The parser accepts both names.
         names = (field.json_name, field.name)
         if field.name in _IDS:
             places.update(dict.fromkeys(names))
@@ -77,7 +77,7 @@ def _places_in(kind: Descriptor, around: frozenset[str] = frozenset()) -> _Place
 
 
 def _translate_ids(data: dict[str, Any], places: _Places) -> None:
-    """What is not as it should be is left to the parser, which says so."""
+    """Translates the ids in `data`. Invalid content is left to the parser, which reports it."""
     for name, within in places.items():
         value = data.get(name)
         if value is None:

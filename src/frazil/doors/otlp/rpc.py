@@ -1,4 +1,4 @@
-"""OTLP over gRPC: the three Export services, with health and reflection."""
+"""Serves OTLP over gRPC: the three Export services, with health and reflection."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from grpc_reflection.v1alpha import reflection
 from frazil.config.sections.otlp import OtlpConfig
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
+from frazil.doors.telemetry.conversion import TelemetryRequest
 from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import Request
 from frazil.doors.telemetry.refusals import refusal
 from frazil.errors import FrazilError, RequestError
 from frazil.scan.tenants import HEADER, tenant_name
 from frazil.web.admission import Admission
 from frazil.web.connections import ConnectionMetrics, Connections
-from frazil.web.grpc.arrivals import OPTIONS, Arrivals
-from frazil.web.grpc.details import details
+from frazil.web.grpc.error_details import details
+from frazil.web.grpc.incoming_messages import OPTIONS, IncomingMessages
 from frazil.web.grpc.port import connection_options, open_port
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class OtlpGrpc:
         connections: ConnectionMetrics,
         most: int,
     ) -> None:
-        """`most` is the largest message, in bytes."""
+        """`most` is the largest message in bytes."""
         self._admission = admission
         self._metrics = metrics
         self._health = health.aio.HealthServicer()
@@ -74,7 +74,7 @@ class OtlpGrpc:
             port_key="otlp.grpc.port",
             rival="a collector",
         )
-        self._arrivals = Arrivals(self.port, admission)
+        self._arrivals = IncomingMessages(self.port, admission)
         self._connections = Connections(
             self.port, config.grpc.max_connections, "otlp.grpc", connections, closes=False
         )
@@ -86,13 +86,14 @@ class OtlpGrpc:
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
 
     async def stop(self, timeout: float) -> None:
-        """Accept nothing more, and let running calls end."""
+        """Accepts nothing more, and lets running calls end."""
         self._connections.stop()
         await self._health.enter_graceful_shutdown()
         await self._server.stop(timeout)
 
     def _handler(self, signal: Signal, intake: Intake) -> grpc.GenericRpcHandler:
-        # On the wire it is the same as a call with one message. But that would be read before anybody is asked.
+        # On the wire this is the same as a unary call. But gRPC would read the message of a unary call before anybody
+        # could refuse it.
         method = grpc.stream_unary_rpc_method_handler(self._export(signal, intake))
         return grpc.method_handlers_generic_handler(signal.service, {"Export": method})
 
@@ -111,7 +112,7 @@ class OtlpGrpc:
                 if body is grpc.aio.EOF:
                     raise RequestError("The call has no message.")
                 ticket.add(len(body))
-                accepted = await intake.take(Request(tenant, body))
+                accepted = await intake.take(TelemetryRequest(tenant, body))
                 code = grpc.StatusCode.OK
                 return encoded(response(signal, accepted), as_json=False)
             except Exception as error:  # noqa: BLE001 - whatever it is, the client is told

@@ -1,4 +1,4 @@
-"""The signals of OpenTelemetry, in all that the door needs to know of each."""
+"""Describes the signals of OpenTelemetry: requests, responses, gRPC service and HTTP path of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from frazil.doors.otlp.json_body import to_protobuf
-from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.request_kind import RequestKind
 from frazil.formats.otlp import logs, metrics, raw, spans
 from frazil.formats.otlp.raw import RequestForm
 
@@ -21,11 +21,11 @@ class Signal:
     requests: RequestKind
     response: type[Message]
     rejected_field: str
-    """Of a partial success: how many records will never be accepted."""
+    """The field of a partial success with the number of records that will never be accepted."""
     service: str
-    """Of gRPC; its only method is `Export`."""
+    """The gRPC service, whose only method is `Export`."""
     path: str
-    """Of HTTP."""
+    """The HTTP path."""
 
 
 def _kind(topic: str, form: RequestForm) -> RequestKind:

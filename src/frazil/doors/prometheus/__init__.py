@@ -1,1 +1,1 @@
-"""The door for Prometheus: samples that come by remote write, into the log."""
+"""Receives samples by Prometheus's remote write, and appends them to the log."""

@@ -1,4 +1,4 @@
-"""Remote write 1.0 and 2.0: two kinds of requests at one path, and what is said to those who send them."""
+"""Defines remote write 1.0 and 2.0 over HTTP: two kinds of requests at one path, and their answers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from email.message import Message as Headers
 from functools import lru_cache, partial
 
-from frazil.doors.prometheus.written import Written, written_of
-from frazil.doors.telemetry.bodies import UnknownEncoding
-from frazil.doors.telemetry.http import PROTOBUF, Answer, Endpoint, Exchange, Form, content_encoding, media_type, text
+from frazil.doors.prometheus.written_counts import WrittenCounts, written_counts
+from frazil.doors.telemetry.decompression import UnknownEncoding
+from frazil.doors.telemetry.http import (
+    PROTOBUF,
+    Answer,
+    BodyFormat,
+    Endpoint,
+    Exchange,
+    content_encoding,
+    media_type,
+    text,
+)
 from frazil.doors.telemetry.intake import Accepted
-from frazil.doors.telemetry.kinds import RequestKind
 from frazil.doors.telemetry.refusals import Refusal
+from frazil.doors.telemetry.request_kind import RequestKind
 from frazil.errors import RequestError
 from frazil.formats.otlp import metrics
 from frazil.formats.remote_write import v1 as remote_write
@@ -25,13 +34,13 @@ _FIRST, _SECOND = WriteRequest.DESCRIPTOR.full_name, RequestV2.DESCRIPTOR.full_n
 
 
 def requests() -> RequestKind:
-    """They remember what is told of families of metrics, so there is one of them for a door."""
+    """Returns the kind of 1.0 requests. It remembers metric families, so a door has one of them."""
     to_rows = partial(remote_write.to_rows, families=Families())
     return RequestKind(metrics.TOPIC, metrics.SCHEMA, WriteRequest, _no_json, to_rows)
 
 
 class RemoteWrite:
-    """Takes requests of both kinds: `POST` to one path."""
+    """Handles `POST` requests of both versions at one path."""
 
     def __init__(self, first: Endpoint, second: Endpoint) -> None:
         self._first = first
@@ -46,47 +55,47 @@ class RemoteWrite:
 class RemoteWriteDialect:
     name = "remote-write"
 
-    def form(self, headers: Mapping[str, str]) -> Form:
+    def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
         kind, message = media_type(headers), message_of(headers.get("content-type", ""))
         if kind != PROTOBUF:
             raise UnknownEncoding(f"{kind[:80]!r} is not {PROTOBUF}.")
         if message not in ("", _FIRST, _SECOND):
             raise UnknownEncoding(f"{message[:80]!r} is neither {_FIRST} nor {_SECOND}, which are taken here.")
-        # Nothing else was there at first, and some do not say it.
-        return Form(encoding=content_encoding(headers) or "snappy")
+        # Snappy was the only compression at first, and some senders do not name it.
+        return BodyFormat(encoding=content_encoding(headers) or "snappy")
 
-    def accepted(self, accepted: Accepted, form: Form) -> Answer:
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
         if accepted.rejected:
-            # The others are stored. Senders do not try again, and log what they are told.
+            # The other records are stored. Senders do not try again, and log this text.
             return text(f"{accepted.rejected} records can never be stored: {accepted.reason}", 400)
         return Answer(204)
 
-    def refused(self, refusal: Refusal, form: Form) -> Answer:
-        # Prometheus drops what was answered 429, unless it is told otherwise.
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
+        # Prometheus drops requests that were answered 429, unless it is configured otherwise.
         code = 503 if refusal.busy else refusal.http
         return text(refusal.reason, code, refusal.headers)
 
 
 class RemoteWriteV2Dialect(RemoteWriteDialect):
-    """Each answer also says how much of the request is stored."""
+    """Adds headers to each answer that say how much of the request is stored."""
 
     name = "remote-write-2"
 
-    def accepted(self, accepted: Accepted, form: Form) -> Answer:
-        written = accepted.tally if isinstance(accepted.tally, Written) else Written()
-        return _with(super().accepted(accepted, form), written)
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
+        written = accepted.tally if isinstance(accepted.tally, WrittenCounts) else WrittenCounts()
+        return _with(super().accepted(accepted, body_format), written)
 
-    def refused(self, refusal: Refusal, form: Form) -> Answer:
-        return _with(super().refused(refusal, form), Written())
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
+        return _with(super().refused(refusal, body_format), WrittenCounts())
 
 
-def _with(answer: Answer, written: Written) -> Answer:
+def _with(answer: Answer, written: WrittenCounts) -> Answer:
     return answer._replace(headers={**answer.headers, **written.headers()})
 
 
 @lru_cache(maxsize=64)
 def message_of(content_type: str) -> str:
-    """Which message the body is said to be."""
+    """Returns the message type that the content type names."""
     parsed = Headers()
     parsed["content-type"] = content_type.replace("\r", "").replace("\n", "") or PROTOBUF
     found = parsed.get_param("proto", "")
@@ -98,5 +107,5 @@ def _no_json(_: bytes) -> bytes:
 
 
 REQUESTS_V2 = RequestKind(
-    metrics.TOPIC, metrics.SCHEMA, RequestV2, _no_json, remote_write_v2.to_rows, tally=written_of
+    metrics.TOPIC, metrics.SCHEMA, RequestV2, _no_json, remote_write_v2.to_rows, tally=written_counts
 )

@@ -1,1 +1,2 @@
-"""What the doors for telemetry share: from the bytes of a request to an append, and back to an answer."""
+"""The path of telemetry requests of all protocols: from the bytes of a request to an append, and back to an
+answer."""

@@ -1,6 +1,6 @@
-"""Requests over HTTP: read, taken in, and answered in the words of their protocol.
+"""Handles telemetry requests over HTTP: reads them, takes them in, and answers as their protocol wants.
 
-Without a framework: for a small request it would take longer than all the rest.
+There is no framework here: for a small request it would take longer than all the rest.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 from prometheus_client import Counter
 
-from frazil.doors.telemetry import preparing
-from frazil.doors.telemetry.bodies import BodyTooLarge
+from frazil.doors.telemetry.conversion import TelemetryRequest
+from frazil.doors.telemetry.decompression import BodyTooLarge
 from frazil.doors.telemetry.intake import Accepted, Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.refusals import Refusal, refusal
@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 PROTOBUF, JSON, TEXT = "application/x-protobuf", "application/json", "text/plain; charset=utf-8"
 
 
-class Form(NamedTuple):
-    """How a body is written."""
+class BodyFormat(NamedTuple):
+    """The format of a body: JSON or Protobuf, and the compression."""
 
     json: bool = False
     encoding: str = ""
@@ -43,67 +43,67 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
     def fields(self) -> list[tuple[str, str]]:
-        """All its headers."""
-        told = [*self.headers.items()]
+        """Returns all headers."""
+        fields = [*self.headers.items()]
         if self.media_type:
-            told.append(("content-type", self.media_type))
-        return told
+            fields.append(("content-type", self.media_type))
+        return fields
 
 
 class Exchange(Incoming, Protocol):
-    """A request, and the way back for its answer, as a server has them."""
+    """A request and the way to answer it, as a server provides them."""
 
     @property
     def length(self) -> int | None:
-        """How long the body is said to be."""
+        """The announced length of the body."""
 
     def header(self, name: str) -> str | None:
-        """The first of this name, which is in lower case."""
+        """Returns the first header of this name, which is in lower case."""
 
     def all(self, name: str) -> tuple[str, ...]:
-        """The values of all headers of this name."""
+        """Returns the values of all headers of this name."""
 
     async def answer(self, answer: Answer) -> None: ...
 
 
 class Dialect(Protocol):
-    """What protocols over HTTP say differently."""
+    """What differs between protocols over HTTP."""
 
     @property
     def name(self) -> str: ...
 
-    def form(self, headers: Mapping[str, str]) -> Form:
-        """Of the body with these headers. Raises `RequestError`."""
+    def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
+        """Returns the format of the body with these headers. Raises `RequestError`."""
 
-    def accepted(self, accepted: Accepted, form: Form) -> Answer: ...
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer: ...
 
-    def refused(self, refusal: Refusal, form: Form) -> Answer: ...
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer: ...
 
 
-class Doorway(NamedTuple):
-    """What all requests over HTTP go through."""
+class EndpointContext(NamedTuple):
+    """What all endpoints share."""
 
     admission: Admission
     metrics: TelemetryMetrics
     most: int
-    """The largest body, in bytes."""
+    """The largest body in bytes."""
 
 
 class Endpoint:
-    """Takes requests: `POST` to one path."""
+    """Handles `POST` requests to one path."""
 
-    def __init__(self, intake: Intake, dialect: Dialect, doorway: Doorway) -> None:
+    def __init__(self, intake: Intake, dialect: Dialect, context: EndpointContext) -> None:
         self._intake = intake
         self._dialect = dialect
-        self._doorway = doorway
-        self._seconds = doorway.metrics.seconds.labels(intake.kind.topic, dialect.name)
+        self._context = context
+        self._seconds = context.metrics.seconds.labels(intake.kind.topic, dialect.name)
         self._answered = cache(self._counter)
         self._all_stored = cache(self._accepted_whole)
-        self._form = lru_cache(maxsize=64)(self._form_of)
+        self._body_format = lru_cache(maxsize=64)(self._body_format_of)
 
     async def __call__(self, exchange: Exchange) -> None:
         started = time.monotonic()
-        ticket = self._doorway.admission.ticket()
+        ticket = self._context.admission.ticket()
         try:
             answer, unread = await self._answer(exchange, ticket)
         finally:
@@ -115,35 +115,35 @@ class Endpoint:
             await pass_over(exchange)
 
     def _counter(self, status: int) -> Counter:
-        return self._doorway.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
+        return self._context.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
 
-    def _accepted_whole(self, form: Form) -> Answer:
-        return self._dialect.accepted(Accepted(), form)
+    def _accepted_whole(self, body_format: BodyFormat) -> Answer:
+        return self._dialect.accepted(Accepted(), body_format)
 
     async def _answer(self, exchange: Exchange, ticket: Ticket) -> tuple[Answer, bool]:
-        """And whether some of the body was not read."""
-        form = Form()
+        """Returns the answer, and whether some of the body was not read."""
+        body_format = BodyFormat()
         body: bytes | None = None
         try:
-            form = self._form(exchange.header("content-type"), exchange.header("content-encoding"))
+            body_format = self._body_format(exchange.header("content-type"), exchange.header("content-encoding"))
             tenant = _tenant(exchange.all(HEADER))
             body = await self._read(exchange, ticket)
-            accepted = await self._intake.take(preparing.Request(tenant, body, form.encoding, form.json))
+            accepted = await self._intake.take(TelemetryRequest(tenant, body, body_format.encoding, body_format.json))
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
-            refused = self._refused(error, form)
+            refused = self._refused(error, body_format)
             if isinstance(error, BodyStalled | BodyIncomplete):
                 return refused._replace(headers={**refused.headers, "connection": "close"}), False
             return refused, body is None
         if accepted.rejected or accepted.reason or accepted.tally:
-            return self._dialect.accepted(accepted, form), False
-        return self._all_stored(form), False
+            return self._dialect.accepted(accepted, body_format), False
+        return self._all_stored(body_format), False
 
-    def _form_of(self, kind: str | None, encoding: str | None) -> Form:
-        told = {"content-type": kind, "content-encoding": encoding}
-        return self._dialect.form({name: value for name, value in told.items() if value is not None})
+    def _body_format_of(self, kind: str | None, encoding: str | None) -> BodyFormat:
+        headers = {"content-type": kind, "content-encoding": encoding}
+        return self._dialect.body_format({name: value for name, value in headers.items() if value is not None})
 
     async def _read(self, exchange: Exchange, ticket: Ticket) -> bytes:
-        most = self._doorway.most
+        most = self._context.most
         expected = exchange.length or 0
         if expected > most:
             raise BodyTooLarge(most)
@@ -156,18 +156,18 @@ class Endpoint:
 
         return await read_body(exchange, count)
 
-    def _refused(self, error: Exception, form: Form) -> Answer:
+    def _refused(self, error: Exception, body_format: BodyFormat) -> Answer:
         if not isinstance(error, FrazilError):
             logger.error("a request failed", exc_info=error)
         found = refusal(error)
         if found.http == 503:
-            self._doorway.metrics.errors.count(error)
-        return self._dialect.refused(found, form)
+            self._context.metrics.errors.count(error)
+        return self._dialect.refused(found, body_format)
 
 
 @lru_cache(maxsize=1024)
-def _tenant(told: tuple[str, ...]) -> str:
-    return tenant_name(told)
+def _tenant(names: tuple[str, ...]) -> str:
+    return tenant_name(names)
 
 
 def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
@@ -175,7 +175,7 @@ def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> 
 
 
 def media_type(headers: Mapping[str, str]) -> str:
-    """What the body is said to be; Protobuf where nothing is said."""
+    """Returns the media type of the body; Protobuf if there is no header."""
     return headers.get("content-type", PROTOBUF).partition(";")[0].strip().lower()
 
 

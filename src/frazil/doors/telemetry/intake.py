@@ -1,7 +1,7 @@
-"""Requests of one kind on their way into the log.
+"""Appends requests of one kind to the log.
 
-Those that wait are made rows together (`preparing`) and stored together, and each is answered for itself. Whoever
-sends again what was stored is told that it is, and nothing more happens.
+Waiting requests are converted to rows together (`conversion`) and stored together, and each is answered on its own. A
+client that sends again what is stored gets the same answer, and nothing more happens.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from frazil.config.sections.section import MIB
-from frazil.doors.telemetry.backlog import Backlog
-from frazil.doors.telemetry.density import most_messages
-from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.amplification import max_messages
+from frazil.doors.telemetry.conversion import (
+    GROUP_BYTES,
+    AppendBatch,
+    PlainRequest,
+    RequestConverter,
+    RequestRows,
+    TelemetryRequest,
+)
 from frazil.doors.telemetry.metrics import TelemetryMetrics
-from frazil.doors.telemetry.preparing import GROUP_BYTES, Named, Plain, Preparer, Request, Run
+from frazil.doors.telemetry.request_kind import RequestKind
+from frazil.doors.telemetry.unstored_rows import UnstoredRows
 from frazil.doors.telemetry.writers import Writers
 from frazil.errors import FrazilError, WriteFailed
 from frazil.formats.telemetry.rows import Rejected
@@ -34,21 +41,21 @@ from frazil.native import faults_as_errors
 logger = logging.getLogger(__name__)
 
 WORKERS = max(1, (os.cpu_count() or 1) // 2)
-"""Groups that are made rows at once. The other processors write and seal; and the fewer there are, the larger are the
-groups, and the less each request costs."""
+"""The number of groups that are converted at once. The other processors write and seal; and fewer groups are larger,
+so that each request costs less."""
 SMALL_BYTES, SMALL_GROUP_BYTES, SMALL_GROUP = 16 * 1024, 256 * 1024, 128
-"""Of a request, of a group of them, and how many these are. Up to here requests are made rows by the event loop
-itself: to hand them to a thread and back takes longer, and the thread would have to wait for the loop whenever it
+"""The most bytes of a small request, of a group of them, and the most requests in such a group. The event loop itself
+converts these: handing them to a thread and back takes longer, and the thread would wait for the loop whenever it
 runs Python."""
 SMALL_WORK, SMALL_GROUP_WORK = 2 * MIB, 96 * MIB
-"""The same for what they may become, in bytes, if each message in a request is a record, and has all the rest of the
-request as what records share. Ten log records of 360 bytes could be 1 MiB."""
+"""The most bytes that a small request and a group of them could become, if each message were a record that repeats
+all the rest of the request. Ten log records of 360 bytes could be 1 MiB."""
 ENOUGH = 64
-"""Requests in a group that are worth no waiting for more."""
+"""A group of so many requests does not wait for more."""
 LINGER_SECONDS, LINGERS = 0.001, 5
-"""How long a group that is smaller than those before waits for more, and how often if more do come: those who were
-answered together are likely to be back together. One small group is no sign that they are gone: how many are waited
-for falls by an eighth with each."""
+"""How long a group that is smaller than those before waits for more requests, and how often it does so if more come.
+Clients that were answered together are likely to be back together. One small group does not mean that they are gone,
+so the number that is waited for falls by an eighth with each."""
 
 
 class NotTaken(WriteFailed):
@@ -59,22 +66,22 @@ class NotTaken(WriteFailed):
 
 class Accepted(NamedTuple):
     rejected: int = 0
-    """Records that will never be accepted."""
+    """The number of records that will never be accepted."""
     reason: str = ""
     tally: object = None
-    """What is told of what is stored (`RequestKind.tally`)."""
+    """The counts that are part of the answer (`RequestKind.tally`)."""
 
 
 @dataclass
-class _Waiting:
-    request: Request
+class _WaitingRequest:
+    request: TelemetryRequest
     answer: asyncio.Future[Accepted]
-    plain: Plain | None = None
-    """If it can be stored as it came."""
+    plain: PlainRequest | None = None
+    """The request in the form in which it can be stored as it came, if it can."""
     rejected: Rejected | None = None
     tally: object = None
     left: int = 0
-    """Parts of it that are not stored yet."""
+    """The number of its parts that are not stored yet."""
 
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():
@@ -85,7 +92,7 @@ class _Waiting:
             self.answer.set_result(Accepted(*(self.rejected or (0, "")), self.tally))
 
     def settle(self, outcome: Ack | FrazilError) -> None:
-        """A part of it was stored, or was not."""
+        """Handles that a part was stored, or was not."""
         self.left -= 1
         if isinstance(outcome, FrazilError):
             self.fail(outcome.again())
@@ -94,43 +101,49 @@ class _Waiting:
 
 
 class Intake:
-    """Belongs to the event loop."""
+    """Takes in the requests of one kind. It belongs to the event loop."""
 
     def __init__(
-        self, kind: RequestKind, preparer: Preparer, writers: Writers, metrics: TelemetryMetrics, backlog: Backlog
+        self,
+        kind: RequestKind,
+        converter: RequestConverter,
+        writers: Writers,
+        metrics: TelemetryMetrics,
+        unstored: UnstoredRows,
     ) -> None:
         self.kind = kind
-        self._preparer = preparer
+        self._converter = converter
         self._writers = writers
         self._metrics = metrics
-        self._backlog = backlog
-        self._waiting: deque[_Waiting] = deque()
-        self._came: asyncio.Future[None] | None = None
-        """While a worker waits until there are as many as in the groups before."""
+        self._unstored = unstored
+        self._waiting: deque[_WaitingRequest] = deque()
+        self._enough_came: asyncio.Future[None] | None = None
+        """It is set while a worker waits for as many requests as the groups before had."""
         self._wanted = 1
         self._workers = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def take(self, request: Request) -> Accepted:
-        """Return when the records are stored. Raises `RequestError` for what is wrong with the request, and any other
-        `FrazilError` when it is to come again."""
+    async def take(self, request: TelemetryRequest) -> Accepted:
+        """Returns when the records are stored. Raises `RequestError` for what is wrong with the request, and any
+        other `FrazilError` if the client should send it again."""
         if not self._writers.has(self.kind):
             await self._writers.of(self.kind)
-        # Here and not with its group: a request that is early is looked at while others are on their way.
-        plain = self._preparer.look(request)
+        # This is done now and not with the group: an early request is checked while others are on their way.
+        plain = self._converter.plain_request(request)
         if plain is None:
-            request = self._preparer.hashed(request)
-        waiting = _Waiting(request, asyncio.get_running_loop().create_future(), plain)
+            request = self._converter.with_hash(request)
+        waiting = _WaitingRequest(request, asyncio.get_running_loop().create_future(), plain)
         self._waiting.append(waiting)
-        if self._came is not None and len(self._waiting) >= self._wanted:
-            _wake(self._came)
-        if self._workers < WORKERS and self._came is None:
+        if self._enough_came is not None and len(self._waiting) >= self._wanted:
+            _wake(self._enough_came)
+        if self._workers < WORKERS and self._enough_came is None:
             self._workers += 1
             self._run(self._work())
         try:
             return await waiting.answer
         except asyncio.CancelledError:
-            # It is passed over when its turn comes; until then it must not take the room that is given back now.
+            # It is skipped when its turn comes; until then it must not hold the memory that its ticket gives back
+            # now.
             waiting.request, waiting.plain = request._replace(body=b""), None
             raise
 
@@ -142,27 +155,27 @@ class Intake:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                await self._backlog.room()
-                if len(self._waiting) < self._wanted and self._came is None:
+                await self._unstored.wait_for_room()
+                if len(self._waiting) < self._wanted and self._enough_came is None:
                     await self._linger()
                 group = list(self._next_group())
                 small = self._is_small(group)
                 self._wanted = max(1, min(len(group), ENOUGH), self._wanted * 7 // 8) if small else 1
                 try:
                     with faults_as_errors():
-                        await self._prepare(group, small)
+                        await self._convert(group, small)
                 except BaseException as error:
                     logger.exception("requests could not be decoded")
-                    # Not those that are being stored.
+                    # Requests that are being stored are not failed.
                     for each in (each for each in group if not each.left):
                         each.fail(FrazilError("The request could not be decoded now. The server's log says why."))
                     if not isinstance(error, Exception):
                         raise
         finally:
-            # No `await` since the queue was seen empty: who comes now starts a worker.
+            # There was no `await` since the queue was seen empty, so the next request starts a worker.
             self._workers -= 1
 
-    def _is_small(self, group: list[_Waiting]) -> bool:
+    def _is_small(self, group: list[_WaitingRequest]) -> bool:
         if len(group) > SMALL_GROUP:
             return False
         nbytes = 0
@@ -173,10 +186,10 @@ class Intake:
             nbytes += len(request.body)
         return nbytes <= SMALL_GROUP_BYTES
 
-    def _is_light(self, group: list[_Waiting]) -> bool:
-        """Whether few bytes of small requests could begin a record."""
+    def _is_light(self, group: list[_WaitingRequest]) -> bool:
+        """Returns whether only few bytes of small requests could begin a record."""
         bodies = [each.request.body for each in group]
-        works = [len(body) * most_messages(self.kind.message, body) for body in bodies]
+        works = [len(body) * max_messages(self.kind.message, body) for body in bodies]
         return max(works) <= SMALL_WORK and sum(works) <= SMALL_GROUP_WORK
 
     async def _linger(self) -> None:
@@ -184,17 +197,17 @@ class Intake:
         try:
             for _ in range(LINGERS):
                 before = len(self._waiting)
-                self._came = loop.create_future()
-                # A time-out of `asyncio` would cost as much as a request.
-                timer = loop.call_later(LINGER_SECONDS, _wake, self._came)
-                await self._came
+                self._enough_came = loop.create_future()
+                # A timeout of `asyncio` would cost as much as a request.
+                timer = loop.call_later(LINGER_SECONDS, _wake, self._enough_came)
+                await self._enough_came
                 timer.cancel()
                 if not before < len(self._waiting) < self._wanted:
                     return
         finally:
-            self._came = None
+            self._enough_came = None
 
-    def _next_group(self) -> Iterator[_Waiting]:
+    def _next_group(self) -> Iterator[_WaitingRequest]:
         size = 0
         while self._waiting and size < GROUP_BYTES:
             waiting = self._waiting.popleft()
@@ -202,18 +215,18 @@ class Intake:
                 size += len(waiting.request.body)
                 yield waiting
 
-    async def _prepare(self, group: list[_Waiting], small: bool) -> None:
+    async def _convert(self, group: list[_WaitingRequest], small: bool) -> None:
         plain = [each for each in group if each.plain]
         if plain:
             found = {number: each.plain for number, each in enumerate(plain) if each.plain}
-            self._settle(plain, self._preparer.as_they_came(found))
+            self._settle(plain, self._converter.plain_appends(found))
             group = [each for each in group if not each.plain]
         if group:
             requests = [each.request for each in group]
             if small and self._is_light(group):
-                done = self._preparer.prepare(requests)
+                done = self._converter.convert(requests)
             else:
-                done = await asyncio.to_thread(self._preparer.prepare, requests)
+                done = await asyncio.to_thread(self._converter.convert, requests)
             self._waiting.extendleft(reversed(group[done.taken :]))
             for number, problem in done.problems.items():
                 group[number].fail(problem)
@@ -222,60 +235,60 @@ class Intake:
                 self._metrics.refused(self.kind.topic, group[number].request.tenant, rejected.records)
             for number, tally in done.tallies.items():
                 group[number].tally = tally
-            self._settle(group[: done.taken], done.runs)
+            self._settle(group[: done.taken], done.appends)
 
-    def _settle(self, group: list[_Waiting], runs: list[Run]) -> None:
-        """What is left of requests is stored; those of which nothing is are done."""
-        for run in runs:
-            for request in run.requests:
+    def _settle(self, group: list[_WaitingRequest], appends: list[AppendBatch]) -> None:
+        """Stores what was converted, and answers requests of which nothing is left to store."""
+        for batch in appends:
+            for request in batch.requests:
                 group[request.number].left += 1
         for waiting in group:
             if not waiting.left:
                 waiting.succeed()
-        for run in runs:
-            self._backlog.change(run.nbytes)
-            self._run(self._store(run, [group[request.number] for request in run.requests]))
+        for batch in appends:
+            self._unstored.change(batch.nbytes)
+            self._run(self._store(batch, [group[request.number] for request in batch.requests]))
 
-    async def _store(self, run: Run, owners: list[_Waiting]) -> None:
+    async def _store(self, batch: AppendBatch, owners: list[_WaitingRequest]) -> None:
         try:
             with faults_as_errors():
                 writer = await self._writers.of(self.kind)
-                outcomes = await self._stored(writer, run)
+                outcomes = await self._stored(writer, batch)
         except BaseException as error:  # noqa: BLE001 - whoever waits must be told
             for waiting in owners:
                 waiting.fail(error)
             return
         finally:
-            self._backlog.change(-run.nbytes)
+            self._unstored.change(-batch.nbytes)
         settled = list(zip(owners, outcomes, strict=True))
         acks = ((waiting.request.tenant, outcome) for waiting, outcome in settled if isinstance(outcome, Ack))
-        self._metrics.stored(self.kind.topic, acks, run.row_bytes)
+        self._metrics.stored(self.kind.topic, acks, batch.row_bytes)
         for waiting, outcome in settled:
             waiting.settle(outcome)
 
-    async def _stored(self, writer: PartitionWriter, run: Run) -> list[Ack | FrazilError]:
-        """What became of each request."""
-        if run.nbytes > writer.options.max_append_bytes and isinstance(run.content, pa.RecordBatch):
-            (request,) = run.requests
-            return [await _store_by_pieces(writer, run.content, request, 0)]
-        parts = [request.part(0, request.rows) for request in run.requests]
-        outcomes = await _append(writer, run.content, parts)
-        if any(_is_beginning(outcome, request) for outcome, request in zip(outcomes, run.requests, strict=True)):
-            await self._complete(writer, run, outcomes)
+    async def _stored(self, writer: PartitionWriter, batch: AppendBatch) -> list[Ack | FrazilError]:
+        """Returns the outcome of each request."""
+        if batch.nbytes > writer.options.max_append_bytes and isinstance(batch.content, pa.RecordBatch):
+            (request,) = batch.requests
+            return [await _store_in_order(writer, batch.content, request, 0)]
+        parts = [request.part(0, request.rows) for request in batch.requests]
+        outcomes = await _append(writer, batch.content, parts)
+        if any(_is_beginning(outcome, request) for outcome, request in zip(outcomes, batch.requests, strict=True)):
+            await self._complete(writer, batch, outcomes)
         return outcomes
 
-    async def _complete(self, writer: PartitionWriter, run: Run, outcomes: list[Ack | FrazilError]) -> None:
-        """Store the rest of requests of which an earlier try stored the beginning."""
-        content = run.content
+    async def _complete(self, writer: PartitionWriter, batch: AppendBatch, outcomes: list[Ack | FrazilError]) -> None:
+        """Stores the rest of requests whose beginning an earlier try stored."""
+        content = batch.content
         rows = (
-            await asyncio.to_thread(self._preparer.rows_of, content) if isinstance(content, RawAppends) else content
+            await asyncio.to_thread(self._converter.rows_of, content) if isinstance(content, RawAppends) else content
         )
         first = 0
-        for place, request in enumerate(run.requests):
+        for place, request in enumerate(batch.requests):
             outcome = outcomes[place]
             if isinstance(outcome, Ack) and _is_beginning(outcome, request):
                 own = rows.slice(first, request.rows)
-                outcomes[place] = await _store_by_pieces(writer, own, request, outcome.rows)
+                outcomes[place] = await _store_in_order(writer, own, request, outcome.rows)
             first += request.rows
 
 
@@ -284,10 +297,11 @@ def _wake(waiting: asyncio.Future[None]) -> None:
         waiting.set_result(None)
 
 
-async def _store_by_pieces(
-    writer: PartitionWriter, rows: pa.RecordBatch, request: Named, first: int
+async def _store_in_order(
+    writer: PartitionWriter, rows: pa.RecordBatch, request: RequestRows, first: int
 ) -> Ack | FrazilError:
-    """Store the rows of a request from one on, piece after piece: what is stored of it is always its beginning."""
+    """Stores the rows of a request from `first` on, one append after the other, so that what is stored is always its
+    beginning."""
     outcome: Ack | FrazilError
     while True:
         piece = next(split_batch(rows.slice(first), writer.options.max_append_bytes))
@@ -299,15 +313,15 @@ async def _store_by_pieces(
             return outcome._replace(rows=request.rows)
 
 
-def _is_beginning(outcome: Ack | FrazilError, request: Named) -> bool:
-    """Whether only the first rows of a request are stored."""
+def _is_beginning(outcome: Ack | FrazilError, request: RequestRows) -> bool:
+    """Returns whether only the first rows of a request are stored."""
     return isinstance(outcome, Ack) and outcome.rows < request.rows
 
 
 async def _append(
     writer: PartitionWriter, content: pa.RecordBatch | RawAppends, parts: list[BatchAppend]
 ) -> list[Ack | FrazilError]:
-    """Where the store acknowledges, and does not, nobody waits for ever."""
+    """Appends, and stops waiting after a while if the object store has to acknowledge and does not."""
     options = writer.options
     storing = (
         writer.append_raw(content, parts) if isinstance(content, RawAppends) else writer.append_many(content, parts)

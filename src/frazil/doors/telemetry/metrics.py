@@ -1,4 +1,4 @@
-"""What the doors for telemetry count."""
+"""The Prometheus metrics of the telemetry doors themselves."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from frazil.ops.metrics import ErrorCounter
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 MOST_TENANTS = 1000
-"""That are counted by their names."""
+"""The most tenants that are counted by name."""
 OTHERS = "<others>"
-"""Cannot be a tenant."""
+"""The label for all other tenants. No tenant can have this name."""
 
 
 class TelemetryMetrics:
@@ -41,7 +41,7 @@ class TelemetryMetrics:
         )
 
     def stored(self, topic: str, acks: Iterable[tuple[str, Ack]], row_bytes: int) -> None:
-        """Count what tenants have stored; a row has about so many bytes."""
+        """Counts what tenants have stored. `row_bytes` is the average size of a row."""
         duplicates = 0
         rows: dict[str, int] = {}
         for tenant, ack in acks:
@@ -59,7 +59,7 @@ class TelemetryMetrics:
         self.rejected.labels(topic, self._named(tenant)).inc(records)
 
     def _named(self, tenant: str) -> str:
-        """Anybody can make up names of tenants, and each would be remembered for ever."""
+        """Returns the label for a tenant. Clients can make up names of tenants, and each would be kept for ever."""
         if tenant not in self._tenants:
             if len(self._tenants) >= MOST_TENANTS:
                 return OTHERS

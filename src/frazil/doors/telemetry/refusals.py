@@ -1,8 +1,8 @@
-"""Why requests are not accepted, as codes of HTTP and of gRPC.
+"""Maps errors to HTTP and gRPC status codes.
 
-A client that is told of a failure sends the same again only if it may help, so the codes matter: 400 and its kin for
-what can never be accepted, 429 for too much, 503 for everything else that is not stored. Never 200 for what is not
-stored, and never 500: clients then drop what they have.
+Clients retry only if the code says that it may help: 400 and the like for what can never be accepted, 429 for too
+much, 503 for everything else that is not stored. What is not stored is never answered with 200, and never with 500,
+because clients then drop their data.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from math import ceil
 
 import grpc
 
-from frazil.doors.telemetry.bodies import BodyTooLarge, UnknownEncoding
+from frazil.doors.telemetry.decompression import BodyTooLarge, UnknownEncoding
 from frazil.errors import BufferFull, RateExceeded, RequestError, TooMuch
-from frazil.web.disclosure import told
+from frazil.web.error_texts import text_for_client
 
 RETRY_SECONDS = 1.0
 
@@ -26,17 +26,17 @@ class Refusal:
     reason: str
     retry_seconds: float | None = None
     busy: bool = False
-    """Whether there is too much for all, and not for a tenant."""
+    """Whether the server as a whole is overloaded, and not only one tenant."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of the answer over HTTP."""
+        """The headers of the HTTP answer."""
         return {} if self.retry_seconds is None else {"retry-after": str(max(1, ceil(self.retry_seconds)))}
 
 
 def refusal(error: BaseException) -> Refusal:
-    # What a client sent may be in it, and that may be no text that can be sent back.
-    reason = told(error).encode(errors="backslashreplace").decode()
+    # The reason may quote the client, and that may not be text that can be sent back.
+    reason = text_for_client(error).encode(errors="backslashreplace").decode()
     match error:
         case BodyTooLarge():
             return Refusal(413, grpc.StatusCode.INVALID_ARGUMENT, reason)

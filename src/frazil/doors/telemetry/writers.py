@@ -1,4 +1,4 @@
-"""The writers of the topics: each is opened when something for its topic comes."""
+"""Opens the writer of each topic when the first request for it comes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from collections import defaultdict
 from dataclasses import replace
 
-from frazil.doors.telemetry.encodings import encoding_of
-from frazil.doors.telemetry.kinds import RequestKind
+from frazil.doors.telemetry.request_kind import RequestKind
+from frazil.doors.telemetry.segment_encoding import encoding_of
 from frazil.errors import FrazilError
 from frazil.log.log import Log
 from frazil.log.writer.writer import PartitionWriter
 
 
 class Writers:
-    """Belongs to the event loop."""
+    """The open writers. It belongs to the event loop."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -23,11 +23,12 @@ class Writers:
         self._problems: dict[str, FrazilError] = {}
 
     def has(self, kind: RequestKind) -> bool:
-        """Whether its writer is open."""
+        """Returns whether the writer of the topic is open."""
         return kind.topic in self._writers
 
     async def of(self, kind: RequestKind) -> PartitionWriter:
-        """Raises what is in the way; whoever asks again may have more luck."""
+        """Returns the writer, and opens it if necessary. Raises the problem if that fails; the next call tries
+        again."""
         if writer := self._writers.get(kind.topic):
             return writer
         async with self._locks[kind.topic]:

@@ -1,4 +1,4 @@
-"""Values in Avro, in the wire format of a schema registry."""
+"""Decodes Avro in the wire format of a schema registry."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from frazil.formats.columns import check_kind
 from frazil.formats.registry.client import Registry
 from frazil.formats.registry.schema import RegisteredSchema
 from frazil.formats.registry.wire import SchemaId, cut
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 @dataclass(frozen=True)
 class AvroDecoder:
-    """Each value is read with the schema that it was written with; a batch has a part for each schema.
+    """Decodes each value with the schema that it was written with; a batch has one column for each schema.
 
-    A schema that no table can hold, or that the registry does not have, is the fault of the records that name it.
+    A schema that no table can hold, or that the registry does not have, is a fault of the records that name it.
     """
 
     registry: Registry
     subject: str
-    """Whose newest schema says which columns there will be."""
+    """The subject whose newest schema says which columns there will be."""
     most_columns: int = MOST_COLUMNS
     records = True
 
@@ -48,7 +48,7 @@ class AvroDecoder:
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
         groups, faults = cut(payloads)
-        parts: list[Part] = []
+        columns: list[DecodedColumn] = []
         for group in groups:
             node = self._node(group.schema)
             if isinstance(node, str):
@@ -56,11 +56,11 @@ class AvroDecoder:
                 continue
             found = decode_records(node, group.data, group.starts, group.ends)
             faults.update({int(group.places[place]): reason for place, reason in found.faults.items()})
-            parts.append(Part(np.delete(group.places, list(found.faults)), found.values))
-        return DecodedValues(parts, faults)
+            columns.append(DecodedColumn(np.delete(group.places, list(found.faults)), found.values))
+        return DecodedValues(columns, faults)
 
     def _node(self, schema: SchemaId) -> Node | str:
-        """What reads records of this schema, or why nothing can."""
+        """Returns what decodes records of this schema, or the reason why nothing can."""
         try:
             return _node(self.registry.schema(schema), self.most_columns)
         except SchemaNotRegistered as error:

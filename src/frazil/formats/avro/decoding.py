@@ -11,20 +11,20 @@ from frazil.formats.avro.nodes import Node
 from frazil.formats.avro.reader import Bytes, Ints, Reader
 
 ROWS_AT_ONCE = 8_192
-"""So that what is moved over and over stays in the processor's caches."""
+"""The number of records decoded at once: few enough for the processor's caches."""
 BYTES_AT_ONCE = 64 * 1024 * 1024
-"""Less than Arrow's offsets can count."""
+"""The number of bytes decoded at once: fewer than Arrow's offsets can count."""
 
 
 class DecodedRecords(NamedTuple):
     values: pa.Array
-    """Of the records that can be read, in their order."""
+    """The values of the records that can be decoded, in order."""
     faults: dict[int, str]
-    """The positions of the others, and why."""
+    """The positions of the other records, each with the reason."""
 
 
 def decode_records(node: Node, data: Bytes, starts: Ints, ends: Ints) -> DecodedRecords:
-    """Records that lie in `data` from each start to its end, the ends ascending."""
+    """Decodes the records that lie in `data` from each start to its end. The ends ascend."""
     faults: dict[int, str] = {}
     arrays = []
     for first, last in _parts(starts, ends):
@@ -48,7 +48,7 @@ def _parts(starts: Ints, ends: Ints) -> list[tuple[int, int]]:
 
 
 def _decode(node: Node, data: Bytes, starts: Ints, ends: Ints) -> DecodedRecords:
-    """Reads all; if some cannot be read, the others once more without them."""
+    """Decodes all records; if some are faulty, decodes the others once more without them."""
     faults: dict[int, str] = {}
     rows = np.arange(len(starts))
     while True:

@@ -1,22 +1,22 @@
-"""Values that mean more than their bytes: decimals, UUIDs, durations."""
+"""Reads Avro's logical types that need their bytes converted: decimals, UUIDs and durations."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.avro.leaves import Binary, array_of, fixed_bytes
 from frazil.formats.avro.nodes import Build, Node
 from frazil.formats.avro.reader import Bools, Ints, Reader, Slots
+from frazil.formats.avro.scalars import Binary, array_of, fixed_bytes
 
 MOST_DIGITS = 38
-"""Of a decimal that tables can hold."""
+"""The most digits of a decimal that tables can hold."""
 
 DURATION = pa.struct([(part, pa.uint32()) for part in ("months", "days", "milliseconds")])
 
 _WIDTH = 16
 _MOST_BYTES = 64
-"""Of a decimal; more are only repetitions of its sign."""
+"""The most bytes of a decimal. Further bytes could only repeat its sign."""
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
 _UUID_LENGTH = 36
 _DASHES = (8, 13, 18, 23)
@@ -24,7 +24,7 @@ _DIGITS = [place for place in range(_UUID_LENGTH) if place not in _DASHES]
 
 
 class Decimal(Node):
-    """A number in big-endian bytes: as many as it needs, or as many as the schema says."""
+    """Reads a decimal from big-endian bytes: as many as it needs, or as many as the schema says."""
 
     def __init__(self, path: str, inner: Node, precision: int, scale: int) -> None:
         super().__init__(path)
@@ -55,7 +55,7 @@ class Decimal(Node):
 def _numbers(
     reader: Reader, starts: Ints, ends: Ints
 ) -> tuple[Ints, np.ndarray[tuple[int], np.dtype[np.uint64]], Bools]:
-    """The upper and lower 64 bits of each, and which have more than those."""
+    """Returns the upper and the lower 64 bits of each number, and which numbers need more."""
     lengths = ends - starts
     wrong = lengths > _MOST_BYTES
     low = _word_before(reader, ends, lengths)
@@ -71,7 +71,7 @@ def _numbers(
 
 
 def _word_before(reader: Reader, ends: Ints, lengths: Ints) -> Ints:
-    """The last eight bytes, or as many as there are, as a number with its sign."""
+    """Returns the last eight bytes, or as many as there are, as a signed number."""
     words = reader.words[ends - 8].byteswap().view(np.int64)
     unused = (8 - np.clip(lengths, 1, 8)) * 8
     found: Ints = (words << unused) >> unused
@@ -80,7 +80,7 @@ def _word_before(reader: Reader, ends: Ints, lengths: Ints) -> Ints:
 
 
 def uuid_texts(reader: Reader, starts: Ints, size: int) -> pa.Array:
-    """As people write them."""
+    """Returns UUIDs as text with dashes."""
     texts = np.full((len(starts), _UUID_LENGTH), ord("-"), np.uint8)
     texts[:, _DIGITS] = _HEX[fixed_bytes(reader, starts, size)].reshape(len(starts), 2 * size)
     borders = np.arange(0, _UUID_LENGTH * (len(starts) + 1), _UUID_LENGTH, dtype=np.int32)

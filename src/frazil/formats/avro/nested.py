@@ -1,4 +1,4 @@
-"""Values that have parts: records, unions, arrays, maps."""
+"""Reads Avro's nested types: records, unions, arrays and maps."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.avro.items import Items, find_items, step_items
-from frazil.formats.avro.nodes import Build, Node, Torn, read_long
+from frazil.formats.avro.array_items import Items, find_items, step_items
+from frazil.formats.avro.nodes import Build, MalformedValue, Node, read_long
 from frazil.formats.avro.reader import Ints, Reader, Slots
-from frazil.formats.avro.spreading import spread
+from frazil.formats.avro.scatter import scatter
 
 
 class Record(Node):
-    """A struct."""
+    """Reads a record as a struct."""
 
     def __init__(self, path: str, fields: Sequence[tuple[str, Node]]) -> None:
         super().__init__(path)
@@ -41,12 +41,12 @@ class Record(Node):
 
 
 class Optional(Node):
-    """A union of one type, or of null and one other: that type, which may be null."""
+    """Reads a union of one type, or of null and one other type, as that type, which may be null."""
 
     least = 1
 
     def __init__(self, path: str, inner: Node, branches: int, null: int | None) -> None:
-        """`null` is the number of the branch without a value."""
+        """`null` is the number of the branch without a value, if there is one."""
         super().__init__(path)
         self.kind = inner.kind
         self.room = 1 + inner.room
@@ -60,7 +60,7 @@ class Optional(Node):
         if present is slots:
             return build
         slots.pos[places] = present.pos
-        return lambda: spread(build(), places, count)
+        return lambda: scatter(build(), places, count)
 
     def skip(self, reader: Reader, slots: Slots) -> None:
         places, present = self._present(reader, slots)
@@ -79,10 +79,11 @@ class Optional(Node):
 
 
 class Union(Node):
-    """A union of several types: a struct with a field for each, all null but the one that there is."""
+    """Reads a union of several types as a struct with a field for each type; all fields are null but the one that is
+    present."""
 
     def __init__(self, path: str, branches: Sequence[tuple[str, Node] | None]) -> None:
-        """None stands for null."""
+        """A branch that is None stands for null."""
         super().__init__(path)
         self._branches = [None if branch is None else branch[1] for branch in branches]
         self.kind = pa.struct([pa.field(branch[0], branch[1].kind) for branch in branches if branch is not None])
@@ -101,7 +102,7 @@ class Union(Node):
                 slots.pos[places] = chosen.pos
 
         def build() -> pa.Array:
-            columns = [spread(part(), places, count) for part, places in parts]
+            columns = [scatter(part(), places, count) for part, places in parts]
             nulls = [number for number, node in enumerate(self._branches) if node is None]
             return struct_of(self.kind, columns, count, np.isin(branches, nulls) if nulls else None)
 
@@ -119,13 +120,13 @@ class Union(Node):
     def step(self, data: memoryview, pos: int) -> int:
         branch, pos = read_long(data, pos)
         if not 0 <= branch < len(self._branches):
-            raise Torn
+            raise MalformedValue
         node = self._branches[branch]
         return pos if node is None else node.step(data, pos)
 
 
 class Array(Node):
-    """A list."""
+    """Reads an array as a list."""
 
     least = 1
 
@@ -148,7 +149,7 @@ class Array(Node):
 
 
 class Map(Node):
-    """A map from text."""
+    """Reads a map, whose keys are text."""
 
     least = 1
 
@@ -185,7 +186,7 @@ def struct_of(
     count: int,
     nulls: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None,
 ) -> pa.Array:
-    """Also of no columns, which Arrow could not count by itself."""
+    """Returns a struct array. With no columns, Arrow could not know its length by itself."""
     if not columns:
         return pa.Array.from_buffers(kind, count, [None], children=[])
     mask = None if nulls is None or not nulls.any() else pa.array(nulls)

@@ -1,4 +1,4 @@
-"""What every part of an Avro schema can do: read its values, pass over them, and make an Arrow array of them."""
+"""Defines what each part of an Avro schema can do: read its values, skip them, and build an Arrow array of them."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ import pyarrow as pa
 from frazil.formats.avro.reader import Reader, Slots
 
 Build = Callable[[], pa.Array]
-"""Makes the array of what was read: later, when it is known that there is nothing wrong with any record."""
+"""Builds the array of the values that were read. It is called once it is known that no record is faulty."""
 
 
-class Torn(Exception):
-    """Raised by `step` where there is no value."""
+class MalformedValue(Exception):
+    """Raised by `step` where the bytes are not a value."""
 
 
 class Node(ABC):
-    """One place of a schema. `path` is its name for people."""
+    """A part of a schema. `path` is its name in error messages."""
 
     kind: pa.DataType
     """The Arrow type of its values."""
     least: int
     """The fewest bytes that a value can take."""
     room: int
-    """The most bytes that a value takes where all bytes are zero, or a part of it is read from such."""
+    """The most bytes that are read for a value, or for a part of it, where all bytes are zero."""
     size: int | None = None
-    """The bytes that each value takes, where that is always the same."""
+    """The number of bytes of every value, if it is always the same."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @abstractmethod
     def read(self, reader: Reader, slots: Slots) -> Build:
-        """Read a value at each slot and move behind it."""
+        """Reads a value at each slot, and moves the slots behind it."""
 
     def skip(self, reader: Reader, slots: Slots) -> None:
-        """As `read`, without the values."""
+        """Moves the slots behind a value without keeping it."""
         self.read(reader, slots)
 
     @abstractmethod
     def step(self, data: memoryview, pos: int) -> int:
-        """Where the one value that begins here ends, perhaps past the end; `Torn` or `IndexError` if there is none.
+        """Returns where the value that begins at `pos` ends, perhaps past the end of the data. Raises
+        `MalformedValue` or `IndexError` if there is none.
 
-        It is only looked at as far as needed for that: who asked must read the value before believing it.
+        The value is checked only as far as that needs: the caller must read it before trusting it.
         """
 
 
 def read_long(data: memoryview, pos: int) -> tuple[int, int]:
-    """One number, and where it ends."""
+    """Returns one number, and where it ends."""
     value = shift = 0
     while True:
         byte = data[pos]
@@ -59,4 +60,4 @@ def read_long(data: memoryview, pos: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), pos
         shift += 7
         if shift > 63:
-            raise Torn
+            raise MalformedValue

@@ -1,10 +1,11 @@
-"""Reads Avro's binary encoding from many records at once: one cursor for each, all moved by the same kernels.
+"""Reads Avro's binary encoding from many records at once: each record has a cursor, and the same kernels move all of
+them.
 
 The encoding has no lengths to jump by, so a field can only be found by reading the one before it. But it is the same
-field in every record: what a reader of records does one after the other, this does for each field over all records.
+field in every record. Where another reader goes record by record, this one goes field by field over all records.
 
-A cursor that runs into something wrong is moved to a place behind all records where there are only zeros. Whatever is
-read there is short and harmless, so that the other cursors go on as if nothing had happened.
+A cursor that meets something wrong is moved behind all records, where there are only zeros. Whatever is read there is
+short and harmless, so the other cursors go on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
 BEFORE = 16
-"""Bytes in front of the records, so that a word which ends at the first byte can be read."""
+"""The number of bytes before the records, so that a word which ends at the first byte can be read."""
 
 AFTER = 32
-"""Zeros behind the records at least: what one number can take, and a word beyond it."""
+"""The least number of zeros behind the records: what one number can take, and a word beyond it."""
 
 NOWHERE = np.int64(2**62)
-"""The end of records that failed: nothing ever passes it."""
+"""The end of records that failed: no position ever passes it."""
 
 _MORE = np.uint64(0x8080808080808080)
 _BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
-# Seven bits of each byte are moved together in three steps: into pairs, fours and eights.
+# The low seven bits of each byte are packed together in three steps: into pairs, fours and eights.
 _PACK = tuple(
     (np.uint64(low), np.uint64(high), np.uint64(shift))
     for low, high, shift in (
@@ -57,39 +58,39 @@ class Slots:
         return len(self.pos)
 
     def at(self, places: Ints) -> Slots:
-        """Some of them; moving those does not move these."""
+        """Returns a copy of some slots; moving them does not move the originals."""
         return Slots(self.pos[places], self.end[places], self.row[places])
 
 
 class Reader:
-    """The bytes of some records, and what is wrong with them."""
+    """Holds the bytes of some records, and what is wrong with them."""
 
     def __init__(self, data: Bytes, starts: Ints, ends: Ints, spare: int) -> None:
-        """`spare` zeros are behind the records: as many as reading a value of zeros can take."""
+        """`spare` is the number of zeros behind the records: as many as reading a value of zeros can take."""
         first = int(starts.min()) if len(starts) else 0
         last = int(ends.max()) if len(ends) else 0
         self.data = np.zeros(BEFORE + last - first + spare + AFTER, np.uint8)
         self.data[BEFORE : BEFORE + last - first] = data[first:last]
         self.words: Words = self.view("<u8")
-        """The eight bytes from each byte on."""
+        """The eight bytes that begin at each byte, as a number."""
         self.reasons: dict[int, str] = {}
-        """Why a record cannot be read."""
+        """The records that cannot be read, each with the reason."""
         self._zeros = BEFORE + last - first
         self._failed = np.zeros(len(starts), np.bool_)
         self._shift = BEFORE - first
         self._starts, self._ends = starts, ends
 
     def slots(self) -> Slots:
-        """The records themselves."""
+        """Returns a slot for each record."""
         return Slots(self._starts + self._shift, self._ends + self._shift, np.arange(len(self._starts)))
 
     def view(self, kind: str) -> npt.NDArray[Any]:
-        """What would be read as a number of this type at each byte."""
+        """Returns the number of this type that begins at each byte."""
         size = np.dtype(kind).itemsize
         return np.ndarray((len(self.data) - size + 1,), kind, self.data, strides=(1,))
 
     def fail(self, slots: Slots, which: Bools, reason: str) -> None:
-        """These cannot be read, and neither can the records they are in."""
+        """Marks values, and the records that contain them, as faulty."""
         slots.pos[which] = self._zeros
         slots.end[which] = NOWHERE
         self.fail_rows(slots.row[which], reason)
@@ -100,13 +101,13 @@ class Reader:
         self.reasons.update(dict.fromkeys(new.tolist(), reason))
 
     def finish(self, slots: Slots) -> None:
-        """After the last field: nothing may be left over."""
+        """Marks records as faulty that have bytes left after the last field."""
         left = (slots.pos != slots.end) & (slots.end != NOWHERE)
         if left.any():
             self.fail(slots, left, "it has more bytes than its schema says")
 
     def longs(self, slots: Slots, path: str) -> Ints:
-        """The next number of each."""
+        """Reads the next number at each slot."""
         first = self.data[slots.pos]
         if not len(first) or first.max() < 0x80:
             slots.pos += 1
@@ -120,7 +121,7 @@ class Reader:
         return values
 
     def extents(self, slots: Slots, path: str) -> tuple[Ints, Ints]:
-        """Start and end of the next byte string of each."""
+        """Reads the next byte string at each slot; returns where it starts and ends."""
         lengths = self.longs(slots, path)
         wrong = (lengths < 0) | (lengths > slots.end - slots.pos)
         if wrong.any():
@@ -131,7 +132,7 @@ class Reader:
         return starts, slots.pos.copy()
 
     def starts(self, slots: Slots, size: int, path: str) -> Ints:
-        """Where the next bytes of each begin, so many of them."""
+        """Returns where the next `size` bytes of each slot begin, and moves behind them."""
         starts = slots.pos.copy()
         slots.pos += size
         over = slots.pos > slots.end
@@ -143,7 +144,7 @@ class Reader:
     def _long_longs(self, slots: Slots, path: str) -> Ints:
         words = self.words[slots.pos]
         stops = ~words & _MORE
-        # All bits up to the first stop; all of them if there is none within eight bytes.
+        # These are all bits up to the first byte that ends a number, or all bits if none ends within eight bytes.
         own = stops ^ (stops - _ONE)
         lengths = (np.bitwise_count(own) >> 3).astype(np.int64)
         longest = int(lengths.max())
@@ -159,7 +160,7 @@ class Reader:
         return ((values >> _ONE) ^ (np.uint64(0) - (values & _ONE))).view(np.int64)
 
     def _longest(self, slots: Slots, longer: Ints, values: Words, lengths: Ints, path: str) -> None:
-        """Numbers of nine and ten bytes."""
+        """Completes numbers of nine and ten bytes."""
         ninth = self.data[slots.pos[longer] + 8].astype(np.uint64)
         tenth = self.data[slots.pos[longer] + 9].astype(np.uint64)
         is_ten = ninth >= 0x80

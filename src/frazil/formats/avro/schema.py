@@ -1,4 +1,4 @@
-"""Avro schemas as the nodes that read them.
+"""Compiles Avro schemas to the nodes that read them.
 
 | Avro | Arrow |
 |---|---|
@@ -30,18 +30,18 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.errors import SchemaUnsupported
-from frazil.formats.avro.leaves import Binary, Boolean, Enumeration, Fixed, Null, Number, Real, Text
 from frazil.formats.avro.logical import DURATION, MOST_DIGITS, Decimal, durations, uuid_texts
 from frazil.formats.avro.nested import Array, Map, Optional, Record, Union
 from frazil.formats.avro.nodes import Node
+from frazil.formats.avro.scalars import Binary, Boolean, Enumeration, Fixed, Null, Number, Real, Text
 from frazil.formats.registry.schema import RegisteredSchema
 
 MOST_NODES = 10_000
-"""Places of a schema, each counted as often as it is used: a short text can stand for very many."""
+"""The most parts of a schema, each counted as often as it is used: a short text can stand for very many."""
 DEEPEST = 60
-"""Levels of nesting."""
+"""The most levels of nesting."""
 LARGEST_FIXED = 1024 * 1024
-"""Bytes of a fixed type."""
+"""The most bytes of a fixed type."""
 
 _INT = -(2**31), 2**31 - 1
 _LONG = -(2**63), 2**63 - 1
@@ -62,7 +62,7 @@ _NUMBERS: dict[tuple[str, str], tuple[pa.DataType, int, int]] = {
 
 
 def compile_schema(schema: RegisteredSchema) -> Node:
-    """The node that reads records of this schema."""
+    """Returns the node that reads records of this schema."""
     compiler = _Compiler()
     try:
         for content in _contents(schema):
@@ -73,7 +73,7 @@ def compile_schema(schema: RegisteredSchema) -> Node:
 
 
 def _contents(schema: RegisteredSchema) -> Iterator[Any]:
-    """The schemas that it refers to, and then itself."""
+    """Yields the schemas that a schema refers to, and then itself."""
     for reference in schema.references:
         yield from _contents(reference.schema)
     yield json.loads(schema.text)
@@ -82,13 +82,13 @@ def _contents(schema: RegisteredSchema) -> Iterator[Any]:
 class _Compiler:
     def __init__(self) -> None:
         self._named: dict[str, tuple[dict[str, Any], str]] = {}
-        """Definitions by full name, with the namespace that holds within."""
+        """The definitions by full name, each with the namespace that holds inside it."""
         self._open: list[str] = []
-        """Names of the types that the current place is in."""
+        """The names of the types that enclose the current part."""
         self._nodes = self._depth = 0
 
     def define(self, content: Any, namespace: str) -> None:
-        """Remember all named types."""
+        """Collects the definitions of all named types."""
         match content:
             case list():
                 for branch in content:
@@ -214,7 +214,8 @@ class _Compiler:
 
 
 def _labels(names: list[str]) -> list[str]:
-    """What the branches of a union are called: by their type alone, or with its namespace where that is ambiguous."""
+    """Returns the field names for the branches of a union: the name of the type alone, or with its namespace where
+    the name is ambiguous."""
     short = [name.rpartition(".")[2] for name in names]
     often = Counter(label.lower() for label in short)
     return [

@@ -1,4 +1,5 @@
-"""JSON without a registry: columns as they are given, or as they show."""
+"""Decodes the format `json`, which has no registry: columns have the types that the settings or the table give them,
+others are inferred."""
 
 from __future__ import annotations
 
@@ -9,21 +10,23 @@ import pyarrow.types as types
 
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import ConfigError
-from frazil.formats.json.batches import Reader
-from frazil.formats.json.kinds import parts, plain, settle
-from frazil.formats.json.leaves import Misfit
-from frazil.formats.json.naming import check_names
-from frazil.formats.json.texts import texts_of
-from frazil.formats.names import VALUE
+from frazil.formats.column_names import VALUE
+from frazil.formats.json.batch_reader import BatchReader
+from frazil.formats.json.field_names import check_names
+from frazil.formats.json.scalars import Misfit
+from frazil.formats.json.type_inference import nested_types, plain, settle
+from frazil.formats.json.valid_texts import valid_texts
 from frazil.formats.type_names import parse_field
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 class JsonDecoder:
-    """Types of given and of known columns are settled; other fields are added as they come."""
+    """Decodes JSON values. The types of configured and of known columns are settled; other fields become columns as
+    they are found."""
 
     def __init__(self, columns: Mapping[str, str], *, records: bool = True, most_columns: int = MOST_COLUMNS) -> None:
-        """`records` says that values are objects, each field a column; otherwise they are anything."""
+        """With `records`, values are objects, and each of their fields is a column. Without it, values are any
+        JSON."""
         self.records = records
         self._most_columns = most_columns
         self._columns = dict(columns)
@@ -46,8 +49,8 @@ class JsonDecoder:
 def survey_json(
     values: pa.Array, given: pa.DataType, known: pa.Schema | None, most_columns: int, *, records: bool
 ) -> Iterable[pa.DataType]:
-    reader = Reader(settle(given.fields, known or []), most_columns, objects=records)
-    texts, _ = texts_of(values, objects=records)
+    reader = BatchReader(settle(given.fields, known or []), most_columns, objects=records)
+    texts, _ = valid_texts(values, objects=records)
     reader.learn(texts)
     return [_of_column(reader.known)] if not records else [reader.known]
 
@@ -55,14 +58,15 @@ def survey_json(
 def decode_json(
     values: pa.Array, given: pa.DataType, known: pa.Schema | None, most_columns: int, *, records: bool
 ) -> DecodedValues:
-    """`given` is the struct of columns whose types are given; without `records` it has none, or `value` only."""
-    texts, faults = texts_of(values, objects=records)
-    batch = Reader(settle(given.fields, known or []), most_columns, objects=records).read(texts)
+    """Decodes the values. `given` is the struct of columns whose types are configured; without `records` it is empty,
+    or has the field `value` only."""
+    texts, faults = valid_texts(values, objects=records)
+    batch = BatchReader(settle(given.fields, known or []), most_columns, objects=records).read(texts)
     column = batch.column
     if not records:
         at = column.type.get_field_index(VALUE)
         column = column.field(at) if at >= 0 else pa.nulls(len(column))
-    return DecodedValues([Part(batch.places, column)] if len(column) else [], faults | batch.faults)
+    return DecodedValues([DecodedColumn(batch.positions, column)] if len(column) else [], faults | batch.faults)
 
 
 def _of_column(kind: pa.DataType) -> pa.DataType:
@@ -75,7 +79,7 @@ def _given(name: str, text: str) -> pa.Field:
         kind = plain(parse_field(name, text).type)
     except ValueError as error:
         raise ConfigError(f"Column {name!r} of the format `json`: {error}.") from error
-    for part in parts(kind):
+    for part in nested_types(kind):
         if types.is_null(part) or types.is_union(part) or types.is_interval(part):
             raise ConfigError(f"Column {name!r} of the format `json`: there is no JSON for the type {part}.")
         if types.is_map(part) and not types.is_string(part.key_type):

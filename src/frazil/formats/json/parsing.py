@@ -1,4 +1,4 @@
-"""Many JSON objects, one after the other, parsed by Arrow at once: all of them, or none and the reason."""
+"""Parses many JSON objects at once with Arrow: all of them, or none with the reason."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from frazil.errors import SerializationError
-from frazil.formats.json.standins import restore, stand_in
+from frazil.formats.json.logical_types import from_physical, physical_type
 
 MAX_DEPTH = 500
-"""Arrow's parser recurses and would run out of stack at some ten thousand levels."""
+"""The deepest nesting that is parsed. Arrow's parser recurses, and would run out of stack at some ten thousand
+levels."""
 
 _BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]')
 _NO_SIGNS = bytes(set(range(256)) - set(b'[]{}"\\'))
@@ -23,17 +24,17 @@ Unexpected = Literal["infer", "ignore", "error"]
 
 
 class BadJson(Exception):
-    """Raised when some text cannot be read; says why."""
+    """Raised when a text cannot be parsed; the message says why."""
 
 
 def parse(text: bytes | pa.Buffer, wanted: pa.Schema | None, unexpected: Unexpected) -> pa.Table:
-    """The objects as rows. Columns of `wanted` get its types, others what `unexpected` says.
+    """Returns the objects as rows. Columns of `wanted` get its types; `unexpected` says what happens to others.
 
-    Nothing here tells where one text ends and the next begins: who calls it knows how many there are. They must be
-    UTF-8, and not nested deeper than `MAX_DEPTH`.
+    This cannot tell where one text ends and the next begins: the caller knows how many there must be. The text must
+    be UTF-8, and not nested deeper than `MAX_DEPTH`.
     """
     wanted = wanted if wanted is not None and len(wanted) else None
-    explicit = pa.schema([f.with_type(stand_in(f.type)) for f in wanted]) if wanted else None
+    explicit = pa.schema([f.with_type(physical_type(f.type)) for f in wanted]) if wanted else None
     try:
         table = pj.read_json(
             pa.BufferReader(text),
@@ -55,20 +56,20 @@ def _restored(table: pa.Table, wanted: pa.Schema) -> pa.Table:
         place = wanted.get_field_index(field.name)
         field = wanted.field(place) if place >= 0 else field
         array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-        restored = restore(array, field.type, spare=True)
+        restored = from_physical(array, field.type, spare=True)
         columns.append(restored)
         fields.append(field.with_type(restored.type))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields)) if fields else table
 
 
 def too_deep(text: bytes) -> bool:
-    """Whether brackets are nested deeper than `MAX_DEPTH`."""
+    """Returns whether brackets are nested deeper than `MAX_DEPTH`."""
     signs = text.translate(None, _NO_SIGNS)
     if signs.count(b"[") + signs.count(b"{") <= MAX_DEPTH:
         return False
     signs = signs.replace(b'""', b"")
     if b'"' in signs or b"\\" in signs:
-        # Brackets are in strings too, or quotes are.
+        # Some brackets may be inside strings, and some quotes escaped.
         signs = b"".join(token for token in _BRACKETS.findall(text) if token[:1] != b'"')
     brackets = np.frombuffer(signs, np.uint8)
     opened = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)

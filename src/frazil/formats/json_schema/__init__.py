@@ -1,6 +1,6 @@
-"""JSON in the wire format of a schema registry: columns as the JSON Schema describes them.
+"""Decodes JSON in the wire format of a schema registry; a JSON Schema gives the types of columns.
 
-Types are what is taken from a schema. Whether values keep within its limits and patterns is for the producers.
+Only types are taken from a schema. Whether values keep within its limits and patterns is up to the producers.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import pyarrow.types as types
 
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
+from frazil.formats.column_names import VALUE
 from frazil.formats.columns import check_kind
 from frazil.formats.json import decode_json, survey_json
-from frazil.formats.json_schema.columns import type_of
-from frazil.formats.names import VALUE
+from frazil.formats.json_schema.schema_types import type_of
 from frazil.formats.registry.client import Registry
 from frazil.formats.registry.wire import Group, SchemaId, cut, gather
-from frazil.formats.values import DecodedValues, Part, Payloads
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads
 
 
 @dataclass(frozen=True)
 class JsonSchemaDecoder:
-    """Each value is read with the schema that it was written with; a batch has a part for each schema.
+    """Decodes each value with the schema that it was written with; a batch has one column for each schema.
 
-    A schema that cannot be used, or that the registry does not have, is the fault of the records that name it.
+    A schema that cannot be used, or that the registry does not have, is a fault of the records that name it.
     """
 
     registry: Registry
     subject: str
-    """Whose newest schema says which columns there will be."""
+    """The subject whose newest schema says which columns there will be."""
     most_columns: int = MOST_COLUMNS
     records = True
 
@@ -49,14 +49,14 @@ class JsonSchemaDecoder:
     def survey(self, payloads: Payloads, known: pa.Schema | None) -> Iterable[pa.DataType]:
         for group in cut(payloads)[0]:
             given = self._given(group.schema)
-            if isinstance(given, _Given):
+            if isinstance(given, _SchemaColumns):
                 yield from survey_json(
                     _values(group), given.columns, given.of(known), self.most_columns, records=given.records
                 )
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
         groups, faults = cut(payloads)
-        parts: list[Part] = []
+        columns: list[DecodedColumn] = []
         for group in groups:
             given = self._given(group.schema)
             if isinstance(given, str):
@@ -66,11 +66,11 @@ class JsonSchemaDecoder:
                 _values(group), given.columns, given.of(known), self.most_columns, records=given.records
             )
             faults.update({int(group.places[at]): reason for at, reason in found.faults.items()})
-            parts += [Part(group.places[part.places], part.column) for part in found.parts]
-        return DecodedValues(parts, faults)
+            columns += [DecodedColumn(group.places[each.positions], each.column) for each in found.columns]
+        return DecodedValues(columns, faults)
 
-    def _given(self, schema: SchemaId) -> _Given | str:
-        """What the schema says, or why it cannot be used."""
+    def _given(self, schema: SchemaId) -> _SchemaColumns | str:
+        """Returns the columns of the schema, or the reason why it cannot be used."""
         try:
             kind = type_of(self.registry.schema(schema))
             if kind is not None:
@@ -80,17 +80,17 @@ class JsonSchemaDecoder:
         except SchemaUnsupported as error:
             return f"schema {schema}: {error}"
         if kind is None or types.is_struct(kind):
-            return _Given(kind or pa.struct([]), records=True)
-        return _Given(pa.struct([pa.field(VALUE, kind)]), records=False)
+            return _SchemaColumns(kind or pa.struct([]), records=True)
+        return _SchemaColumns(pa.struct([pa.field(VALUE, kind)]), records=False)
 
 
-class _Given(NamedTuple):
+class _SchemaColumns(NamedTuple):
     columns: pa.DataType
-    """A struct."""
+    """The struct of the columns."""
     records: bool
 
     def of(self, known: pa.Schema | None) -> pa.Schema | None:
-        """The settled columns that there can be."""
+        """Returns those of the settled columns that values of this schema can have."""
         return (
             known if known is None or self.records else pa.schema([field for field in known if field.name == VALUE])
         )

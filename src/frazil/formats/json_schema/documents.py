@@ -1,4 +1,4 @@
-"""JSON Schema documents and what their `$ref`s mean: parts of the same document, or of one that it refers to."""
+"""Resolves the `$ref`s of JSON Schema documents: to parts of the same document, or of one that it refers to."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from frazil.errors import SchemaUnsupported
 from frazil.formats.registry.schema import RegisteredSchema
 
 
-class Place(NamedTuple):
-    """A schema, and the document that it stands in."""
+class Subschema(NamedTuple):
+    """A schema, and the number of the document that contains it."""
 
     schema: Any
-    """An object or a boolean, if the document is right."""
+    """The content: an object or a boolean if the document is valid."""
     document: int
 
 
 class Documents:
     def __init__(self, schema: RegisteredSchema) -> None:
-        """`SchemaUnsupported` if it is not JSON Schema."""
+        """Raises `SchemaUnsupported` if it is not JSON Schema."""
         self._contents: list[Any] = []
         self._named: dict[str, int] = {}
         self._add(schema, "")
 
     @property
-    def root(self) -> Place:
-        return Place(self._contents[0], 0)
+    def root(self) -> Subschema:
+        return Subschema(self._contents[0], 0)
 
-    def follow(self, reference: str, place: Place) -> Place:
-        """What a `$ref` that stands at `place` means."""
+    def follow(self, reference: str, place: Subschema) -> Subschema:
+        """Returns the schema that a `$ref` in `place` refers to."""
         address, fragment = urldefrag(reference)
         number = place.document
         if address:
@@ -48,7 +48,7 @@ class Documents:
                 content = content[int(key)] if isinstance(content, list) else content[key]
             except (KeyError, IndexError, TypeError, ValueError):
                 raise SchemaUnsupported(f"it refers to {reference!r}, which is not there") from None
-        return Place(content, number)
+        return Subschema(content, number)
 
     def _add(self, schema: RegisteredSchema, name: str) -> None:
         if schema.kind != "JSON":

@@ -1,1 +1,1 @@
-"""Loki's push as rows of the table `logs`."""
+"""Turns Loki's push requests into rows of the table `logs`."""

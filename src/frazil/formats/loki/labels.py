@@ -1,7 +1,7 @@
-"""The labels of a stream as Loki's clients write them: `{app="shop", pod="a\\"b"}`.
+"""Parses and writes the labels of a stream as Loki's clients write them: `{app="shop", pod="a\\"b"}`.
 
-Values are quoted as in Go: with `"` or `'` and escapes, or with backquotes and none. Names may be quoted too, which
-Prometheus does for those that are no identifiers.
+Values are quoted as in Go: with `"` or `'` and escapes, or with backquotes and no escapes. Names may be quoted too,
+which Prometheus does for names that are not identifiers.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ SERVICE_LABELS = (
     "job",
     "k8s_job_name",
 )
-"""Where Loki looks for the name of a service, in this order."""
+"""The labels in which Loki looks for the name of a service, in this order."""
 
 LEVEL_LABELS = (
     *("level", "LEVEL", "Level", "severity", "SEVERITY", "Severity", "lvl", "LVL", "Lvl"),
     "detected_level",
 )
-"""Where Loki looks for a level, in this order, and where it puts what it found."""
+"""The labels in which Loki looks for a level, in this order. The last one is where it stores the level that it
+detects."""
 
 _REMEMBERED = 4096
-"""Texts that are parsed once: streams are few, and come again with every request."""
+"""The number of parsed texts that are cached: streams are few, and come again with every request."""
 _LONGEST = 4096
-"""Characters of a text that is remembered, so that it is clear how much memory that takes."""
+"""The longest text that is cached, in characters, so that the cache has a known size."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -54,11 +55,11 @@ _ESCAPE = re.compile(
 _SINGLE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
 _LAST_CHARACTER = 0x10FFFF
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-"""For halves of a character, as Go has it."""
+"""It replaces halves of surrogate pairs, as in Go."""
 
 
 class LabelsError(RequestError):
-    """Raised when labels cannot be read, with the character where that is."""
+    """Raised when labels cannot be parsed; the message says at which character."""
 
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(f"{problem} at character {at + 1} of the labels")
@@ -66,20 +67,20 @@ class LabelsError(RequestError):
 
 class Labels(NamedTuple):
     pairs: tuple[tuple[str, str], ...]
-    """By name."""
+    """The labels, sorted by name."""
     service: str | None
     level: str | None
     detected_level: str | None
-    """The level that Loki detects by them."""
+    """The level that Loki detects from the labels."""
 
 
 def parse(text: str) -> Labels:
-    """Raises `LabelsError`."""
+    """Parses labels. Raises `LabelsError`."""
     return _remembered(text) if len(text) <= _LONGEST else _parse(text)
 
 
-def written(labels: Mapping[str, str]) -> str:
-    """The text that stands for them."""
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Returns the text of the labels."""
     return "{" + ", ".join(f"{_written_name(name)}={_quoted(labels[name])}" for name in sorted(labels)) + "}"
 
 
@@ -94,10 +95,10 @@ def _quoted(text: str) -> str:
 
 def _parse(text: str) -> Labels:
     pairs = _Parser(text).pairs()
-    told = {name: value for name, value in pairs.items() if value}
-    service = next((told[name] for name in SERVICE_LABELS if name in told), None)
-    level = next((told[name] for name in LEVEL_LABELS if name in told), None)
-    return Labels(tuple(sorted(pairs.items())), service, level, level_of_labels(told))
+    present = {name: value for name, value in pairs.items() if value}
+    service = next((present[name] for name in SERVICE_LABELS if name in present), None)
+    level = next((present[name] for name in LEVEL_LABELS if name in present), None)
+    return Labels(tuple(sorted(pairs.items())), service, level, level_of_labels(present))
 
 
 _remembered = lru_cache(_REMEMBERED)(_parse)
@@ -111,7 +112,7 @@ class _Parser:
     def pairs(self) -> dict[str, str]:
         found: dict[str, str] = {}
         if not self._text.strip():
-            # As Loki has it: no text at all stands for no labels.
+            # As in Loki, an empty text stands for no labels.
             return found
         self._expect("{")
         while not self._skip("}"):
@@ -155,14 +156,14 @@ class _Parser:
             raise LabelsError(f"{expected or repr(sign)} is expected, not {self._next()},", self._at)
 
     def _skip(self, sign: str) -> bool:
-        """Whether it is what comes next."""
+        """Skips the sign if it comes next; returns whether it did."""
         if not self._text.startswith(sign, self._at):
             return False
         self._move(self._at + 1)
         return True
 
     def _move(self, place: int) -> None:
-        """To what is not space, from there on."""
+        """Moves to the first character from `place` on that is not space."""
         found = _SPACE.match(self._text, place)
         self._at = found.end() if found else place
 
@@ -171,7 +172,7 @@ class _Parser:
 
 
 def _unescaped(text: str, quote: str, start: int) -> str:
-    """`start` is where the quoted text begins, for errors."""
+    """Replaces the escapes. `start` is where the quoted text begins, for error messages."""
     if "\\" not in text:
         return text
 
@@ -190,7 +191,7 @@ def _unescaped(text: str, quote: str, start: int) -> str:
             raise LabelsError(f"an escape that is none, \\{letter}, in the quotes", start)
         return bytes([_SINGLE[letter]])
 
-    # Escapes may be of single bytes, which only together are a character.
+    # Escapes may stand for single bytes, several of which make a character.
     return _ESCAPE.sub(character, text.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 

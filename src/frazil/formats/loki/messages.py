@@ -1,15 +1,15 @@
-"""The messages of Loki's push, as they are on the wire.
+"""Declares the Protobuf messages of Loki's push.
 
-Loki's clients do not look at the bytes that they send as text, and a file of logs may have any. So texts are bytes
-here, which are the same on the wire, and no request is refused for a line that is no UTF-8.
+Loki's clients do not check the bytes that they send as text, and a log file may contain any. So texts are declared as
+bytes, which are the same on the wire, and no request is refused for a line that is not UTF-8.
 """
 
 from __future__ import annotations
 
-from frazil.formats.declared_messages import messages
+from frazil.formats.declared_messages import message_classes
 
-# What Loki's own processes tell each other is left out.
-_MESSAGES = messages(
+# Fields that only Loki's own processes send to each other are left out.
+_MESSAGES = message_classes(
     "logproto",
     {
         "Timestamp": [(1, "seconds", "int64"), (2, "nanos", "int32")],

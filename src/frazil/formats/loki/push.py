@@ -1,7 +1,7 @@
-"""Entries of Loki's streams as rows of the table `logs`.
+"""Turns the entries of Loki's streams into rows of the table `logs`.
 
-The labels of a stream are the attributes of a resource, and structured metadata those of the record. What they say of
-the service, the level and the trace is in the columns that OpenTelemetry has for it as well.
+The labels of a stream become the attributes of a resource, and structured metadata those of the record. Service,
+level and trace, if they are among them, are also stored in the columns that OpenTelemetry has for these.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from frazil.formats.otlp.logs import INGEST_PROTOCOL, SCHEMA
 from frazil.formats.telemetry import attributes
 from frazil.formats.telemetry.fields import SPAN_ID, TRACE_ID, Ids, ids, is_zero, times
 from frazil.formats.telemetry.lists import flat
-from frazil.formats.telemetry.log_levels import DETECTED_LEVEL, Evidence, detected_levels
-from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rejected, Rows, check_total, requests_with
+from frazil.formats.telemetry.log_levels import DETECTED_LEVEL, LevelEvidence, detected_levels
+from frazil.formats.telemetry.rows import ROW_BYTES, Arrival, Rejected, TelemetryRows, check_total, requests_with
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.scopes import SERVICE_NAME, TENANT, Columns, named
+from frazil.formats.telemetry.scopes import SERVICE_NAME, TENANT, Columns, attribute_columns
 
 _PROTOCOL = "loki"
 _SEVERITIES = {
@@ -32,26 +32,26 @@ _SEVERITIES = {
     **dict.fromkeys(("error", "err", "eror"), 17),
     **dict.fromkeys(("fatal", "critical", "crit", "alert", "emerg", "emergency", "panic"), 21),
 }
-"""OpenTelemetry's number for a level, by the names that are used for it."""
+"""OpenTelemetry's severity numbers by the names that are used for levels."""
 _SEVERITY_NAMES = pa.array(list(_SEVERITIES))
 _SEVERITY_NUMBERS = pa.array(list(_SEVERITIES.values()), pa.int32())
 
 
 class _Streams(NamedTuple):
-    """Those with labels that can be read."""
+    """The streams whose labels can be parsed."""
 
     streams: pa.StructArray
     requests: Ints
-    """Which request each is of."""
+    """The number of the request of each stream."""
     labels: list[Labels]
     codes: pa.Array
-    """Which of the labels each has."""
+    """Which of `labels` each stream has."""
     rejected: dict[int, Rejected]
-    """What the others are, by request."""
+    """The entries of the other streams, by request."""
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
-    """The entries of decoded requests."""
+def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> TelemetryRows:
+    """Turns the entries of decoded requests into rows."""
     found = _streams(requests)
     lists = found.streams.field("entries")
     _check_size(found.streams, lists)
@@ -76,13 +76,13 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
         "severity_number": _severity_numbers(level),
         "severity_text": level,
         "body": lines,
-        **named("attributes", metadata),
+        **attribute_columns("attributes", metadata),
         INGEST_PROTOCOL: pa.repeat(_PROTOCOL, len(entries)),
-        DETECTED_LEVEL: detected_levels(Evidence(lines, [metadata], labels=of_stream[DETECTED_LEVEL])),
+        DETECTED_LEVEL: detected_levels(LevelEvidence(lines, [metadata], labels=of_stream[DETECTED_LEVEL])),
     }
     batch = pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
     timeless = requests_with(is_zero(nanoseconds), of_request)
-    return Rows(batch, of_request, trace_ids.invalid + span_ids.invalid, timeless, found.rejected)
+    return TelemetryRows(batch, of_request, trace_ids.invalid + span_ids.invalid, timeless, found.rejected)
 
 
 # --- streams ---------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _check_size(streams: pa.StructArray, entries: pa.ListArray) -> None:
 
 
 def _of_labels(labels: list[Labels]) -> Columns:
-    """Columns of rows with these labels."""
+    """Returns the columns that come from the labels, one row for each set of labels."""
     return {
         SERVICE_NAME: pa.array([each.service for each in labels], pa.string()),
         "level": pa.array([each.level for each in labels], pa.string()),
@@ -135,7 +135,7 @@ def _of_labels(labels: list[Labels]) -> Columns:
 
 
 def _defaults(rows: int) -> Columns:
-    """What a record of OTLP has in all columns if there is no more than a resource."""
+    """Returns all columns as an OTLP record has them that has only a resource."""
     columns = {field.name: pa.nulls(rows, field.type) for field in SCHEMA}
     for name in ("event_name", "resource_schema_url", "scope_schema_url"):
         columns[name] = pa.repeat("", rows)
@@ -147,7 +147,7 @@ def _defaults(rows: int) -> Columns:
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """Bytes as text; what is no UTF-8 is replaced by the sign for that."""
+    """Decodes bytes as text. Invalid UTF-8 becomes the replacement character."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -155,7 +155,7 @@ def _texts(column: pa.Array) -> pa.Array:
 
 
 def _nanoseconds(stamps: pa.StructArray) -> pa.Array:
-    """Since 1970; 0 where there is no time, or none that a clock shows."""
+    """Returns the nanoseconds since 1970; 0 where there is no time, or one out of range."""
     seconds, nanos = (column.fill_null(0).to_numpy() for column in stamps.flatten())
     valid = (seconds >= 0) & (seconds < 2**63 // 10**9) & (nanos >= 0) & (nanos < 10**9)
     return pa.array(np.where(valid, seconds, 0) * 10**9 + np.where(valid, nanos, 0), pa.uint64())
@@ -167,21 +167,21 @@ def _metadata(lists: pa.ListArray) -> attributes.Attributes:
 
 
 def _lookup(maps: pa.MapArray, names: tuple[str, ...]) -> pa.Array:
-    """The values of the first of these names that has one; null where none has."""
+    """Returns for each map the value of the first of these names that has one; null where none has."""
     ranks = pc.index_in(maps.keys, pa.array(names))
-    told = np.flatnonzero(np.asarray(pc.and_(ranks.is_valid(), pc.not_equal(maps.items, ""))))
-    if not len(told):
+    matches = np.flatnonzero(np.asarray(pc.and_(ranks.is_valid(), pc.not_equal(maps.items, ""))))
+    if not len(matches):
         return pa.nulls(len(maps), pa.string())
-    rows = np.searchsorted(maps.offsets.to_numpy(), told, "right") - 1
-    order = np.lexsort((ranks.take(pa.array(told)).to_numpy(), rows))
+    rows = np.searchsorted(maps.offsets.to_numpy(), matches, "right") - 1
+    order = np.lexsort((ranks.take(pa.array(matches)).to_numpy(), rows))
     _, first = np.unique(rows[order], return_index=True)
     places: Ints = np.full(len(maps), -1, np.int64)
-    places[rows[order][first]] = told[order][first]
+    places[rows[order][first]] = matches[order][first]
     return maps.items.take(pa.array(places, mask=places < 0))
 
 
 def _severity_numbers(levels: pa.Array) -> pa.Array:
-    """0 for levels that are none of those known."""
+    """Returns the severity numbers of levels, 0 for unknown ones."""
     return _SEVERITY_NUMBERS.take(pc.index_in(pc.utf8_lower(levels), _SEVERITY_NAMES)).fill_null(0)
 
 
@@ -189,5 +189,5 @@ def _hex_ids(texts: pa.Array, kind: pa.DataType) -> Ids:
     if texts.null_count == len(texts):
         return Ids(pa.nulls(len(texts), kind), 0)
     decoded = pl.Series(texts).str.decode("hex", strict=False).to_arrow().cast(pa.binary())
-    # What is not hexadecimal is one byte, which is no id, and is counted as such.
+    # A text that is not hexadecimal becomes one byte, which is counted as an invalid id.
     return ids(pc.if_else(texts.is_valid(), decoded.fill_null(b"?"), b""), kind)

@@ -1,1 +1,1 @@
-"""Logs, spans and metrics of OpenTelemetry as rows of tables, and as messages again."""
+"""Turns OTLP's logs, spans and metrics into rows of tables, and rows into messages again."""

@@ -1,4 +1,4 @@
-"""Log records as rows of the table `logs`."""
+"""Turns OTLP log records into rows of the table `logs`."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from frazil.formats.telemetry import attributes
+from frazil.formats.telemetry.any_values import to_text
 from frazil.formats.telemetry.attributes import Attributes
 from frazil.formats.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zero, times
-from frazil.formats.telemetry.log_levels import DETECTED_LEVEL, Evidence, detected_levels, may_tell
-from frazil.formats.telemetry.messaging import Row, any_value, pairs
-from frazil.formats.telemetry.references import with_references
-from frazil.formats.telemetry.rows import Arrival, Rows, batch_of, requests_with, types_of_values
+from frazil.formats.telemetry.log_levels import DETECTED_LEVEL, LevelEvidence, detected_levels, may_name_level
+from frazil.formats.telemetry.row_messages import Row, any_value, pairs
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows, batch_of, requests_with, types_of_values
 from frazil.formats.telemetry.scopes import (
     ORIGIN,
     TENANT,
-    WHOSE,
+    TENANT_AND_SERVICE,
     Columns,
-    Level,
+    ResourceScope,
+    attribute_columns,
     common_columns,
-    named,
     records_of,
 )
-from frazil.formats.telemetry.values import to_text
+from frazil.formats.telemetry.string_references import with_references
 
 TOPIC = "logs"
 REQUEST = ExportLogsServiceRequest
 INGEST_PROTOCOL = "ingest_protocol"
-"""How a record came, which says by what rules its labels are to be read: as `OTLP`, or as Loki's push."""
+"""The column that says by which protocol a record came, `OTLP` or Loki's push. The rules for its labels depend on
+that."""
 OTLP = "otlp"
 
 SCHEMA = pa.schema(
     [
-        *WHOSE,
+        *TENANT_AND_SERVICE,
         pa.field("timestamp", TIME, nullable=False),
         pa.field("observed_timestamp", TIME),
         pa.field("ingested_timestamp", TIME, nullable=False),
@@ -54,12 +55,14 @@ SCHEMA = pa.schema(
 )
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
-    """The records of decoded requests."""
-    records, of_request, levels, scopes, _ = records_of(requests, "resource_logs", "scope_logs", "log_records")
+def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
+    """Turns the records of decoded requests into rows."""
+    records, of_request, scopes, scope_of_record, _ = records_of(
+        requests, "resource_logs", "scope_logs", "log_records"
+    )
     trace_ids, span_ids = ids(records.field("trace_id"), TRACE_ID), ids(records.field("span_id"), SPAN_ID)
     body, body_codes = to_text(records.field("body"))
-    shared = common_columns(levels, scopes, dictionaries=dictionaries)
+    shared = common_columns(scopes, scope_of_record, dictionaries=dictionaries)
     own = attributes.of_lists(records.field("attributes"), dictionaries=dictionaries)
     columns = {
         **shared,
@@ -75,13 +78,13 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
         "body_type": with_references(types_of_values(body_codes), records.field("body"), body_codes),
         "event_name": records.field("event_name"),
         "flags": counts(records.field("flags")),
-        **named("attributes", own),
+        **attribute_columns("attributes", own),
         "dropped_attributes_count": counts(records.field("dropped_attributes_count")),
         INGEST_PROTOCOL: pa.repeat(OTLP, len(records)),
         DETECTED_LEVEL: detected_levels(
-            Evidence(
+            LevelEvidence(
                 body,
-                [own, *_beside(shared, levels)],
+                [own, *_shared_attributes(shared, scopes)],
                 severity_texts=records.field("severity_text"),
                 severity_numbers=records.field("severity_number"),
             )
@@ -89,21 +92,21 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
     }
     untimed = is_zero(records.field("time_unix_nano")) & is_zero(records.field("observed_time_unix_nano"))
     invalid = trace_ids.invalid + span_ids.invalid
-    return Rows(
+    return TelemetryRows(
         batch_of(columns, SCHEMA, dictionaries=dictionaries), of_request, invalid, requests_with(untimed, of_request)
     )
 
 
-def _beside(shared: Columns, levels: list[Level]) -> list[Attributes]:
-    """The attributes of resources and scopes, if they may tell the level of a record."""
-    if not may_tell(levels):
+def _shared_attributes(shared: Columns, scopes: list[ResourceScope]) -> list[Attributes]:
+    """Returns the attributes of resources and scopes if they may contain the level of a record."""
+    if not may_name_level(scopes):
         return []
     names = ("resource_attributes", "scope_attributes")
     return [Attributes(shared[name], shared[name + attributes.TYPES]) for name in names]
 
 
 def to_message(row: Row) -> LogRecord:
-    """The record again; one that came without a time has that of its arrival."""
+    """Turns a row into a log record again. If the record came without a time, it gets that of its arrival."""
     return LogRecord(
         time_unix_nano=row["timestamp"],
         observed_time_unix_nano=row["observed_timestamp"] or 0,

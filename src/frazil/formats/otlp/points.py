@@ -1,6 +1,6 @@
-"""Data points of metrics of all five kinds: as the same columns, and as messages again.
+"""Turns data points of all five kinds of metrics into the same columns, and rows into data points again.
 
-A column that a kind knows nothing of is null in its rows, as is what a point leaves out.
+A column is null in rows of a kind that does not have it, and where a point leaves it out.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from frazil.formats.telemetry import attributes, exemplars
 from frazil.formats.telemetry.exemplars import EXEMPLARS
 from frazil.formats.telemetry.fields import TIME, counts, is_zero, times
-from frazil.formats.telemetry.lists import are_empty, flat, joined
-from frazil.formats.telemetry.messages import decode
-from frazil.formats.telemetry.messaging import Row, pairs
+from frazil.formats.telemetry.lists import are_empty, flat, joined_bytes
+from frazil.formats.telemetry.message_decoding import decode
+from frazil.formats.telemetry.row_messages import Row, pairs
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.scopes import Columns, named
+from frazil.formats.telemetry.scopes import Columns, attribute_columns
 from frazil.log.schema.nulls import are_null, nulls
 
 GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = KINDS = (
@@ -42,7 +42,7 @@ GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY = KINDS = (
 )
 
 _RARE: dict[str, type[Message]] = {SUMMARY: Summary, EXPONENTIAL: ExponentialHistogram, HISTOGRAM: Histogram}
-"""The kinds that are decoded as bytes at first."""
+"""The kinds whose messages are first decoded as bytes, because most requests have none."""
 _COUNTS = pa.list_(pa.int64())
 _QUANTILES = pa.list_(pa.struct([pa.field("quantile", pa.float64()), pa.field("value", pa.float64())]))
 
@@ -65,7 +65,7 @@ _OWN = [
     pa.field("quantile_values", _QUANTILES),
     pa.field("exemplars", EXEMPLARS),
 ]
-"""What only some kinds have."""
+"""The columns that only some kinds have."""
 FIELDS = [
     pa.field("timestamp", TIME, nullable=False),
     pa.field("start_timestamp", TIME),
@@ -78,25 +78,25 @@ _MOST = np.uint64(2**63 - 1)
 TOO_BIG = f"a count above {_MOST}"
 
 
-class Data(NamedTuple):
-    """What metrics have of one kind."""
+class MetricData(NamedTuple):
+    """The data of those metrics that are of one kind."""
 
     kind: str
     structs: pa.StructArray
     metrics: Ints
-    """Which metric each is of; they ascend."""
+    """The position of the metric of each; ascending."""
 
 
 class Points(NamedTuple):
     columns: Columns
     metrics: Ints
-    """Which metric each is of."""
+    """The position of the metric of each point."""
     kinds: Ints
-    """Which of the `KINDS` each is of."""
+    """The index in `KINDS` of each point."""
     timeless: npt.NDArray[np.bool_]
-    """True for those that have no time of their own."""
+    """True for points without a time of their own."""
     rejected: Ints
-    """The metrics of points with counts that no column can have, once for each of these."""
+    """The metric of each rejected point, whose counts no column can hold."""
 
     def take(self, places: Ints) -> Points:
         at = pa.array(places)
@@ -104,7 +104,7 @@ class Points(NamedTuple):
         return Points(columns, self.metrics[places], self.kinds[places], self.timeless[places], self.rejected)
 
 
-class _Piece(NamedTuple):
+class _PointsOfKind(NamedTuple):
     """The points of one kind."""
 
     kind: str
@@ -114,68 +114,71 @@ class _Piece(NamedTuple):
 
 
 def _are_alike(column: pa.Array) -> bool:
-    """Whether no value differs from another: all are null, or lists with nothing in them."""
+    """Returns whether all values are null, or all are empty lists."""
     return are_null(column) or are_empty(column)
 
 
-def data_of(metrics: pa.StructArray) -> list[Data]:
-    """Of decoded metrics: one for each kind that is there, and at least one."""
+def data_of(metrics: pa.StructArray) -> list[MetricData]:
+    """Returns the data of decoded metrics: one entry for each kind that is present, and at least one."""
     found = []
     for kind, message in _RARE.items():
         if len((lists := metrics.field(kind)).values):
-            serialized = joined(lists)
+            serialized = joined_bytes(lists)
             owners = np.flatnonzero(np.asarray(serialized.is_valid()))
             decoded = decode(message, serialized.drop_null())
-            found.append(Data(kind, decoded.to_struct_array(), owners))
+            found.append(MetricData(kind, decoded.to_struct_array(), owners))
     for kind in (SUM, GAUGE):
         if (structs := metrics.field(kind)).null_count < len(metrics) or not (found or kind == SUM):
-            found.append(Data(kind, structs, np.arange(len(metrics))))
+            found.append(MetricData(kind, structs, np.arange(len(metrics))))
     return found[::-1]
 
 
-def points_of(every: list[Data], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
-    """The points of metrics that are of these requests: request by request, and in each kind by kind."""
-    pieces = [_piece(data) for data in every]
-    lengths = [len(piece.points) for piece in pieces]
-    own = [_COLUMNS[kind](points) for kind, points, *_ in pieces]
-    time = _field(pieces, "time_unix_nano")
+def points_of(every: list[MetricData], requests: Ints, arrival_ns: int, *, dictionaries: bool = False) -> Points:
+    """Returns the points of metrics: request by request, and within each kind by kind. `requests` has the request of
+    each metric."""
+    groups = [_points_of_kind(data) for data in every]
+    lengths = [len(group.points) for group in groups]
+    own = [_COLUMNS[kind](points) for kind, points, *_ in groups]
+    time = _field(groups, "time_unix_nano")
     found = Points(
         {
             "timestamp": times(time, arrival_ns),
-            "start_timestamp": times(_field(pieces, "start_time_unix_nano"), None),
-            "flags": counts(_field(pieces, "flags")),
+            "start_timestamp": times(_field(groups, "start_time_unix_nano"), None),
+            "flags": counts(_field(groups, "flags")),
             **{field.name: _joined(own, lengths, field) for field in _OWN},
-            **named("attributes", attributes.of_lists(_field(pieces, "attributes"), dictionaries=dictionaries)),
+            **attribute_columns(
+                "attributes", attributes.of_lists(_field(groups, "attributes"), dictionaries=dictionaries)
+            ),
         },
-        np.concatenate([piece.metrics for piece in pieces]),
-        np.repeat([KINDS.index(piece.kind) for piece in pieces], lengths),
+        np.concatenate([group.metrics for group in groups]),
+        np.repeat([KINDS.index(group.kind) for group in groups], lengths),
         is_zero(time),
-        np.concatenate([piece.rejected for piece in pieces]),
+        np.concatenate([group.rejected for group in groups]),
     )
     numbers = requests[found.metrics]
     return found if (numbers[1:] >= numbers[:-1]).all() else found.take(np.argsort(numbers, kind="stable"))
 
 
-def _piece(data: Data) -> _Piece:
+def _points_of_kind(data: MetricData) -> _PointsOfKind:
     points, places = flat(data.structs.field("data_points"))
     owners = data.metrics[places]
     if data.kind not in _RARE or not (beyond := _beyond(points)).any():
-        return _Piece(data.kind, points, owners, owners[:0])
-    return _Piece(data.kind, points.filter(pa.array(~beyond)), owners[~beyond], owners[beyond])
+        return _PointsOfKind(data.kind, points, owners, owners[:0])
+    return _PointsOfKind(data.kind, points.filter(pa.array(~beyond)), owners[~beyond], owners[beyond])
 
 
-def _field(pieces: list[_Piece], name: str) -> pa.Array:
-    return _concatenated([piece.points.field(name) for piece in pieces])
+def _field(groups: list[_PointsOfKind], name: str) -> pa.Array:
+    return _concatenated([group.points.field(name) for group in groups])
 
 
-def _joined(pieces: list[Columns], lengths: list[int], field: pa.Field) -> pa.Array:
-    """One column; null in rows of pieces that do not have it."""
-    if not any(field.name in piece for piece in pieces):
+def _joined(groups: list[Columns], lengths: list[int], field: pa.Field) -> pa.Array:
+    """Concatenates a column; it is null in rows of kinds that do not have it."""
+    if not any(field.name in group for group in groups):
         return nulls(sum(lengths), field.type)
     return _concatenated(
         [
-            piece[field.name] if field.name in piece else nulls(length, field.type)
-            for piece, length in zip(pieces, lengths, strict=True)
+            group[field.name] if field.name in group else nulls(length, field.type)
+            for group, length in zip(groups, lengths, strict=True)
         ]
     )
 
@@ -244,7 +247,7 @@ _COLUMNS: dict[str, Callable[[pa.StructArray], Columns]] = {
 
 
 def _beyond(points: pa.StructArray) -> npt.NDArray[np.bool_]:
-    """Which points have a count that a column cannot have."""
+    """Returns which points have a count that no column can hold."""
     found = np.zeros(len(points), bool)
     for name in _names(points, "count", "zero_count"):
         found |= points.field(name).to_numpy() > _MOST
@@ -267,7 +270,7 @@ Point = NumberDataPoint | HistogramDataPoint | ExponentialHistogramDataPoint | S
 
 
 def to_point(row: Row) -> Point:
-    """The message again; a point that came without a time has that of its arrival."""
+    """Turns a row into a data point again. If the point came without a time, it gets that of its arrival."""
     return _MESSAGES[row["metric_type"]](row)
 
 

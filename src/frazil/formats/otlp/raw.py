@@ -1,4 +1,4 @@
-"""Requests as the log has them until they are made rows: whose each is, and its bytes."""
+"""Stores plain requests as their bytes, and turns them into rows when they are read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.types as types
 from google.protobuf.message import Message
 
-from frazil.formats.otlp import logs, metrics, outlines, spans
-from frazil.formats.otlp.outlines import Bounds, Levels, Outline
+from frazil.formats.otlp import logs, metrics, plain_requests, spans
+from frazil.formats.otlp.plain_requests import RecordLimits, RecordsByScope, RowEstimate
 from frazil.formats.telemetry.attributes import MAP
 from frazil.formats.telemetry.fields import TIME
-from frazil.formats.telemetry.messages import decode
+from frazil.formats.telemetry.message_decoding import decode
 from frazil.formats.telemetry.rows import Arrival, ToRows
 from frazil.formats.telemetry.runs import Ints
 from frazil.log.forms import Bytes, RawAppends
@@ -27,40 +27,41 @@ from frazil.native import faults_as_errors
 logger = logging.getLogger(__name__)
 
 _HEAD = struct.Struct("<HI")
-"""How many bytes the tenant's name has, and how many rows there are; then come the name and the body."""
+"""The header of a stored request: the length of the tenant's name and the number of rows. The name and the body
+follow."""
 _ARRIVED = "ingested_timestamp"
 ERROR, REQUEST = "frazil.error", "frazil.request"
-"""Attributes of rows that stand for a request that could not be made rows: why, and its bytes in base64."""
+"""Attributes of the rows of a stored request that could not be converted: the reason, and its bytes in base64."""
 
 
-class _Stored(NamedTuple):
+class _StoredRequest(NamedTuple):
     tenant: str
     rows: int
     body: Bytes
 
 
-def _stored(append: Bytes) -> _Stored:
+def _unpacked(append: Bytes) -> _StoredRequest:
     size, rows = _HEAD.unpack_from(append)
     start = _HEAD.size + size
-    return _Stored(str(append[_HEAD.size : start], "utf-8"), rows, append[start:])
+    return _StoredRequest(str(append[_HEAD.size : start], "utf-8"), rows, append[start:])
 
 
 @dataclass(frozen=True)
 class RequestForm:
-    """Plain requests of one signal (`outlines`)."""
+    """The storage form of plain requests (`plain_requests`) of one signal."""
 
     name: str
     message: type[Message]
     rows_schema: pa.Schema
     to_rows: ToRows
-    levels: Levels
+    records: RecordsByScope
 
-    def outline(self, message: Message, body: bytes, bounds: Bounds) -> Outline | None:
-        """Of a request with this body; None for what is not stored in this form."""
-        return outlines.outline(message, body, self.levels, bounds)
+    def estimate(self, message: Message, body: bytes, limits: RecordLimits) -> RowEstimate | None:
+        """Returns the number and size of the rows of a request; None if it is not stored in this form."""
+        return plain_requests.estimate_rows(message, body, self.records, limits)
 
-    def raw(self, tenants: Sequence[str], bodies: Sequence[bytes], found: Sequence[Outline]) -> RawAppends:
-        """Requests to be stored."""
+    def raw(self, tenants: Sequence[str], bodies: Sequence[bytes], found: Sequence[RowEstimate]) -> RawAppends:
+        """Packs requests to be stored."""
         appends = []
         for tenant, body, (rows, _) in zip(tenants, bodies, found, strict=True):
             name = tenant.encode()
@@ -69,25 +70,26 @@ class RequestForm:
         return RawAppends(self.name, appends, self.rows_schema, rows, nbytes)
 
     def rows(self, appends: Sequence[Bytes], times_ms: Ints, *, dictionaries: bool = False) -> pa.RecordBatch:
-        """They were acknowledged: each has its rows, whatever is wrong with it or with another."""
-        return self._rows(list(map(_stored, appends)), times_ms, dictionaries)
+        """Turns stored requests into rows. They were acknowledged, so each gets its rows, whatever is wrong with it
+        or with another."""
+        return self._rows(list(map(_unpacked, appends)), times_ms, dictionaries)
 
-    def _rows(self, requests: list[_Stored], times_ms: Ints, dictionaries: bool) -> pa.RecordBatch:
+    def _rows(self, requests: list[_StoredRequest], times_ms: Ints, dictionaries: bool) -> pa.RecordBatch:
         try:
             with faults_as_errors():
-                return self._made(requests, times_ms, dictionaries)
+                return self._to_rows(requests, times_ms, dictionaries)
         except MemoryError:
-            # That says nothing of the requests: the next time there may be enough.
+            # This says nothing about the requests: there may be enough memory the next time.
             raise
         except Exception as error:
             if len(requests) == 1:
                 logger.exception("a request that was stored cannot be made rows; it is kept as it came")
-                return self._kept(requests[0], int(times_ms[0]), error)
+                return self._rows_of_failed(requests[0], int(times_ms[0]), error)
             logger.warning("requests are made rows one by one, which takes longer: %s", error)
         each = [self._rows([request], times_ms[place : place + 1], False) for place, request in enumerate(requests)]
         return pa.concat_batches(each)
 
-    def _made(self, requests: list[_Stored], times_ms: Ints, dictionaries: bool) -> pa.RecordBatch:
+    def _to_rows(self, requests: list[_StoredRequest], times_ms: Ints, dictionaries: bool) -> pa.RecordBatch:
         tenants, expected, bodies = zip(*requests, strict=True)
         found = self.to_rows(decode(self.message, bodies), Arrival(tenants, 0), dictionaries=dictionaries)
         counts = np.bincount(found.requests, minlength=len(requests))
@@ -97,8 +99,9 @@ class RequestForm:
         place = self.rows_schema.get_field_index(_ARRIVED)
         return found.batch.set_column(place, self.rows_schema.field(place), times)
 
-    def _kept(self, request: _Stored, time_ms: int, error: Exception) -> pa.RecordBatch:
-        """As many rows as it has, the first of them with all that came."""
+    def _rows_of_failed(self, request: _StoredRequest, time_ms: int, error: Exception) -> pa.RecordBatch:
+        """Returns the expected number of rows for a request that cannot be converted. The first row has the error and
+        the whole request."""
         tenant, rows, body = request
         kept = [(ERROR, f"{type(error).__name__}: {error}"), (REQUEST, base64.b64encode(body).decode())]
 
@@ -113,6 +116,6 @@ class RequestForm:
         return pa.RecordBatch.from_arrays(list(map(column, self.rows_schema)), schema=self.rows_schema)
 
 
-LOGS = RequestForm("otlp.logs.1", logs.REQUEST, logs.SCHEMA, logs.to_rows, outlines.of_logs)
-SPANS = RequestForm("otlp.spans.1", spans.REQUEST, spans.SCHEMA, spans.to_rows, outlines.of_spans)
-METRICS = RequestForm("otlp.metrics.1", metrics.REQUEST, metrics.SCHEMA, metrics.to_rows, outlines.of_metrics)
+LOGS = RequestForm("otlp.logs.1", logs.REQUEST, logs.SCHEMA, logs.to_rows, plain_requests.log_records)
+SPANS = RequestForm("otlp.spans.1", spans.REQUEST, spans.SCHEMA, spans.to_rows, plain_requests.spans)
+METRICS = RequestForm("otlp.metrics.1", metrics.REQUEST, metrics.SCHEMA, metrics.to_rows, plain_requests.data_points)

@@ -1,4 +1,4 @@
-"""How large the records of a request are on the wire, without decoding them."""
+"""Measures the records of a request on the wire, without decoding them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from frazil.formats.telemetry.descriptors import Name, handler_of
-from frazil.formats.telemetry.lists import borders, flat
-from frazil.formats.telemetry.messages import column_of
+from frazil.formats.telemetry.lists import flat, offsets_of
+from frazil.formats.telemetry.message_decoding import column_of
 
 _DATA = ("Gauge", "Sum", "Histogram", "ExponentialHistogram", "Summary")
 _RECORDS: frozenset[Name] = frozenset(
     {("ScopeLogs", "log_records"), ("ScopeSpans", "spans"), *((kind, "data_points") for kind in _DATA)}
 )
-"""The lists of records, which are decoded as bytes."""
+"""The fields that hold lists of records, which are decoded as bytes."""
 
 
 def largest_record(kind: type[Message], body: bytes) -> int:
-    """The bytes of the largest record. The Protobuf runtime must have read the request before: the decoder into
-    columns trusts what it is given."""
+    """Returns the bytes of the largest record. The Protobuf runtime must have parsed the request before, because the
+    decoder into columns trusts what it is given."""
     batch = _handler(kind.DESCRIPTOR).array_to_record_batch(column_of([body]))
     return max((_largest(column) for column in batch.columns), default=0)
 
 
 def _largest(column: pa.Array) -> int:
-    """Of all bytes within a column."""
+    """Returns the length of the longest byte string within a column."""
     if pa.types.is_binary(column.type):
-        return int(np.diff(borders(column)).max(initial=0))
+        return int(np.diff(offsets_of(column)).max(initial=0))
     if pa.types.is_list(column.type):
         return _largest(flat(column)[0])
     return max((_largest(column.field(place)) for place in range(column.type.num_fields)), default=0)
@@ -39,7 +39,7 @@ def _largest(column: pa.Array) -> int:
 
 @cache
 def _handler(request: Descriptor) -> Any:
-    """Decodes nothing but records, as bytes, and what they are in."""
+    """Returns a handler that decodes only records, as bytes, and the messages around them."""
     only: set[Name] = set()
     pending, seen = [request], {request.full_name}
     while pending:

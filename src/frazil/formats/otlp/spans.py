@@ -1,4 +1,4 @@
-"""Spans as rows of the table `spans`."""
+"""Turns OTLP spans into rows of the table `spans`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from frazil.formats.telemetry import attributes
 from frazil.formats.telemetry.fields import SPAN_ID, TIME, TRACE_ID, counts, ids, is_zero, times
-from frazil.formats.telemetry.messaging import Row, pairs
-from frazil.formats.telemetry.nested import lists_of
-from frazil.formats.telemetry.rows import Arrival, Rows, batch_of, requests_with
-from frazil.formats.telemetry.scopes import ORIGIN, TENANT, WHOSE, Columns, common_columns, named, records_of
+from frazil.formats.telemetry.message_lists import lists_of
+from frazil.formats.telemetry.row_messages import Row, pairs
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows, batch_of, requests_with
+from frazil.formats.telemetry.scopes import (
+    ORIGIN,
+    TENANT,
+    TENANT_AND_SERVICE,
+    Columns,
+    attribute_columns,
+    common_columns,
+    records_of,
+)
 
 TOPIC = "spans"
 REQUEST = ExportTraceServiceRequest
@@ -20,7 +28,7 @@ REQUEST = ExportTraceServiceRequest
 EVENTS = pa.list_(
     pa.struct(
         [
-            # Signed, as tables have it: a time after 2262 is the negative number of the same bits.
+            # Tables have signed numbers: a time after 2262 is the negative number of the same bits.
             pa.field("time_unix_nano", pa.int64()),
             pa.field("name", pa.string()),
             *attributes.fields("attributes"),
@@ -31,7 +39,7 @@ EVENTS = pa.list_(
 LINKS = pa.list_(
     pa.struct(
         [
-            # As they came: what a link refers to is for others to say, and may be an id of any length.
+            # Ids of links are stored as they came, because they refer to others and may have any length.
             pa.field("trace_id", pa.binary()),
             pa.field("span_id", pa.binary()),
             pa.field("trace_state", pa.string()),
@@ -44,7 +52,7 @@ LINKS = pa.list_(
 
 SCHEMA = pa.schema(
     [
-        *WHOSE,
+        *TENANT_AND_SERVICE,
         pa.field("trace_id", TRACE_ID),
         pa.field("span_id", SPAN_ID),
         pa.field("parent_span_id", SPAN_ID),
@@ -72,15 +80,15 @@ _LATEST = 2**63 - 1
 _BITS = 2**64 - 1
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
-    """The spans of decoded requests."""
-    spans, of_request, levels, scopes, _ = records_of(requests, "resource_spans", "scope_spans", "spans")
+def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
+    """Turns the spans of decoded requests into rows."""
+    spans, of_request, scopes, scope_of_record, _ = records_of(requests, "resource_spans", "scope_spans", "spans")
     trace_ids, span_ids = ids(spans.field("trace_id"), TRACE_ID), ids(spans.field("span_id"), SPAN_ID)
     parents = ids(spans.field("parent_span_id"), SPAN_ID)
     starts, ends = spans.field("start_time_unix_nano"), spans.field("end_time_unix_nano")
     status_message, status_code = spans.field("status").flatten()
     columns = {
-        **common_columns(levels, scopes, dictionaries=dictionaries),
+        **common_columns(scopes, scope_of_record, dictionaries=dictionaries),
         TENANT: arrival.tenants_of(of_request),
         "trace_id": trace_ids.column,
         "span_id": span_ids.column,
@@ -95,7 +103,7 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
         "status_code": status_code,
         "status_message": status_message,
         "flags": counts(spans.field("flags")),
-        **named("attributes", attributes.of_lists(spans.field("attributes"), dictionaries=dictionaries)),
+        **attribute_columns("attributes", attributes.of_lists(spans.field("attributes"), dictionaries=dictionaries)),
         "dropped_attributes_count": counts(spans.field("dropped_attributes_count")),
         "events": lists_of(spans.field("events"), Span.Event, EVENTS, _events),
         "dropped_events_count": counts(spans.field("dropped_events_count")),
@@ -104,13 +112,13 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = 
     }
     invalid = trace_ids.invalid + span_ids.invalid + parents.invalid
     untimed = is_zero(starts) & is_zero(ends)
-    return Rows(
+    return TelemetryRows(
         batch_of(columns, SCHEMA, dictionaries=dictionaries), of_request, invalid, requests_with(untimed, of_request)
     )
 
 
 def to_message(row: Row) -> Span:
-    """The span again; one that came without a start has that of its arrival."""
+    """Turns a row into a span again. If the span came without a start, it gets the time of its arrival."""
     return Span(
         trace_id=row["trace_id"] or b"",
         span_id=row["span_id"] or b"",
@@ -132,7 +140,7 @@ def to_message(row: Row) -> Span:
 
 
 def _durations(starts: pa.Array, ends: pa.Array) -> pa.Array:
-    """Null where one of the times is not known, or the end is before the start."""
+    """Returns the durations; null where a time is unknown, or the end is before the start."""
     start, end = starts.to_numpy(zero_copy_only=False), ends.to_numpy(zero_copy_only=False)
     known = (start > 0) & (start <= end) & (end <= _LATEST)
     return pa.array((end - start).astype(np.int64), mask=~known)
@@ -142,7 +150,7 @@ def _events(events: pa.RecordBatch) -> Columns:
     return {
         "time_unix_nano": events.column("time_unix_nano").view(pa.int64()),
         "name": events.column("name"),
-        **named("attributes", attributes.of_lists(events.column("attributes"))),
+        **attribute_columns("attributes", attributes.of_lists(events.column("attributes"))),
         "dropped_attributes_count": counts(events.column("dropped_attributes_count")),
     }
 
@@ -152,7 +160,7 @@ def _links(links: pa.RecordBatch) -> Columns:
         "trace_id": links.column("trace_id"),
         "span_id": links.column("span_id"),
         "trace_state": links.column("trace_state"),
-        **named("attributes", attributes.of_lists(links.column("attributes"))),
+        **attribute_columns("attributes", attributes.of_lists(links.column("attributes"))),
         "dropped_attributes_count": counts(links.column("dropped_attributes_count")),
         "flags": counts(links.column("flags")),
     }

@@ -1,4 +1,4 @@
-"""Values in Protobuf, in the wire format of a schema registry."""
+"""Decodes Protobuf in the wire format of a schema registry."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from ptars._lib import ProtoRegistry
 from frazil.config.sections.log import MOST_COLUMNS
 from frazil.errors import SchemaNotRegistered, SchemaUnsupported
 from frazil.formats.columns import check_kind
-from frazil.formats.isolating import isolate
-from frazil.formats.protobuf.bounds import check_size
-from frazil.formats.protobuf.columns import Column, columns_of
+from frazil.formats.fault_isolation import isolate
+from frazil.formats.protobuf.columns import ColumnConversion, columns_of
 from frazil.formats.protobuf.compiling import compile_files
-from frazil.formats.protobuf.indexes import FIRST, by_message
+from frazil.formats.protobuf.message_indexes import FIRST, by_message
+from frazil.formats.protobuf.schema_limits import check_size
 from frazil.formats.registry.client import Registry
 from frazil.formats.registry.schema import RegisteredSchema
 from frazil.formats.registry.wire import Group, Ints, SchemaId, cut, gather
-from frazil.formats.values import DecodedValues, Part, Payloads, Places
+from frazil.formats.values import DecodedColumn, DecodedValues, Payloads, Positions
 from frazil.native import faults_as_errors
 
 LARGE_BYTES = 8192
-"""Each level takes a byte of the payload at least, and some 80 bytes of the decoder's stack."""
+"""Payloads above this size are checked for deep nesting first: each level takes at least a byte of the payload, and
+some 80 bytes of the decoder's stack."""
 
 _CONFIG = PtarsConfig(enum_repr="string", list_value_nullable=True, map_value_nullable=True)
 """An entry of a map may come without its value, which is then null."""
@@ -38,21 +39,22 @@ _CONFIG = PtarsConfig(enum_repr="string", list_value_nullable=True, map_value_nu
 
 @dataclass(frozen=True)
 class ProtobufDecoder:
-    """Each value is read as the message that it says it is; a batch has a part for each message of each schema.
+    """Decodes each value as the message type that it names; a batch has one column for each message type of each
+    schema.
 
-    A schema that cannot be used, or that the registry does not have, is the fault of the records that name it.
+    A schema that cannot be used, or that the registry does not have, is a fault of the records that name it.
     """
 
     registry: Registry
     subject: str
-    """Whose newest schema says which columns there will be."""
+    """The subject whose newest schema says which columns there will be."""
     most_columns: int = MOST_COLUMNS
     records = True
 
     def kinds(self) -> Iterable[pa.DataType]:
         try:
             newest = self.registry.newest(self.subject)
-            # Of several messages in a file, any may be what records are.
+            # If a file has several messages, records may be any of them.
             if newest is None or len(compile_files(newest).main.message_type) != 1:
                 return ()
             return (message_of(newest, FIRST, self.most_columns).kind,)
@@ -64,17 +66,20 @@ class ProtobufDecoder:
 
     def decode(self, payloads: Payloads, known: pa.Schema | None) -> DecodedValues:
         faults: dict[int, str] = {}
-        parts: list[Part] = []
+        columns: list[DecodedColumn] = []
         for message, group, chosen, starts in self._messages(payloads, faults):
             places = group.places[chosen]
             column, good, wrong = message.decode(gather(group.data, starts, group.ends[chosen]))
             faults.update({int(places[place]): reason for place, reason in wrong.items()})
             if len(good):
-                parts.append(Part(places[good], column))
-        return DecodedValues(parts, faults)
+                columns.append(DecodedColumn(places[good], column))
+        return DecodedValues(columns, faults)
 
-    def _messages(self, payloads: Payloads, faults: dict[int, str]) -> Iterator[tuple[Message, Group, Ints, Ints]]:
-        """Each message with its payloads: their group, which of it they are, and where they begin."""
+    def _messages(
+        self, payloads: Payloads, faults: dict[int, str]
+    ) -> Iterator[tuple[MessageDecoder, Group, Ints, Ints]]:
+        """Yields each message type with its payloads: their group, which of the group they are, and where they
+        begin."""
         groups, wrong = cut(payloads)
         faults.update(wrong)
         for group in groups:
@@ -85,8 +90,8 @@ class ProtobufDecoder:
                 else:
                     yield message, group, chosen, starts
 
-    def _message(self, schema: SchemaId, path: tuple[int, ...]) -> Message | str:
-        """What reads such records, or why nothing can."""
+    def _message(self, schema: SchemaId, path: tuple[int, ...]) -> MessageDecoder | str:
+        """Returns what decodes such records, or the reason why nothing can."""
         try:
             return message_of(self.registry.schema(schema), path, self.most_columns)
         except SchemaNotRegistered as error:
@@ -96,18 +101,19 @@ class ProtobufDecoder:
 
 
 @dataclass(frozen=True)
-class Message:
-    columns: Column
+class MessageDecoder:
+    columns: ColumnConversion
     handler: Any
     cls: Any
-    """The runtime's class for it."""
+    """The message class of the Protobuf runtime."""
 
     @property
     def kind(self) -> pa.DataType:
         return self.columns.kind
 
-    def decode(self, payloads: pa.Array) -> tuple[pa.Array, Places, dict[int, str]]:
-        """The messages, which payloads they are, and why others are none."""
+    def decode(self, payloads: pa.Array) -> tuple[pa.Array, Positions, dict[int, str]]:
+        """Returns the decoded messages, the positions of their payloads, and the reasons why others cannot be
+        decoded."""
         broken = self._broken_large(payloads)
         kept = np.delete(np.arange(len(payloads)), list(broken))
         good, decoded, wrong = isolate(payloads.take(pa.array(kept)) if broken else payloads, self._structs)
@@ -122,7 +128,8 @@ class Message:
         return column, good, faults
 
     def _broken_large(self, payloads: pa.Array) -> dict[int, str]:
-        """Only these can have groups nested so deep that the decoder would die of them; the runtime refuses such."""
+        """Returns the large payloads that the Protobuf runtime refuses. Only large ones can have groups nested so
+        deeply that the native decoder would overflow its stack."""
         broken = {}
         for place in np.flatnonzero(pc.binary_length(payloads).to_numpy() > LARGE_BYTES).tolist():
             try:
@@ -137,7 +144,7 @@ class Message:
 
 
 @lru_cache(maxsize=4096)
-def message_of(schema: RegisteredSchema, path: tuple[int, ...], most_columns: int = MOST_COLUMNS) -> Message:
+def message_of(schema: RegisteredSchema, path: tuple[int, ...], most_columns: int = MOST_COLUMNS) -> MessageDecoder:
     files = compile_files(schema)
     described = files.message(path)
     if described is None:
@@ -146,4 +153,4 @@ def message_of(schema: RegisteredSchema, path: tuple[int, ...], most_columns: in
     handler = ProtoRegistry(list(files.decoded)).create_for_message(described.full_name, _CONFIG)
     columns = columns_of(described, pa.struct(list(handler.schema())), files.pool)
     check_kind(columns.kind, most_columns)
-    return Message(columns, handler, GetMessageClass(described))
+    return MessageDecoder(columns, handler, GetMessageClass(described))

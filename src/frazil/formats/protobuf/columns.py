@@ -1,6 +1,6 @@
-"""What comes out of the decoder made into columns: each field with the conversion that it needs.
+"""Converts what the Protobuf decoder returns into columns; each field has the conversion that it needs.
 
-Conversions take whole columns. Values that cannot be converted become null, and are told with the reason.
+Conversions take whole columns. Values that cannot be converted become null, and are returned with the reason.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from frazil.errors import SchemaUnsupported
-from frazil.formats.nesting import with_items
-from frazil.formats.protobuf.texts import to_json
+from frazil.formats.nested_arrays import with_items
+from frazil.formats.protobuf.message_json import to_json
 
 NANOSECONDS = "_ns"
-"""What the column is called, after the timestamp's name, that holds what microseconds leave out."""
+"""The suffix of the column that holds the nanoseconds of a timestamp that microseconds leave out."""
 
 _SECONDS = (-62_135_596_800, 253_402_300_799)
-"""Of the years 1 to 9999."""
+"""The range of seconds in the years 1 to 9999."""
 _DURATION_SECONDS = (-9_223_372_035, 9_223_372_035)
-"""What can be counted in nanoseconds: 292 years."""
+"""The range of seconds that can be counted in nanoseconds: 292 years."""
 _LAST_NANO = 999_999_999
 
 Faults = dict[int, str]
-"""Positions and reasons."""
+"""The positions of values that cannot be converted, each with the reason."""
 
 
 class Converted(NamedTuple):
@@ -37,38 +37,38 @@ class Converted(NamedTuple):
     faults: Faults
 
 
-class Column(NamedTuple):
+class ColumnConversion(NamedTuple):
     kind: pa.DataType
     convert: Callable[[pa.Array], Converted]
 
 
-def columns_of(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) -> Column:
-    """Of a whole message. `decoded` is the struct that the decoder makes of it.
+def columns_of(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) -> ColumnConversion:
+    """Returns the conversion of a whole message. `decoded` is the struct that the decoder returns for it.
 
-    `SchemaUnsupported` if a field is a group, as there were in old schemas: the decoder passes over their values.
+    Raises `SchemaUnsupported` if a field is a group, as in old schemas, because the decoder skips their values.
     """
-    parts = _parts(message, decoded, pool)
+    parts = _struct_fields(message, decoded, pool)
     taken = {field.name.lower() for field in decoded.fields}
     for place, field in enumerate(decoded.fields):
         described = message.fields_by_name[field.name]
         is_instant = _message_name(described) == "google.protobuf.Timestamp" and not _is_repeated(described)
         if is_instant and field.name.lower() + NANOSECONDS not in taken:
-            parts.append((field.name + NANOSECONDS, place, Column(pa.int32(), _nanoseconds)))
+            parts.append((field.name + NANOSECONDS, place, ColumnConversion(pa.int32(), _nanoseconds)))
     return _struct(parts)
 
 
-Parts = list[tuple[str, int, Column]]
-"""The columns of a struct: name, which field it is made of, and how."""
+StructFields = list[tuple[str, int, ColumnConversion]]
+"""The columns of a struct: the name of each, the index of the field that it comes from, and its conversion."""
 
 
-def _parts(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) -> Parts:
+def _struct_fields(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) -> StructFields:
     return [
         (field.name, place, _column(message.fields_by_name[field.name], field.type, pool))
         for place, field in enumerate(decoded.fields)
     ]
 
 
-def _column(field: FieldDescriptor, kind: pa.DataType, pool: DescriptorPool) -> Column:
+def _column(field: FieldDescriptor, kind: pa.DataType, pool: DescriptorPool) -> ColumnConversion:
     if field.type == FieldDescriptor.TYPE_GROUP:
         raise SchemaUnsupported(f"{field.full_name} is a group, which cannot be decoded")
     if types.is_map(kind):
@@ -78,39 +78,39 @@ def _column(field: FieldDescriptor, kind: pa.DataType, pool: DescriptorPool) -> 
     return _single(field, kind, pool)
 
 
-def _single(field: FieldDescriptor, kind: pa.DataType, pool: DescriptorPool) -> Column:
+def _single(field: FieldDescriptor, kind: pa.DataType, pool: DescriptorPool) -> ColumnConversion:
     name = _message_name(field)
     if name is None:
         return _with_default(field, kind)
     if name == "google.protobuf.Timestamp":
-        return Column(pa.timestamp("us", "UTC"), _timestamps)
+        return ColumnConversion(pa.timestamp("us", "UTC"), _timestamps)
     if name == "google.protobuf.Duration":
-        return Column(pa.duration("ns"), _durations)
+        return ColumnConversion(pa.duration("ns"), _durations)
     if name == "google.protobuf.Empty":
-        return Column(pa.bool_(), lambda array: Converted(pc.if_else(array.is_valid(), True, None), {}))
+        return ColumnConversion(pa.bool_(), lambda array: Converted(pc.if_else(array.is_valid(), True, None), {}))
     if types.is_struct(kind):
-        return _struct(_parts(field.message_type, kind, pool))
+        return _struct(_struct_fields(field.message_type, kind, pool))
     if types.is_binary(kind) and name != "google.protobuf.BytesValue":
-        return Column(pa.string(), lambda array: Converted(*to_json(array, field.message_type, pool)))
+        return ColumnConversion(pa.string(), lambda array: Converted(*to_json(array, field.message_type, pool)))
     return _as_is(kind)
 
 
-def _as_is(kind: pa.DataType) -> Column:
-    return Column(kind, lambda array: Converted(array, {}))
+def _as_is(kind: pa.DataType) -> ColumnConversion:
+    return ColumnConversion(kind, lambda array: Converted(array, {}))
 
 
-def _with_default(field: FieldDescriptor, kind: pa.DataType) -> Column:
-    """A default that the schema declares stands for a value that is absent."""
+def _with_default(field: FieldDescriptor, kind: pa.DataType) -> ColumnConversion:
+    """Replaces absent values by the default that the schema declares."""
     if not field.has_default_value or _is_repeated(field):
         return _as_is(kind)
     default = field.default_value
     if field.enum_type is not None:
         default = field.enum_type.values_by_number[default].name
     value = pa.scalar(default, kind)
-    return Column(kind, lambda array: Converted(array.fill_null(value) if array.null_count else array, {}))
+    return ColumnConversion(kind, lambda array: Converted(array.fill_null(value) if array.null_count else array, {}))
 
 
-def _struct(parts: Parts) -> Column:
+def _struct(parts: StructFields) -> ColumnConversion:
     fields = [pa.field(name, column.kind) for name, _, column in parts]
 
     def convert(array: pa.Array) -> Converted:
@@ -127,20 +127,20 @@ def _struct(parts: Parts) -> Column:
             return Converted(pa.array([{}] * len(array), pa.struct([]), mask=mask), {})
         return Converted(pa.StructArray.from_arrays(arrays, fields=fields, mask=mask), faults)
 
-    return Column(pa.struct(fields), convert)
+    return ColumnConversion(pa.struct(fields), convert)
 
 
-def _list(item: Column) -> Column:
+def _list(item: ColumnConversion) -> ColumnConversion:
     kind = pa.list_(item.kind)
 
     def convert(array: pa.Array) -> Converted:
         made, wrong = item.convert(array.values)
         return Converted(with_items(array, kind, made), _owners(array, wrong))
 
-    return Column(kind, convert)
+    return ColumnConversion(kind, convert)
 
 
-def _map(decoded: pa.DataType, item: Column) -> Column:
+def _map(decoded: pa.DataType, item: ColumnConversion) -> ColumnConversion:
     kind = pa.map_(decoded.key_type, item.kind)
 
     def convert(array: pa.Array) -> Converted:
@@ -148,11 +148,11 @@ def _map(decoded: pa.DataType, item: Column) -> Column:
         entries = pa.StructArray.from_arrays([array.keys, made], fields=[kind.key_field, kind.item_field])
         return Converted(with_items(array, kind, entries), _owners(array, wrong))
 
-    return Column(kind, convert)
+    return ColumnConversion(kind, convert)
 
 
 def _owners(array: pa.Array, wrong: Faults) -> Faults:
-    """Which lists or maps have the items that are wrong."""
+    """Maps faults of items to the lists or maps that contain them."""
     if not wrong:
         return {}
     owners = np.searchsorted(array.offsets.to_numpy(), list(wrong), "right") - 1
@@ -176,7 +176,8 @@ def _durations(array: pa.Array) -> Converted:
 
 
 def _clock(array: pa.Array, seconds_range: tuple[int, int], first_nano: int) -> tuple[pa.Array, pa.Array, Faults]:
-    """Seconds and nanoseconds, null where the whole is or one of them is out of its range."""
+    """Returns the seconds and nanoseconds, null where the value is null or one of them is out of range, and the
+    faults."""
     seconds, nanos = array.flatten()
     nanos = nanos.cast(pa.int64())
     fine = pc.and_(_within(seconds, *seconds_range), _within(nanos, first_nano, _LAST_NANO))

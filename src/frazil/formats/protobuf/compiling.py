@@ -1,7 +1,7 @@
-"""Registered Protobuf schemas as descriptors: of their messages as they are, and as they are decoded.
+"""Compiles registered Protobuf schemas to descriptors: of the messages as they are, and as they are decoded.
 
-Well-known types whose values the decoder would bend to fit (times beyond the range of nanoseconds), or that contain
-themselves (`Struct`), are replaced by others with the same bytes, which it takes as they are.
+Some well-known types are replaced by others with the same bytes. The decoder would change values of the former (times
+beyond the range of nanoseconds), or they contain themselves (`Struct`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from frazil.errors import SchemaUnsupported
-from frazil.formats.protobuf.bounds import check_text
+from frazil.formats.protobuf.schema_limits import check_text
 from frazil.formats.registry.schema import RegisteredSchema
 from frazil.native import NativeFault, faults_as_errors
 
@@ -38,15 +38,15 @@ _SECONDS = "frazil.Seconds"
 
 
 class Files(NamedTuple):
-    """A schema with all that it imports."""
+    """A schema with all files that it imports."""
 
     pool: DescriptorPool
     main: FileDescriptorProto
     decoded: tuple[bytes, ...]
-    """The files as they are decoded, serialized, each after those that it imports."""
+    """The serialized files as they are decoded, each after those that it imports."""
 
     def message(self, path: tuple[int, ...]) -> Descriptor | None:
-        """The message at these indexes."""
+        """Returns the message at these indexes; None if there is none."""
         siblings = list(self.main.message_type)
         names = [self.main.package] if self.main.package else []
         for index in path:
@@ -60,7 +60,7 @@ class Files(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_files(schema: RegisteredSchema) -> Files:
-    """`SchemaUnsupported` if it is not Protobuf, or wrong."""
+    """Compiles a schema. Raises `SchemaUnsupported` if it is not Protobuf, or invalid."""
     if schema.kind != "PROTOBUF":
         raise SchemaUnsupported(f"it is {schema.kind}, not Protobuf")
     compiled = _compiled(schema)
@@ -131,7 +131,7 @@ def _replace(message: DescriptorProto, implicit: bool) -> None:
             field.type = FieldDescriptorProto.TYPE_BYTES
             single = field.label == FieldDescriptorProto.LABEL_OPTIONAL and not message.options.map_entry
             if implicit and single and not field.HasField("oneof_index"):
-                # That it is there is told apart from its being empty, as for any message.
+                # As for any message, an empty value must be distinct from an absent one.
                 field.oneof_index = len(message.oneof_decl)
                 field.proto3_optional = True
                 message.oneof_decl.add(name=f"_{field.name}")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.formats.values import Payloads, Places
+from frazil.formats.values import Payloads, Positions
 
 SchemaId = int | str
 """An id is a number, or a GUID as text."""
@@ -35,7 +35,7 @@ class Group:
     """Holds the payloads of one schema."""
 
     schema: SchemaId
-    places: Places
+    places: Positions
     data: Bytes
     """This buffer holds all these payloads, and others."""
     starts: Ints
@@ -101,7 +101,7 @@ def cut(payloads: Payloads) -> tuple[list[Group], dict[int, str]]:
     return sorted(groups, key=lambda group: int(group.places[0])), faults
 
 
-def _by_prefix(whole: Extents, places: Places, faults: dict[int, str]) -> Iterator[Group]:
+def _by_prefix(whole: Extents, places: Positions, faults: dict[int, str]) -> Iterator[Group]:
     starts, lengths = whole.starts[places], whole.ends[places] - whole.starts[places]
     magic = np.full(len(places), 255, np.uint8)
     filled = lengths > 0
@@ -120,7 +120,7 @@ def _by_prefix(whole: Extents, places: Places, faults: dict[int, str]) -> Iterat
         yield _group(number, whole, places[chosen], _NUMBER)
 
 
-def _by_guid(whole: Extents, places: Places) -> Iterator[Group]:
+def _by_guid(whole: Extents, places: Positions) -> Iterator[Group]:
     """Group payloads with a GUID one by one, for they are rare."""
     found: dict[str, list[int]] = {}
     for place in places:
@@ -130,7 +130,7 @@ def _by_guid(whole: Extents, places: Places) -> Iterator[Group]:
         yield _group(guid, whole, np.array(chosen), _GUID)
 
 
-def _by_header(ids: pa.Array, whole: Extents, places: Places, faults: dict[int, str]) -> Iterator[Group]:
+def _by_header(ids: pa.Array, whole: Extents, places: Positions, faults: dict[int, str]) -> Iterator[Group]:
     said = ids.take(pa.array(places)).dictionary_encode()
     for number, chosen in _positions_by_id(said.indices.to_numpy()):
         header = said.dictionary[number].as_py()
@@ -146,11 +146,11 @@ def _by_header(ids: pa.Array, whole: Extents, places: Places, faults: dict[int, 
                 faults.update(dict.fromkeys(places[chosen].tolist(), reason))
 
 
-def _group(schema: SchemaId, whole: Extents, places: Places, skipped: int, rest: bytes | None = None) -> Group:
+def _group(schema: SchemaId, whole: Extents, places: Positions, skipped: int, rest: bytes | None = None) -> Group:
     return Group(schema, places, whole.data, whole.starts[places] + skipped, whole.ends[places], rest)
 
 
-def _positions_by_id(ids: npt.NDArray[np.integer]) -> Iterator[tuple[int, Places | slice]]:
+def _positions_by_id(ids: npt.NDArray[np.integer]) -> Iterator[tuple[int, Positions | slice]]:
     """Yield each id with the positions that have it, which ascend."""
     if not len(ids):
         return

@@ -1,1 +1,1 @@
-"""Prometheus's remote write, 1.0 and 2.0, as rows of the table `metrics`."""
+"""Turns requests of Prometheus's remote write, 1.0 and 2.0, into rows of the table `metrics`."""

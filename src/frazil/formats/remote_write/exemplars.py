@@ -1,4 +1,4 @@
-"""Exemplars of Prometheus: they come beside the samples of a series, and here belong to one of them."""
+"""Attaches the exemplars of a Prometheus series, which come beside its samples, to single samples."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Exemplars(NamedTuple):
     values: pa.Array
     milliseconds: Ints
     series: Ints
-    """Which series each is of."""
+    """The index of the series of each exemplar."""
 
     def structs(self, nanoseconds: Ints) -> pa.StructArray:
-        """As rows have them, at these times."""
+        """Returns the exemplars as structs, with these times."""
         traces, spans = self.labels.places(_TRACE), self.labels.places(_SPAN)
         trace_ids, span_ids = _bytes(self.labels.text(traces)), _bytes(self.labels.text(spans))
         others = np.ones(len(self.labels.codes), bool)
-        # What is no id in hexadecimal stays a label.
+        # A label that is not a hexadecimal id stays a label.
         others[traces[np.asarray(trace_ids.is_valid())]] = False
         others[spans[np.asarray(span_ids.is_valid())]] = False
         columns = {
@@ -45,7 +45,7 @@ class Exemplars(NamedTuple):
 
 
 def exemplars_of(lists: pa.ListArray) -> Exemplars:
-    """Of decoded lists of `Exemplar`, one list for each series."""
+    """Returns the exemplars of decoded lists of `Exemplar`, one list for each series."""
     found = lists.flatten()
     return Exemplars(
         labels_of(found.field("labels")),
@@ -55,20 +55,20 @@ def exemplars_of(lists: pa.ListArray) -> Exemplars:
     )
 
 
-class Moments(NamedTuple):
-    """Of samples, or of exemplars: when, and of which series of which request."""
+class SeriesTimes(NamedTuple):
+    """The request, series id and time of samples or exemplars."""
 
     requests: Ints
     ids: Ints
     times: Ints
 
-    def take(self, places: Ints | Bools) -> Moments:
-        return Moments(*(column[places] for column in self))
+    def take(self, places: Ints | Bools) -> SeriesTimes:
+        return SeriesTimes(*(column[places] for column in self))
 
 
-def hosts(samples: Moments, exemplars: Moments) -> Ints:
-    """Of each exemplar, the sample that it belongs to: the last one of its series that is not after it, else the
-    first one; -1 if there is none of its series in its request."""
+def sample_of_each(samples: SeriesTimes, exemplars: SeriesTimes) -> Ints:
+    """Returns the index of the sample that each exemplar belongs to: the last one of its series that is not later,
+    else the first one; -1 if its series has no sample in its request."""
     count = len(samples.times)
     both = [np.concatenate(columns) for columns in zip(samples, exemplars, strict=True)]
     guests = np.arange(len(both[0])) >= count
@@ -80,7 +80,7 @@ def hosts(samples: Moments, exemplars: Moments) -> Ints:
     places = np.where(guests, -1, np.arange(len(order)))
     before = np.maximum.accumulate(places)
     start = np.flatnonzero(begins)[group]
-    # The first sample of each group, for exemplars that are before all of them.
+    # Exemplars that are earlier than all samples belong to the first one of their group.
     firsts = np.full(len(order) and group[-1] + 1, -1, np.int64)
     at = np.flatnonzero(~guests)[::-1]
     firsts[group[at]] = at
@@ -91,7 +91,7 @@ def hosts(samples: Moments, exemplars: Moments) -> Ints:
 
 
 def lists_of(structs: pa.StructArray, rows: Ints, count: int) -> pa.ListArray:
-    """The exemplars of each of so many rows; `rows` says which is that of each."""
+    """Returns the exemplars of each of `count` rows; `rows` has the row of each exemplar."""
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
     items = structs.take(pa.array(np.argsort(rows, kind="stable")))
@@ -99,7 +99,7 @@ def lists_of(structs: pa.StructArray, rows: Ints, count: int) -> pa.ListArray:
 
 
 def _bytes(texts: pa.Array) -> pa.Array:
-    """What is written in hexadecimal, in the one way in which it is written again; null for what is not."""
+    """Decodes hexadecimal texts in lower case; null for others, which could not be written again exactly."""
     column = pl.Series(texts)
     column = pl.select(pl.when(column.str.contains("^[0-9a-f]*$")).then(column)).to_series()
     return column.str.decode("hex", strict=False).to_arrow().cast(pa.binary())

@@ -1,7 +1,7 @@
-"""What Prometheus tells of metrics by the family: kind, help and unit.
+"""Remembers what Prometheus says about metric families: kind, help and unit.
 
-It comes in requests of its own, once a minute, so it is remembered for the samples that come later: for each tenant,
-as much as there is room for, in memory.
+Prometheus sends this in requests of its own, once a minute. So it is kept in memory for later samples, for each
+tenant up to a limit.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from frazil.formats.telemetry.runs import Ints
 from frazil.formats.telemetry.scopes import Columns
 
 TENANT_BYTES = 2 << 20
-"""For each tenant: some thousands of families. Those told longest ago go first."""
+"""The most bytes for each tenant: enough for some thousands of families. The oldest go first."""
 TENANTS = 100
-"""Those that were heard of longest ago go first."""
+"""The most tenants. Those that sent nothing for longest go first."""
 
 COUNTER, HISTOGRAM, GAUGE_HISTOGRAM, SUMMARY, INFO = 1, 3, 4, 5, 6
-"""Kinds of families. All others have plain samples, which are gauges."""
+"""The kinds of families. All others have plain samples, which are gauges."""
 
 
 class Family(NamedTuple):
@@ -36,7 +36,7 @@ class Family(NamedTuple):
 
 
 class _Role(NamedTuple):
-    """What samples of a name are in their family."""
+    """What samples with a name are within their family."""
 
     kinds: tuple[int, ...]
     summed: bool = False
@@ -45,7 +45,7 @@ class _Role(NamedTuple):
 
 _SUFFIXES = {
     "_bucket": (_Role((HISTOGRAM,), True, True), _Role((GAUGE_HISTOGRAM,))),
-    # Less of it may be there later: what is measured can be below zero.
+    # A sum may fall, because measurements can be negative.
     "_sum": (_Role((HISTOGRAM, SUMMARY), True, False),),
     "_count": (_Role((HISTOGRAM, SUMMARY), True, True),),
     "_total": (_Role((COUNTER,), True, True),),
@@ -54,31 +54,31 @@ _SUFFIXES = {
     "_created": (_Role((COUNTER, HISTOGRAM, SUMMARY)),),
     "_info": (_Role((INFO,)),),
 }
-"""What follows the family's name in the names of its samples."""
+"""The suffixes that samples add to the name of their family."""
 _COUNTER, _PLAIN = _Role((COUNTER,), True, True), _Role(())
 
 
 class Families:
-    """Thread-safe."""
+    """The families of all tenants. It is thread-safe."""
 
     def __init__(self, tenant_bytes: int = TENANT_BYTES, tenants: int = TENANTS) -> None:
         self._tenant_bytes = tenant_bytes
         self._most_tenants = tenants
         self._lock = threading.Lock()
-        self._tenants: OrderedDict[str, _OfTenant] = OrderedDict()
+        self._tenants: OrderedDict[str, _TenantFamilies] = OrderedDict()
 
     def learn(self, metadata: pa.ListArray, tenants: Sequence[str]) -> None:
-        """From decoded lists of `MetricMetadata`, one for each tenant; what is told last counts."""
-        told, whose = flat(metadata)
-        if not len(told):
+        """Learns from decoded lists of `MetricMetadata`, one for each tenant; the latest counts."""
+        entries, whose = flat(metadata)
+        if not len(entries):
             return
         with self._lock:
-            for place, each in zip(whose.tolist(), told.to_pylist(), strict=True):
+            for place, each in zip(whose.tolist(), entries.to_pylist(), strict=True):
                 family = Family(each["type"], each["help"], each["unit"])
-                self._of(tenants[place]).tell(each["metric_family_name"], family)
+                self._of(tenants[place]).remember(each["metric_family_name"], family)
 
     def describe(self, names: pa.Array, whose: Ints, tenants: Sequence[str]) -> Columns:
-        """The columns that say what samples of these names are; `whose` says which of the tenants' each is."""
+        """Returns the columns that describe samples of these names; `whose` has the index of each one's tenant."""
         encoded = names.dictionary_encode(null_encoding="encode")
         distinct = encoded.dictionary.to_pylist()
         both = pa.array(whose * len(distinct) + encoded.indices.to_numpy()).dictionary_encode()
@@ -95,21 +95,21 @@ class Families:
         }
         return {name: column.take(both.indices) for name, column in columns.items()}
 
-    def _of(self, tenant: str) -> _OfTenant:
+    def _of(self, tenant: str) -> _TenantFamilies:
         if tenant not in self._tenants:
-            self._tenants[tenant] = _OfTenant(self._tenant_bytes)
+            self._tenants[tenant] = _TenantFamilies(self._tenant_bytes)
         self._tenants.move_to_end(tenant)
         if len(self._tenants) > self._most_tenants:
             self._tenants.popitem(last=False)
         return self._tenants[tenant]
 
 
-class _OfTenant:
+class _TenantFamilies:
     def __init__(self, most_bytes: int) -> None:
         self._room = most_bytes
         self._families: OrderedDict[str, Family] = OrderedDict()
 
-    def tell(self, name: str, family: Family) -> None:
+    def remember(self, name: str, family: Family) -> None:
         if name in self._families:
             self._room += _size(name, self._families.pop(name))
         self._families[name] = family
@@ -126,7 +126,7 @@ class _OfTenant:
 
 
 def kinds_of(names: pa.Array, kinds: Ints) -> Columns:
-    """The columns that say what samples of these names are, of families of these kinds."""
+    """Returns the columns that describe samples of these names, in families of these kinds."""
     encoded = names.dictionary_encode(null_encoding="encode")
     distinct = encoded.dictionary.to_pylist()
     known = np.where((kinds >= 0) & (kinds <= INFO), kinds, 0).astype(np.int64)
@@ -140,7 +140,7 @@ def kinds_of(names: pa.Array, kinds: Ints) -> Columns:
 
 
 def _role_by_suffix(name: str, kind: int) -> _Role | None:
-    """What samples of this name are in a family of this kind; None if the name does not say it."""
+    """Returns the role of samples of this name in a family of this kind; None if the name does not say it."""
     _, underscore, word = name.rpartition("_")
     return next((role for role in _SUFFIXES.get(underscore + word, ()) if kind in role.kinds), None)
 
@@ -157,9 +157,9 @@ def _kinds(roles: list[_Role]) -> Columns:
 
 
 _OBJECTS = 400
-"""About what Python needs for a family beside its texts."""
+"""The approximate bytes of Python's objects for a family, without its texts."""
 
 
 def _size(name: str, family: Family) -> int:
-    # Up to four bytes for a character.
+    # A character takes up to four bytes.
     return _OBJECTS + 4 * (len(name) + len(family.description) + len(family.unit))

@@ -1,9 +1,9 @@
-"""Native histograms of Prometheus as histograms of OpenTelemetry.
+"""Turns native histograms of Prometheus into histograms of OpenTelemetry.
 
-Exponential buckets have the same bounds in both, for schema and scale are the same number; but bucket `i` of
-Prometheus ends at `base ** i`, where that of OpenTelemetry begins. Histograms with bounds of their own are explicit
-ones. Counts that came as floats stay floats, in columns of their own. Histograms are few beside samples, and worked
-out one by one.
+Exponential buckets have the same bounds in both, because schema and scale are the same number. But bucket `i` of
+Prometheus ends at `base ** i`, where that of OpenTelemetry begins. Histograms with custom bounds become explicit
+histograms. Counts that came as floats stay floats, in columns of their own. Histograms are few compared with samples,
+and converted one by one.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from frazil.formats.telemetry.runs import Ints
 from frazil.formats.telemetry.scopes import Columns
 
 STALE = 0x7FF0000000000002
-"""The bits of the number that says that a series has ended."""
+"""The bits of the number that marks the end of a series."""
 MOST_BUCKETS = 10_000
-"""Of one side, with the empty ones between those that are told."""
+"""The most buckets of one side, including the empty ones between."""
 MOST_TOGETHER = 1 << 24
-"""Buckets of all histograms that are decoded together: few bytes can stand for many that are empty."""
+"""The most buckets of all histograms that are decoded together. A few bytes can stand for many empty buckets."""
 
 _SCHEMAS = range(-9, 53)
 CUSTOM = -53
-"""The schema of histograms with bounds of their own."""
+"""The schema of histograms with custom bounds."""
 _HINTS = ("unknown", "reset", "not_reset", "gauge")
 _GAUGE = _HINTS.index("gauge")
 """The hint of histograms that do not count from a start."""
 _FLOAT = "_double"
-"""What the columns of counts that are floats are called, after those of whole numbers."""
+"""The suffix of the columns for counts that are floats."""
 _LISTS = tuple(
     name + kind
     for name in ("bucket_counts", "positive_bucket_counts", "negative_bucket_counts")
@@ -57,22 +57,22 @@ _INDEXES = range(-(2**31), 2**31)
 
 class Histograms(NamedTuple):
     columns: Columns
-    """Without times."""
+    """The columns without the times."""
     milliseconds: Ints
     starts: Ints
-    """When they began to count, in milliseconds; 0 where that is not told."""
+    """When they began to count, in milliseconds; 0 where that is unknown."""
     series: Ints
-    """Which series each is of."""
+    """The index of the series of each histogram."""
     rejected: dict[str, list[int]]
-    """By the reason, the series of those that no columns can have."""
+    """The series of histograms that no columns can hold, by reason."""
 
 
 class _Unfit(Exception):
-    """It cannot be stored; the message says why."""
+    """Raised when a histogram cannot be stored; the message says why."""
 
 
 def histograms_of(lists: pa.ListArray, kind: type[Message]) -> Histograms:
-    """Of lists of serialized histograms, one list for each series."""
+    """Converts lists of serialized histograms, one list for each series."""
     rows: list[dict[str, Any]] = []
     series: list[int] = []
     milliseconds: list[int] = []
@@ -103,12 +103,12 @@ def _columns(rows: list[dict[str, Any]]) -> Columns:
 
 
 def _row(histogram: Message) -> dict[str, Any]:
-    told = histogram.WhichOneof("count") or "count_int"
-    whole = told == "count_int"
+    count_field = histogram.WhichOneof("count") or "count_int"
+    whole = count_field == "count_int"
     common = {
         "aggregation_temporality": _temporality(histogram),
         "flags": DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK if is_stale(histogram.sum) else 0,
-        "count": _count(getattr(histogram, told)),
+        "count": _count(getattr(histogram, count_field)),
         "sum": histogram.sum,
         "scale": histogram.schema,
         "counter_reset_hint": _HINTS[histogram.reset_hint] if histogram.reset_hint in range(4) else _HINTS[0],
@@ -144,7 +144,7 @@ def _temporality(histogram: Message) -> int:
 
 
 def _count(number: float) -> float:
-    """A whole number that a column can have, or any float that is not below zero."""
+    """Checks a count: an integer that a column can hold, or any float that is not negative."""
     if number < 0:
         raise _Unfit("a histogram with counts below zero")
     if isinstance(number, int) and number > _LARGEST:
@@ -153,7 +153,7 @@ def _count(number: float) -> float:
 
 
 def _counts(histogram: Message, side: str, whole: bool) -> list[float]:
-    """Of the buckets that are told."""
+    """Returns the counts of the buckets that were sent."""
     given: Iterable[float] = getattr(histogram, f"{side}_counts")
     if whole:
         given = accumulate(getattr(histogram, f"{side}_deltas"))
@@ -162,13 +162,13 @@ def _counts(histogram: Message, side: str, whole: bool) -> list[float]:
 
 class _Buckets(NamedTuple):
     first: int
-    """The index of the first."""
+    """The index of the first bucket."""
     counts: list[float]
-    """Of all from the first to the last."""
+    """The counts of all buckets from the first to the last."""
 
 
 def _buckets(spans: Sequence[Message], counts: list[float]) -> _Buckets | None:
-    """Spans are runs of buckets, each told by how many indexes lie between it and the one before."""
+    """Fills the gaps between spans, which are runs of buckets, each given by its distance from the run before."""
     if sum(span.length for span in spans) != len(counts):
         raise _Unfit("a histogram with more or fewer buckets than its spans have")
     indexes: list[int] = []
@@ -200,7 +200,7 @@ def _exponential(side: str, buckets: _Buckets | None) -> dict[str, Any]:
 
 
 def _explicit(bounds: Sequence[float], buckets: _Buckets | None) -> dict[str, Any]:
-    """The bucket after the last bound is that of all larger numbers."""
+    """Returns the columns of an explicit histogram. The bucket after the last bound has all larger numbers."""
     first, counts = buckets or _Buckets(0, [])
     after = len(bounds) + 1 - first - len(counts)
     if first < 0 or after < 0:

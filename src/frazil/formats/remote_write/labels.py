@@ -1,4 +1,5 @@
-"""Label sets of Prometheus as columns. A label without a value is none, and the order of labels does not matter."""
+"""Turns label sets of Prometheus into columns. A label without a value is absent, and the order of labels does not
+matter."""
 
 from __future__ import annotations
 
@@ -20,48 +21,48 @@ UNNAMED = "a label without a name"
 
 
 class Labels(NamedTuple):
-    """The labels of many sets, one after the other."""
+    """The labels of many sets, one set after the other."""
 
     keys: pa.Array
     values: pa.Array
     sets: Ints
-    """Which set each is of; they ascend."""
+    """The index of the set of each label; ascending."""
     size: int
-    """Of sets."""
+    """The number of sets."""
     codes: Ints
-    """Which of the `names` each has."""
+    """The index in `names` of each label."""
     names: list[str]
 
     def places(self, name: str) -> Ints:
-        """Where each set has this label; -1 where it has none."""
+        """Returns the position of this label in each set; -1 where it has none."""
         found = np.full(self.size, -1, np.int64)
         at = np.flatnonzero(self.having(name))
         found[self.sets[at]] = at
         return found
 
     def having(self, *names: str) -> Bools:
-        """Which labels are these."""
+        """Returns which labels have one of these names."""
         return np.array([name in names for name in self.names], bool)[self.codes]
 
     def text(self, places: Ints) -> pa.Array:
         return self.values.take(pa.array(places, mask=places < 0))
 
     def maps(self, chosen: Bools) -> pa.MapArray:
-        """The sets with only the labels that are chosen."""
+        """Returns the sets as maps with only the chosen labels."""
         offsets = np.zeros(self.size + 1, np.int32)
         np.cumsum(np.bincount(self.sets[chosen], minlength=self.size), out=offsets[1:])
         kept = pa.array(chosen)
         return pa.MapArray.from_arrays(pa.array(offsets), self.keys.filter(kept), self.values.filter(kept), MAP)
 
     def problems(self) -> dict[str, Bools]:
-        """By what is wrong, the sets that can never be stored."""
+        """Returns the sets that can never be stored, by the reason."""
         found = {}
         if "" in self.names:
             found[UNNAMED] = np.isin(np.arange(self.size), self.sets[self.having("")])
         order = np.empty(len(self.names), np.int64)
         order[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
         both = self.sets * len(self.names) + order[self.codes]
-        # Senders sort labels by their names, and then none comes twice.
+        # Senders sort labels by name; sorted labels without equal neighbours have no duplicates.
         if not (both[1:] > both[:-1]).all():
             both.sort()
             twice = both[1:][both[1:] == both[:-1]] // len(self.names)
@@ -71,7 +72,7 @@ class Labels(NamedTuple):
 
 
 def labels_of(lists: pa.ListArray) -> Labels:
-    """Of decoded lists of `Label`."""
+    """Returns the labels of decoded lists of `Label`."""
     pairs = lists.flatten()
     keys, values = pairs.field("name"), pairs.field("value")
     sets = pc.list_parent_indices(lists).to_numpy()
@@ -84,10 +85,10 @@ def labels_of(lists: pa.ListArray) -> Labels:
 
 
 class LabelSets(NamedTuple):
-    """What the labels of each series say."""
+    """The columns that come from the labels of each series."""
 
     names: pa.Array
-    """Of metrics."""
+    """The names of the metrics."""
     jobs: pa.Array
     attributes: pa.MapArray
     """All labels but the name."""
@@ -108,7 +109,7 @@ def label_sets(lists: pa.ListArray) -> LabelSets:
 
 
 def map_bytes(maps: pa.MapArray) -> Ints:
-    """How many bytes of text each map has."""
+    """Returns the bytes of text in each map."""
     borders = maps.offsets.to_numpy()
     found: Ints = np.zeros(len(maps), np.int64)
     for texts in (maps.keys, maps.items):

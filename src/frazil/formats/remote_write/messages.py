@@ -1,10 +1,10 @@
-"""The messages of Prometheus's remote write, 1.0 and 2.0, as they are on the wire."""
+"""Declares the Protobuf messages of Prometheus's remote write, 1.0 and 2.0."""
 
 from __future__ import annotations
 
-from frazil.formats.declared_messages import messages
+from frazil.formats.declared_messages import message_classes
 
-# Enumerations are the numbers that they are on the wire.
+# Enumerations are declared as the integers that they are on the wire.
 _SPAN = [(1, "offset", "sint32"), (2, "length", "uint32")]
 _HISTOGRAM = [
     (1, "count_int", "uint64|count"),
@@ -25,7 +25,7 @@ _HISTOGRAM = [
     (16, "custom_values", "*double"),
 ]
 
-_MESSAGES = messages(
+_MESSAGES = message_classes(
     "prometheus",
     {
         "Label": [(1, "name", "string"), (2, "value", "string")],
@@ -49,7 +49,7 @@ _MESSAGES = messages(
     },
 )
 
-_MESSAGES_V2 = messages(
+_MESSAGES_V2 = message_classes(
     "io.prometheus.write.v2",
     {
         "Sample": [(1, "value", "double"), (2, "timestamp", "int64"), (3, "start_timestamp", "int64")],

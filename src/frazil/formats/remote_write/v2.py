@@ -1,8 +1,8 @@
-"""Requests of Prometheus's remote write 2.0 as rows of the table `metrics`.
+"""Turns requests of Prometheus's remote write 2.0 into rows of the table `metrics`.
 
-Texts are in a table of symbols, and labels are references to them. Series become such as 1.0 has (`remote_write`)
-once it is known that they do not become more than there is memory. Kind, help and unit of a metric, which 1.0 tells
-in requests of their own, come with each series here.
+Texts are in a symbol table, and labels refer to it. Series are translated to those of 1.0 (`v1`) once it is known
+that they fit into memory. Kind, help and unit of a metric, which 1.0 sends in requests of their own, come with each
+series here.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from frazil.formats.remote_write.families import kinds_of
 from frazil.formats.remote_write.labels import Bools, label_sets
 from frazil.formats.remote_write.messages import HistogramV2
 from frazil.formats.remote_write.v1 import UNFILLED, Series, rows_of
-from frazil.formats.telemetry.lists import borders, flat, lengths
-from frazil.formats.telemetry.rows import Arrival, Rows, check_total
+from frazil.formats.telemetry.lists import flat, lengths, offsets_of
+from frazil.formats.telemetry.rows import Arrival, TelemetryRows, check_total
 from frazil.formats.telemetry.runs import Ints
 
 ODD = "references to labels that are no pairs"
 BEYOND = "references to symbols that are not in the table"
 _LABEL_BYTES = 48
-"""About what a reference takes beside its text, until it is part of a row."""
+"""The approximate bytes of a reference, beside its text, until it is part of a row."""
 
 
 class _Symbols(NamedTuple):
-    """The tables of all requests, one after the other."""
+    """The symbol tables of all requests, one after the other."""
 
     texts: pa.Array
     sizes: Ints
@@ -39,7 +39,7 @@ class _Symbols(NamedTuple):
     @classmethod
     def of(cls, lists: pa.ListArray) -> _Symbols:
         texts, _ = flat(lists)
-        ends = borders(lists)
+        ends = offsets_of(lists)
         ends -= ends[0]
         found = cls(texts, lengths(texts), ends[:-1], np.diff(ends))
         if found.sizes[found.starts[found.counts > 0]].any():
@@ -48,18 +48,19 @@ class _Symbols(NamedTuple):
 
 
 class _References(NamedTuple):
-    """References of series or exemplars to symbols of their requests. Those who have a wrong one have none here."""
+    """References of series or exemplars to symbols of their requests. A series with an invalid reference has none
+    here."""
 
     places: Ints
-    """Among all symbols."""
+    """The positions among all symbols."""
     counts: Ints
-    """How many each has."""
+    """The number of references of each series or exemplar."""
     odd: Bools
     beyond: Bools
 
     @classmethod
     def of(cls, lists: pa.ListArray, requests: Ints, symbols: _Symbols) -> _References:
-        """Of lists of pairs; `requests` says which request each list is of."""
+        """Resolves lists of references; `requests` has the request of each list."""
         found, owners = flat(lists)
         check_total(_LABEL_BYTES * len(found))
         numbers = found.to_numpy().astype(np.int64)
@@ -73,26 +74,26 @@ class _References(NamedTuple):
         return cls(places, np.where(right, counts, 0), odd, beyond)
 
     def nbytes(self, symbols: _Symbols) -> int:
-        """About what they are as texts."""
+        """Returns the approximate bytes of the texts."""
         return int(symbols.sizes[self.places].sum()) + _LABEL_BYTES * len(self.places)
 
     def labels(self, symbols: _Symbols) -> pa.ListArray:
-        """As 1.0 has them."""
+        """Returns the labels as lists of pairs, as 1.0 has them."""
         pairs = [symbols.texts.take(pa.array(self.places[first::2])) for first in (0, 1)]
         offsets = np.zeros(len(self.counts) + 1, np.int32)
         np.cumsum(self.counts // 2, out=offsets[1:])
         return pa.ListArray.from_arrays(pa.array(offsets), pa.StructArray.from_arrays(pairs, ("name", "value")))
 
 
-class _Told(NamedTuple):
-    """References of series to one symbol each: 0 is none."""
+class _OptionalSymbols(NamedTuple):
+    """One optional reference per series; 0 means that there is none."""
 
     places: Ints
     absent: Bools
     beyond: Bools
 
     @classmethod
-    def of(cls, numbers: Ints, requests: Ints, symbols: _Symbols) -> _Told:
+    def of(cls, numbers: Ints, requests: Ints, symbols: _Symbols) -> _OptionalSymbols:
         beyond = numbers >= symbols.counts[requests]
         absent = beyond | (numbers == 0)
         return cls(np.where(absent, 0, symbols.starts[requests] + numbers), absent, beyond)
@@ -104,16 +105,18 @@ class _Told(NamedTuple):
         return symbols.texts.take(pa.array(self.places, mask=self.absent))
 
 
-def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
-    """The samples, histograms and exemplars of decoded requests."""
+def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> TelemetryRows:
+    """Turns the samples, histograms and exemplars of decoded requests into rows."""
     symbols = _Symbols.of(requests.column("symbols"))
     decoded, of_request = flat(requests.column("timeseries"))
     lists = decoded.field("exemplars")
     exemplars, owners = flat(lists)
     labels = _References.of(decoded.field("labels_refs"), of_request, symbols)
     of_exemplars = _References.of(exemplars.field("labels_refs"), of_request[owners], symbols)
-    kinds, *told = (column.fill_null(0).to_numpy().astype(np.int64) for column in decoded.field("metadata").flatten())
-    description, unit = (_Told.of(numbers, of_request, symbols) for numbers in told)
+    kinds, *references = (
+        column.fill_null(0).to_numpy().astype(np.int64) for column in decoded.field("metadata").flatten()
+    )
+    description, unit = (_OptionalSymbols.of(numbers, of_request, symbols) for numbers in references)
     check_total(sum(each.nbytes(symbols) for each in (labels, of_exemplars, description, unit)))
     as_first = {
         "labels": labels.labels(symbols),
@@ -141,13 +144,13 @@ def to_rows(requests: pa.RecordBatch, arrival: Arrival) -> Rows:
 
 
 def _exemplars(lists: pa.ListArray, found: pa.StructArray, labels: pa.ListArray) -> pa.ListArray:
-    ends = borders(lists)
+    ends = offsets_of(lists)
     columns = {"labels": labels, **{name: found.field(name) for name in ("value", "timestamp")}}
     structs = pa.StructArray.from_arrays(columns.values(), columns)
     return pa.ListArray.from_arrays(pa.array((ends - ends[0]).astype(np.int32)), structs)
 
 
 def _any(lists: pa.ListArray) -> Bools:
-    """Which lists are not empty."""
-    found: Bools = np.diff(borders(lists)) > 0
+    """Returns which lists are not empty."""
+    found: Bools = np.diff(offsets_of(lists)) > 0
     return found

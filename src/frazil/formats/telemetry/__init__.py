@@ -1,1 +1,1 @@
-"""Logs, spans and metrics of OpenTelemetry: as messages, and as rows of tables that keep all of them."""
+"""Helpers for turning requests of all telemetry protocols into rows, and rows into messages again."""

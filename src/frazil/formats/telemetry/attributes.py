@@ -1,7 +1,7 @@
-"""Attributes as two columns: a map from key to text, and the types of the values.
+"""Turns attributes into two columns: a map from key to text, and the types of the values.
 
-The types are one letter for each entry of the map (`values`), in its order; null where all values are text. Keys and
-values that are references come after the letters (`references`).
+The types are one letter for each entry of the map (`any_values`), in its order; null if all values are text.
+References to a string table come after the letters (`string_references`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 from frazil.formats.map_keys import repeats_a_key
-from frazil.formats.telemetry import references
-from frazil.formats.telemetry.lists import borders, lengths
-from frazil.formats.telemetry.references import References, Told
+from frazil.formats.telemetry import string_references
+from frazil.formats.telemetry.any_values import ABSENT, TEXT, Codes, from_text, to_text
+from frazil.formats.telemetry.lists import lengths, offsets_of
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.values import ABSENT, TEXT, Codes, from_text, to_text
+from frazil.formats.telemetry.string_references import ReferencedAttribute, References
 from frazil.log.schema.nulls import nulls
 from frazil.log.schema.repeated_texts import if_repeated
 
 TYPES = "_types"
-"""What the second column is called, after the name of the first."""
+"""The suffix of the second column's name."""
 MAP = pa.map_(pa.string(), pa.string())
 
 
@@ -41,20 +41,21 @@ def fields(name: str) -> list[pa.Field]:
 
 
 def of_lists(lists: pa.ListArray, *, dictionaries: bool = False) -> Attributes:
-    """The attributes of decoded lists of `KeyValue`; of entries with the same key the last one counts.
+    """Returns the attributes of decoded lists of `KeyValue`. Of entries with the same key the last one counts.
 
-    With `dictionaries`, keys and texts that repeat are places in dictionaries.
+    With `dictionaries`, keys and texts that repeat are dictionary-encoded.
     """
     pairs = lists.flatten()
     keys, (texts, codes) = pairs.field("key"), to_text(pairs.field("value"))
-    found = references.of_pairs(pairs, codes)
+    found = string_references.of_pairs(pairs, codes)
     if found is None:
         return _of(_offsets(lists), keys, texts, codes, dictionaries=dictionaries)
     return _with_references(_offsets(lists), keys, texts, codes, found)
 
 
 def of_texts(lists: pa.ListArray, keys: pa.Array, texts: pa.Array) -> Attributes:
-    """The same where all values are text: `keys` and `texts` are those of the entries of all lists."""
+    """Returns attributes whose values are all text. `keys` and `texts` have the entries of all lists, one after the
+    other."""
     return _of(_offsets(lists), keys, texts, np.full(len(keys), ord(TEXT), np.uint8))
 
 
@@ -73,7 +74,8 @@ def _of(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes, *, diction
 
 
 def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Codes, found: References) -> Attributes:
-    """What has a text for its key is in the map. Where there is a reference, nothing is lost of what is not."""
+    """Returns attributes some of which have references. Those with a text as key are in the map; the rest of a row
+    that has a reference is kept beside the types."""
     named = np.flatnonzero((found.keys == 0) | (lengths(keys) > 0))
     kept = named[_last_of_each(np.searchsorted(named, offsets), keys.take(pa.array(named)))]
     ends = np.searchsorted(kept, offsets)
@@ -84,8 +86,8 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
     chosen = np.zeros(len(offsets) - 1, bool)
     chosen[rows[found.present]] = True
     at = np.flatnonzero(found.present | (beside & chosen[rows]))
-    told = map(
-        Told,
+    referenced = map(
+        ReferencedAttribute,
         (at - offsets[rows[at]]).tolist(),
         beside[at].tolist(),
         *(column.take(pa.array(at)).to_pylist() for column in (keys, texts)),
@@ -95,28 +97,28 @@ def _with_references(offsets: Ints, keys: pa.Array, texts: pa.Array, codes: Code
     )
     letters = codes[kept].tobytes().decode()
     written = [
-        references.written(letters[ends[row] : ends[row + 1]], islice(told, count))
+        string_references.with_letters(letters[ends[row] : ends[row + 1]], islice(referenced, count))
         for row, count in zip(*(each.tolist() for each in np.unique(rows[at], return_counts=True)), strict=True)
     ]
     return Attributes(maps, pc.replace_with_mask(types, pa.array(chosen), pa.array(written, pa.string())))
 
 
 def to_pairs(entries: list[tuple[str, str | None]] | None, types: str | None) -> list[KeyValue]:
-    """The messages again."""
+    """Turns a row's attributes into messages again."""
     found = []
-    letters, _, told = (types or TEXT * len(entries or [])).partition(references.BLANK)
+    letters, _, references = (types or TEXT * len(entries or [])).partition(string_references.BLANK)
     for (key, text), letter in zip(entries or [], letters, strict=True):
         pair = KeyValue(key=key)
         if letter != ABSENT:
             pair.value.CopyFrom(from_text(text, letter))
         found.append(pair)
-    return list(references.completed(found, told)) if told else found
+    return list(string_references.completed(found, references)) if references else found
 
 
 def _offsets(lists: pa.ListArray) -> Ints:
-    """Where each list begins among all entries, and where the last one ends."""
+    """Returns where each list begins among all entries, and where the last one ends."""
     if not lists.null_count:
-        places = borders(lists)
+        places = offsets_of(lists)
         places -= places[0]
         return places
     offsets: Ints = np.zeros(len(lists) + 1, np.int64)
@@ -129,13 +131,13 @@ def _places(offsets: Ints) -> pa.Array:
 
 
 def _alike(offsets: Ints, keys: pa.Array) -> bool:
-    """Whether all lists have the same keys in the same order, none of them twice: the usual case."""
+    """Returns whether all lists have the same keys in the same order, none of them twice. This is the usual case."""
     rows, width = len(offsets) - 1, int(offsets[1]) if len(offsets) > 1 else 0
     if not len(keys):
         return True
     if width == 0 or rows * width != len(keys) or (offsets[1:] - offsets[:-1] != width).any():
         return False
-    ends = borders(keys)
+    ends = offsets_of(keys)
     sizes = (ends[1:] - ends[:-1]).reshape(rows, width)
     if (sizes != sizes[0]).any():
         return False
@@ -147,14 +149,14 @@ def _alike(offsets: Ints, keys: pa.Array) -> bool:
 
 
 def _as_in_the_first(offsets: Ints, keys: pa.Array) -> pa.Array:
-    """The keys of lists that are alike, as places in a dictionary."""
+    """Dictionary-encodes the keys of lists that all have the same keys."""
     width = int(offsets[1])
     places = np.tile(np.arange(width, dtype=np.int32), len(offsets) - 1)
     return pa.DictionaryArray.from_arrays(pa.array(places), pa.concat_arrays([keys.slice(0, width)]))
 
 
 def _last_of_each(offsets: Ints, keys: pa.Array) -> Ints:
-    """The places of entries that no later one of their list replaces."""
+    """Returns the positions of entries that no later entry of their list replaces."""
     codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     both = rows * (int(codes.max(initial=0)) + 1) + codes
@@ -169,8 +171,8 @@ def _types(places: pa.Array, offsets: Ints, codes: Codes) -> pa.Array:
         return nulls(rows, pa.string())
     others = np.zeros(len(codes) + 1, np.int64)
     np.cumsum(~plain, out=others[1:])
-    told = others[offsets[1:]] > others[offsets[:-1]]
+    typed = others[offsets[1:]] > others[offsets[:-1]]
     texts = pa.Array.from_buffers(pa.string(), rows, [None, places.buffers()[1], pa.py_buffer(codes)])
-    if told.all():
+    if typed.all():
         return texts
-    return pc.if_else(pa.array(told), texts, pa.scalar(None, pa.string()))
+    return pc.if_else(pa.array(typed), texts, pa.scalar(None, pa.string()))

@@ -1,12 +1,12 @@
-"""Messages as they are decoded into columns.
+"""Prepares message descriptors for decoding into columns, in which some fields are bytes.
 
-Some messages within others are decoded as the bytes that they are: OpenTelemetry's lists and maps of values, because
-columns cannot contain themselves; resources, scopes and metadata, because the same ones come again and again; what
-most records do not have, because each of its fields would cost time in every request. All else is as it was, and so
-are the bytes of all.
+These messages are decoded as the bytes that they are: OpenTelemetry's lists and maps of values, because columns
+cannot contain themselves; resources, scopes and metadata, because the same ones come again and again; and what most
+records do not have, because each of its fields would cost time in every request. All other fields stay as they are,
+and so do the bytes on the wire.
 
-Where a message may be once, its bytes may come in pieces, one after the other, as Protobuf has it: such a column is a
-list of them, empty where there is no message.
+Protobuf allows the bytes of a single message to come in several pieces, one after the other. So such a column is a
+list of pieces, empty where there is no message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ptars import PtarsConfig
 from ptars._lib import ProtoRegistry
 
 Name = tuple[str, str]
-"""Of a message, and of a field of it."""
+"""The name of a message, and the name of one of its fields."""
 
 _SIGNALS = ("Logs", "Spans", "Metrics")
 _VALUES = {("AnyValue", "array_value"), ("AnyValue", "kvlist_value")}
@@ -41,13 +41,13 @@ _CONFIG = PtarsConfig(list_value_nullable=True)
 
 @cache
 def handler_of(message: Descriptor, lists: frozenset[Name] = _LISTS, only: frozenset[Name] | None = None) -> Any:
-    """What decodes serialized messages of this type into columns. With `only`, messages that it names have no fields
-    but those that it names."""
+    """Returns a handler that decodes serialized messages of this type into columns. With `only`, the messages named
+    there have no fields but those named there."""
     return ProtoRegistry(_files(message.file, lists, only)).create_for_message(message.full_name, _CONFIG)
 
 
 def _files(main: FileDescriptor, lists: frozenset[Name], only: frozenset[Name] | None) -> list[bytes]:
-    """The file and those that it imports, each after what it imports."""
+    """Returns the file and the files that it imports, each after its own imports."""
     found: dict[str, bytes] = {}
 
     def add(file: FileDescriptor) -> None:

@@ -1,4 +1,4 @@
-"""Exemplars of data points: measurements, with the traces that they belong to."""
+"""Turns exemplars of data points, which are measurements with their traces, into lists of structs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pyarrow as pa
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Exemplar
 
 from frazil.formats.telemetry import attributes
-from frazil.formats.telemetry.messaging import Row, pairs
-from frazil.formats.telemetry.nested import lists_of
-from frazil.formats.telemetry.scopes import Columns, named
+from frazil.formats.telemetry.message_lists import lists_of
+from frazil.formats.telemetry.row_messages import Row, pairs
+from frazil.formats.telemetry.scopes import Columns, attribute_columns
 
 EXEMPLARS = pa.list_(
     pa.struct(
         [
-            # Signed, as tables have it: a time after 2262 is the negative number of the same bits.
+            # Tables have signed numbers: a time after 2262 is the negative number of the same bits.
             pa.field("time_unix_nano", pa.int64()),
             pa.field("value_double", pa.float64()),
             pa.field("value_int", pa.int64()),
-            # As they came, of any length.
+            # Ids are stored as they came, and may have any length.
             pa.field("span_id", pa.binary()),
             pa.field("trace_id", pa.binary()),
             *attributes.fields("attributes"),
@@ -39,7 +39,7 @@ def _columns(exemplars: pa.RecordBatch) -> Columns:
         "value_int": exemplars.column("as_int"),
         "span_id": exemplars.column("span_id"),
         "trace_id": exemplars.column("trace_id"),
-        **named("attributes", attributes.of_lists(exemplars.column("filtered_attributes"))),
+        **attribute_columns("attributes", attributes.of_lists(exemplars.column("filtered_attributes"))),
     }
 
 

@@ -1,4 +1,4 @@
-"""Single fields of decoded messages as columns: times, ids, counts."""
+"""Turns single fields of decoded messages into columns: times, ids, counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.telemetry.lists import borders, lengths
+from frazil.formats.telemetry.lists import lengths, offsets_of
 
 TIME = pa.timestamp("ns", "UTC")
 TRACE_ID, SPAN_ID = pa.binary(16), pa.binary(8)
@@ -18,12 +18,12 @@ _LATEST = np.uint64(2**63 - 1)
 
 class Ids(NamedTuple):
     column: pa.Array
-    """Null where there is none, or none that is valid."""
+    """The ids; null where there is none, or an invalid one."""
     invalid: int
 
 
 def times(nanoseconds: pa.Array, otherwise: int | None) -> pa.Array:
-    """Nanoseconds since 1970, where 0 stands for no time and what no clock shows counts as 0: `otherwise` then."""
+    """Turns nanoseconds since 1970 into times. Where the number is 0 or out of range, the time is `otherwise`."""
     numbers = nanoseconds.to_numpy(zero_copy_only=False)
     absent = (numbers == 0) | (numbers > _LATEST)
     if not absent.any():
@@ -33,7 +33,7 @@ def times(nanoseconds: pa.Array, otherwise: int | None) -> pa.Array:
 
 
 def ids(column: pa.Array, kind: pa.DataType) -> Ids:
-    """Ids have their length, and are not all zeros; an empty one is none."""
+    """Turns bytes into ids. A valid id has the right length and is not all zeros; an empty one is absent."""
     size = kind.byte_width
     sizes = lengths(column)
     sized = sizes == size
@@ -53,18 +53,18 @@ def ids(column: pa.Array, kind: pa.DataType) -> Ids:
 
 
 def counts(column: pa.Array) -> pa.Array:
-    """Numbers without a sign, of 32 bits, or of 64 that are small enough."""
+    """Turns unsigned numbers, of 32 bits or of 64 bits in range, into signed ones."""
     if column.null_count:
         return column.cast(pa.int64())
     return pa.array(column.to_numpy().astype(np.int64))
 
 
 def _data(column: pa.Array) -> pa.Buffer:
-    """The bytes of all values, one after the other."""
+    """Returns the bytes of all values, one after the other."""
     data = column.buffers()[2]
     if data is None or not len(column):
         return pa.py_buffer(b"")
-    places = borders(column)
+    places = offsets_of(column)
     return data.slice(places[0], places[-1] - places[0])
 
 

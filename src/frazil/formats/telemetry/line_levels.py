@@ -1,8 +1,8 @@
-"""The level that the line of a log record tells, by the rules of Loki.
+"""Detects the level of a log record from its line, by the rules of Loki.
 
-A line that is a JSON object tells it by a member such as `level`, a line of logfmt by such a key. If neither has a
-level that is known, the first word such as `error` or `warn` counts. All lines are searched at once by regular
-expressions; only objects that are nested deeply are parsed one by one.
+In a line that is a JSON object, a member such as `level` has it, and in a line of logfmt such a key. If neither has a
+known level, the first word such as `error` or `warn` counts. Regular expressions search all lines at once; only
+deeply nested objects are parsed one by one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 
 LEVELS = ("unknown", "trace", "debug", "info", "warn", "error", "critical", "fatal")
 UNKNOWN = 0
-"""The place of `unknown` among the levels."""
+"""The index of `unknown` in `LEVELS`."""
 _NAMES = {
     **dict.fromkeys(("trace", "trc"), "trace"),
     **dict.fromkeys(("debug", "dbg"), "debug"),
@@ -32,24 +32,24 @@ _NAMES = {
     "critical": "critical",
     "fatal": "fatal",
 }
-"""What labels, members and keys may say, in any case."""
+"""The names of levels that labels, members and keys may have, in any case."""
 LEVEL_FIELDS = (
     *("level", "LEVEL", "Level", "log.level", "severity", "SEVERITY", "Severity", "SeverityText"),
     *("lvl", "LVL", "Lvl", "severity_text", "Severity_Text", "SEVERITY_TEXT"),
 )
-"""Names of labels, metadata, members and keys that tell a level; where several do, the first of these counts."""
+"""The names of labels, metadata, members and keys that have a level. Where several do, the first of these counts."""
 
 _LINE = "line"
 _line, _at, _bytes = pl.col(_LINE), pl.col("at"), pl.col("bytes")
 
 
-def known(text: str) -> str | None:
-    """The level of this name."""
+def level_named(text: str) -> str | None:
+    """Returns the level of this name; None if it is unknown."""
     return _NAMES.get(text.lower())
 
 
 def levels_of_lines(lines: pa.Array) -> Codes:
-    """The place of each line's level among the `LEVELS`."""
+    """Returns the index in `LEVELS` of each line's level."""
     table = pl.DataFrame({_LINE: pl.Series(lines, dtype=pl.String).fill_null("")})
     words, objects, pairs = table.select(
         word=_line.str.extract(_WORD, 1),
@@ -63,21 +63,21 @@ def levels_of_lines(lines: pa.Array) -> Codes:
         if chosen.any():
             codes = levels_of(table.filter(chosen))
             at = np.flatnonzero(_mask(chosen))
-            # A line without a level that is known has that of its words.
+            # If the object or the pairs have no known level, that of the words stays.
             found[at[codes != UNKNOWN]] = codes[codes != UNKNOWN]
     return found
 
 
 def _have(lines: pa.Array, sign: bytes) -> bool:
-    """Whether the sign is anywhere in the memory of the lines: quicker than to look at each of them."""
+    """Returns whether the sign is anywhere in the memory of the lines, which is quicker than searching each line."""
     data = lines.buffers()[2]
     return data is not None and sign in data.to_pybytes()
 
 
 def _codes(texts: pl.Series, name_of: Callable[[str], str] = str) -> Codes:
-    """The places of the levels whose names these texts tell; each text is looked up once."""
+    """Returns the indexes of the levels that these texts name; each distinct text is looked up once."""
     encoded = texts.to_arrow().dictionary_encode(null_encoding="encode")
-    names = [known(name_of(text)) if text else None for text in encoded.dictionary.to_pylist()]
+    names = [level_named(name_of(text)) if text else None for text in encoded.dictionary.to_pylist()]
     codes = np.array([LEVELS.index(name) if name else UNKNOWN for name in names], np.int8)
     found: Codes = codes[encoded.indices.to_numpy()]
     return found
@@ -89,25 +89,25 @@ def _mask(column: pl.Series) -> Bools:
 
 
 class _Syntax:
-    """How lines tell a value by its name, as regular expressions."""
+    """Finds the value of a name in lines, with regular expressions."""
 
     def __init__(self, name: str, mark: str, before: str, value: str, shortest: str) -> None:
-        """`mark` finds names, and perhaps other texts. `before` is what may stand before a name, and `shortest` the
-        same, but as little of it as can be."""
+        """`mark` finds names, and perhaps other texts. `before` matches what may stand before a name, and `shortest`
+        the same non-greedily."""
         self._mark = mark
         self._before = f"{before}$"
         self._value = f"^{name}{value}"
         self._whole = f"{shortest}{name}{value}"
 
     def values(self, table: pl.DataFrame) -> pl.Series:
-        """The first value of each line, null where there is none."""
-        # To check what stands before a name takes a tenth of the time that it takes to find a value behind it.
+        """Returns the first value in each line; null where there is none."""
+        # Checking what stands before a name takes a tenth of the time of finding a value behind it.
         parts = table.with_columns(at=_line.str.find(self._mark), bytes=_line.cast(pl.Binary))
         head, tail = _bytes.bin.slice(0, _at).cast(pl.String), _bytes.bin.slice(_at).cast(pl.String)
         found, wrong = parts.select(
             found=tail.str.extract(self._value, 1), wrong=_at.is_not_null() & ~head.str.contains(self._before)
         )
-        # The name may be a part of a text, or of another name.
+        # The match may be inside a text, or inside another name.
         again = (wrong | (found.is_null() & parts["at"].is_not_null())).arg_true()
         if not len(again):
             return found
@@ -117,7 +117,7 @@ class _Syntax:
 # --- words -----------------------------------------------------------------------------------------------------
 
 _DOTTED = "\u0130"
-"""A capital I with a dot, which is an `i` in lower case for Loki."""
+"""A capital I with a dot, which Loki lowercases to `i`."""
 _SEARCHED = ("trace", "debug", "fatal", "critical", "error", "err", "warning", "warn", "info")
 _WORD = (
     r'(?i)(?:^|[ \t\n\[({"=])('
@@ -135,7 +135,7 @@ _FIELDS = "|".join(map(re.escape, LEVEL_FIELDS))
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _SPACE = r"[ \t\r\n]*"
 _DEEPEST = 3
-"""Brackets within brackets that the regular expression can pass over."""
+"""The nesting depth that the regular expression can skip."""
 
 
 def _nested(depth: int) -> str:
@@ -148,7 +148,7 @@ _PASSED = rf"{_TEXT}{_SPACE}:{_SPACE}(?:{_TEXT}|{_SCALAR}|{_nested(_DEEPEST)}){_
 
 
 def _members(repeat: str) -> str:
-    """Members of an object, or also of one within it."""
+    """Returns the expression for the members of an object, and of an object inside it."""
     some = rf"(?:{_SPACE}{_PASSED}){repeat}{_SPACE}"
     return rf"(?s)^{_SPACE}\{{{some}(?:{_TEXT}{_SPACE}:{_SPACE}\{{{some})?"
 
@@ -170,7 +170,7 @@ def _levels_of_objects(table: pl.DataFrame) -> Codes:
 
 
 def _walked(line: str) -> str | None:
-    """What the first member with the name of a level says."""
+    """Returns the value of the first member with the name of a level."""
     try:
         return _first(_DECODER.decode(line), 2)
     except (ValueError, RecursionError):
@@ -178,7 +178,7 @@ def _walked(line: str) -> str | None:
 
 
 def _first(members: Any, depth: int) -> str | None:
-    """In an object, and in those within it, to this depth."""
+    """Searches an object, and objects inside it, to this depth."""
     for name, value in members:
         if isinstance(value, str) and name in LEVEL_FIELDS:
             return value
@@ -190,7 +190,7 @@ def _first(members: Any, depth: int) -> str | None:
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object, in their order."""
+    """The members of an object, in order."""
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_Members, parse_int=float, parse_float=float)
@@ -207,15 +207,15 @@ _QUOTED = rf'"(?:[^"\\]*|(?:[^"\\\x00-\x1f]|{_ESCAPE})*)"'
 _VALUE = rf'(?:{_QUOTED}|[^="\x00-\x20]*{_END})'
 _PAIR = rf'{_BLANK}*{_KEY}(?:={_QUOTED}|(?:=[^="\x00-\x20]*)?{_BLANK})'
 _KEYS = ("level", "log.level", "severity", "SeverityText", "lvl", "severity_text")
-"""Keys that tell a level, in the order in which they count. They may be in any case."""
+"""The keys that have a level, in order of precedence. They may be in any case."""
 
 
-# An `s` may be another character in another case, and is not compared.
+# An `s` may match another character case-insensitively, so it is not compared.
 _MARKS = {key: f"{re.escape(key.lower().removeprefix('s'))}(?:=|{_BLANK}|$)" for key in _KEYS}
 
 
 def _pair_of(key: str) -> _Syntax:
-    """A key without a value counts, and says nothing."""
+    """Returns the syntax for a logfmt key. A key without a value counts, but has no level."""
     return _Syntax(
         f"(?i:{re.escape(key)})",
         f"(?i:{_MARKS[key]})",
@@ -230,7 +230,7 @@ _PERHAPS_PAIR = f"(?i)(?:{'|'.join(_MARKS.values())})"
 
 
 def _value(text: str) -> str:
-    """Of what follows a key."""
+    """Returns the value in the text after a key."""
     found = text.removeprefix("=")
     return found[1:-1] if found[:1] == '"' else found.rstrip(_BLANKS)
 
@@ -240,10 +240,10 @@ def _levels_of_pairs(table: pl.DataFrame) -> Codes:
     left = np.arange(len(table))
     for key in _KEYS:
         texts = _PAIRS[key].values(table)
-        told = _mask(texts.is_not_null())
-        if told.any():
+        has_key = _mask(texts.is_not_null())
+        if has_key.any():
             found[left] = _codes(texts, _value)
-            table, left = table.filter(~told), left[~told]
+            table, left = table.filter(~has_key), left[~has_key]
         if not len(left):
             break
     return found

@@ -1,4 +1,4 @@
-"""Lists, maps and texts as the numbers that say where each begins."""
+"""Helpers for the offsets of list, map and text columns."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow.compute as pc
 from frazil.formats.telemetry.runs import Ints
 
 
-def borders(column: pa.Array) -> Ints:
-    """Where each value of a column of lists, maps or texts begins among all, and where the last one ends.
+def offsets_of(column: pa.Array) -> Ints:
+    """Returns the offsets of a column of lists, maps or texts as int64.
 
-    What stands under null has no length, or none that counts.
+    Values that are null have no length, or one that does not count.
     """
-    return offsets(column).astype(np.int64)
+    return offsets_view(column).astype(np.int64)
 
 
-def offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    """The same without a copy."""
+def offsets_view(column: pa.Array) -> npt.NDArray[np.int32]:
+    """Returns the offsets as int32, without a copy."""
     if isinstance(column, pa.ListArray | pa.MapArray):
         places: npt.NDArray[np.int32] = column.offsets.to_numpy()
         return places
@@ -32,8 +32,8 @@ def offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def lengths(texts: pa.Array) -> Ints:
-    """Of texts or bytes; that of null is 0."""
-    ends = borders(texts)
+    """Returns the lengths of texts or bytes; that of null is 0."""
+    ends = offsets_of(texts)
     found: Ints = ends[1:] - ends[:-1]
     if texts.null_count:
         found[np.asarray(texts.is_null())] = 0
@@ -41,15 +41,15 @@ def lengths(texts: pa.Array) -> Ints:
 
 
 def total_lengths(lists: pa.ListArray) -> Ints:
-    """Of lists of texts or bytes: what all that is in each has together."""
+    """Returns the total length of the texts or bytes in each list."""
     items, places = flat(lists)
     found: Ints = np.bincount(places, lengths(items), len(lists)).astype(np.int64)
     return found
 
 
 def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
-    """All that is in lists, and in which list each is."""
-    ends = borders(lists)
+    """Returns the items of all lists, and the index of the list of each."""
+    ends = offsets_of(lists)
     sizes = ends[1:] - ends[:-1]
     if lists.null_count and sizes[np.asarray(lists.is_null())].any():
         return lists.flatten(), pc.list_parent_indices(lists).to_numpy()
@@ -57,29 +57,29 @@ def flat(lists: pa.ListArray) -> tuple[pa.StructArray, Ints]:
 
 
 def are_empty(column: pa.Array) -> bool:
-    """Whether it has lists or maps, none of them null, with nothing in them."""
+    """Returns whether the column has lists or maps that are all empty, and none of them null."""
     return isinstance(column, pa.ListArray | pa.MapArray) and not column.null_count and not len(column.values)
 
 
 def empty(column: pa.Array, count: int) -> pa.Array:
-    """So many of a column that has lists or maps with nothing in them."""
+    """Returns so many empty values of a column of lists or maps."""
     places = pa.array(np.zeros(count + 1, np.int32))
     if isinstance(column, pa.MapArray):
         return pa.MapArray.from_arrays(places, column.keys, column.items, type=column.type)
     return pa.ListArray.from_arrays(places, column.values, type=column.type)
 
 
-def joined(lists: pa.ListArray) -> pa.Array:
-    """Of lists of bytes: all that each has, one after the other; null where it has none."""
-    pieces = lists.flatten()
-    ends = borders(lists)
+def joined_bytes(lists: pa.ListArray) -> pa.Array:
+    """Concatenates the byte strings in each list; null where a list is empty."""
+    parts = lists.flatten()
+    ends = offsets_of(lists)
     ends -= ends[0]
     sizes = ends[1:] - ends[:-1]
     if (sizes == 1).all():
-        return pieces
+        return parts
     if (sizes <= 1).all():
-        return pieces.take(pa.array(ends[:-1], mask=sizes == 0))
-    found = pieces.to_pylist()
+        return parts.take(pa.array(ends[:-1], mask=sizes == 0))
+    found = parts.to_pylist()
     whole = [
         b"".join(filter(None, found[start:end])) if start < end else None for start, end in pairwise(ends.tolist())
     ]

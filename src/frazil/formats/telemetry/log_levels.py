@@ -1,7 +1,8 @@
-"""The level of log records as Loki detects it: from labels, metadata, severity, else from the line (`line_levels`).
+"""Detects the level of log records as Loki does: from labels, metadata and severity, else from the line
+(`line_levels`).
 
 Metadata named `detected_level` counts first, then a label of the stream, then metadata with the name of a level,
-among which is OTLP's severity text, then the severity number. What is no level that is known stays as it was written.
+which includes OTLP's severity text, then the severity number. An unknown level stays as it was written.
 """
 
 from __future__ import annotations
@@ -15,43 +16,43 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from frazil.formats.telemetry.any_values import MAP, ODD_MAP
 from frazil.formats.telemetry.attributes import Attributes
-from frazil.formats.telemetry.line_levels import LEVEL_FIELDS, LEVELS, UNKNOWN, known, levels_of_lines
-from frazil.formats.telemetry.lists import borders, lengths, offsets
+from frazil.formats.telemetry.line_levels import LEVEL_FIELDS, LEVELS, UNKNOWN, level_named, levels_of_lines
+from frazil.formats.telemetry.lists import lengths, offsets_of, offsets_view
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.scopes import Level
-from frazil.formats.telemetry.values import MAP, ODD_MAP
+from frazil.formats.telemetry.scopes import ResourceScope
 
 DETECTED_LEVEL = "detected_level"
 
 _SEVERITIES = ("trace", "debug", "info", "warn", "error", "fatal")
-"""Each has four numbers, from 1 on."""
+"""The names of severities; each has four numbers, the first of them from 1 on."""
 _TEXT, _NUMBER = "severity_text", "severity_number"
 _LABEL = 1
 _RANKS = {DETECTED_LEVEL: 0, **{name: rank for rank, name in enumerate(LEVEL_FIELDS, _LABEL + 1)}}
 _RANKS[_NUMBER] = len(_RANKS) + 1
-"""What counts first has the lowest."""
+"""The precedence of sources; the lowest rank counts."""
 _LINE = _RANKS[_NUMBER] + 1
-"""That of records with nothing but a line, or a severity number of their own."""
+"""The rank of records that have only a line, or a severity number of their own."""
 _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9]+")
 _PERHAPS = re.compile(rb"(?i)level|severity|lvl")
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
-class Evidence(NamedTuple):
-    """What log records have that may tell their level."""
+class LevelEvidence(NamedTuple):
+    """The parts of log records from which the level is detected."""
 
     lines: pa.Array
     metadata: Sequence[Attributes]
-    """Where several have the same name, the first of these counts."""
+    """The attributes; where several have the same name, the first of these counts."""
     labels: pa.Array | None = None
-    """The levels that the labels of their streams tell."""
+    """The levels from the labels of the streams."""
     severity_texts: pa.Array | None = None
     severity_numbers: pa.Array | None = None
 
 
-class _Told(NamedTuple):
-    """Texts that tell the levels of some rows."""
+class _LevelTexts(NamedTuple):
+    """Texts that name the levels of some rows, with their ranks."""
 
     rows: Ints
     ranks: Ints
@@ -59,22 +60,22 @@ class _Told(NamedTuple):
 
 
 def level_of_labels(labels: Mapping[str, str]) -> str | None:
-    """The level that the labels of a stream tell."""
+    """Returns the level that the labels of a stream have."""
     name = next((name for name in LEVEL_FIELDS if labels.get(name)), None)
     return _normalised(labels[name]) if name else None
 
 
-def may_tell(levels: Iterable[Level]) -> bool:
-    """Whether attributes of resources or scopes may have the name of a level."""
-    messages = {message for level in levels for message in (level.resource, level.scope) if message}
+def may_name_level(scopes: Iterable[ResourceScope]) -> bool:
+    """Returns whether attributes of resources or scopes may have the name of a level."""
+    messages = {message for scope in scopes for message in (scope.resource, scope.scope) if message}
     return any(map(_PERHAPS.search, messages))
 
 
-def detected_levels(found: Evidence) -> pa.Array:
+def detected_levels(found: LevelEvidence) -> pa.Array:
     rows = len(found.lines)
     sources = list(_told(found))
     if len(sources) == 1 and sources[0].texts is found.severity_texts:
-        # The usual case: all records tell it, and by nothing else.
+        # This is the usual case: all records have a severity text, and nothing else has a level.
         encoded = found.severity_texts.dictionary_encode()
         return pa.array(map(_cleaned, encoded.dictionary.to_pylist()), pa.string()).take(encoded.indices)
     best, texts = _best(sources, rows)
@@ -89,9 +90,9 @@ def detected_levels(found: Evidence) -> pa.Array:
     left = best == _LINE
     if found.severity_numbers is not None and left.any():
         numbers = found.severity_numbers.to_numpy(zero_copy_only=False)
-        told = left & (numbers != 0)
-        codes[told] = _of_numbers(numbers[told])
-        left &= ~told
+        numbered_rows = left & (numbers != 0)
+        codes[numbered_rows] = _of_numbers(numbers[numbered_rows])
+        left &= ~numbered_rows
     if left.any():
         lines = found.lines if left.all() else found.lines.filter(pa.array(left))
         codes[left] = levels_of_lines(lines)
@@ -101,26 +102,28 @@ def detected_levels(found: Evidence) -> pa.Array:
 # --- what tells it ---------------------------------------------------------------------------------------------
 
 
-def _told(found: Evidence) -> Iterator[_Told]:
-    """In the order in which it counts, where the rank is the same."""
+def _told(found: LevelEvidence) -> Iterator[_LevelTexts]:
+    """Yields the sources. Where ranks are equal, the earlier source counts."""
     if found.labels is not None:
         yield _of_column(found.labels, _LABEL)
     for place, each in enumerate(found.metadata):
-        told = _of_maps(each)
-        if told is not None:
-            yield told
+        source = _of_maps(each)
+        if source is not None:
+            yield source
         if not place and found.severity_texts is not None:
             yield _of_column(found.severity_texts, _RANKS[_TEXT])
 
 
-def _of_column(texts: pa.Array, rank: int) -> _Told:
-    """Of a text for each row, null or empty where there is none."""
+def _of_column(texts: pa.Array, rank: int) -> _LevelTexts:
+    """Returns the texts of a column with one text for each row, null or empty where there is none."""
     rows = np.flatnonzero(lengths(texts))
-    return _Told(rows, np.full(len(rows), rank), texts if len(rows) == len(texts) else texts.take(pa.array(rows)))
+    return _LevelTexts(
+        rows, np.full(len(rows), rank), texts if len(rows) == len(texts) else texts.take(pa.array(rows))
+    )
 
 
-def _of_maps(found: Attributes) -> _Told | None:
-    ends = borders(found.maps)
+def _of_maps(found: Attributes) -> _LevelTexts | None:
+    ends = offsets_of(found.maps)
     first, last = int(ends[0]), int(ends[-1])
     keys = found.maps.keys.slice(first, last - first)
     coded = isinstance(keys, pa.DictionaryArray)
@@ -131,18 +134,18 @@ def _of_maps(found: Attributes) -> _Told | None:
     ranks = np.array([_rank(key) for key in encoded.dictionary.to_pylist()], np.int64)[encoded.indices.to_numpy()]
     texts = found.maps.items.slice(first, last - first).take(pa.array(at)).cast(pa.string())
     rows = np.searchsorted(ends - first, at, side="right") - 1
-    told = (ranks < _LINE) & (lengths(texts) > 0) & ~_are_maps(found.types, rows, at + first - ends[rows])
-    return _Told(rows[told], ranks[told], texts.filter(pa.array(told)))
+    chosen = (ranks < _LINE) & (lengths(texts) > 0) & ~_are_maps(found.types, rows, at + first - ends[rows])
+    return _LevelTexts(rows[chosen], ranks[chosen], texts.filter(pa.array(chosen)))
 
 
 def _perhaps(keys: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which keys may have the name of a level, by their first letter: quicker than to look up each of them."""
+    """Returns which keys may be the name of a level, by their first letter, which is quicker than looking up each."""
     data = keys.buffers()[2]
     if not data:
         return np.zeros(len(keys), bool)
     letters = np.frombuffer(data, np.uint8)
-    # An empty key may stand at the end, where no letter is.
-    found: npt.NDArray[np.bool_] = _STARTS[letters.take(offsets(keys)[:-1], mode="clip")]
+    # An empty key may stand at the end, where there is no letter.
+    found: npt.NDArray[np.bool_] = _STARTS[letters.take(offsets_view(keys)[:-1], mode="clip")]
     return found
 
 
@@ -150,36 +153,38 @@ _STARTS = np.isin(np.arange(256), [ord(name[0]) for name in _RANKS])
 
 
 def _are_maps(types: pa.Array, rows: Ints, places: Ints) -> npt.NDArray[np.bool_]:
-    """Which values, at these places of the maps of these rows, are maps: Loki makes other names of those."""
+    """Returns which of the values at these positions of the rows' maps are maps themselves. Loki flattens those under
+    other names."""
     found = np.zeros(len(rows), bool)
-    told = np.asarray(types.is_valid())[rows]
-    if told.any():
+    typed = np.asarray(types.is_valid())[rows]
+    if typed.any():
         letters = np.frombuffer(types.buffers()[2], np.uint8)
-        found[told] = np.isin(letters[borders(types)[rows[told]] + places[told]], [ord(MAP), ord(ODD_MAP)])
+        found[typed] = np.isin(letters[offsets_of(types)[rows[typed]] + places[typed]], [ord(MAP), ord(ODD_MAP)])
     return found
 
 
 @lru_cache(maxsize=4096)
 def _rank(key: str) -> int:
-    """That of the name which metadata gets of this key. It has no point, so `log.level` is not among them."""
+    """Returns the rank of a metadata key. Loki replaces special characters, so `log.level` does not match."""
     return _RANKS.get(_NOT_OF_NAMES.sub("_", key), _LINE)
 
 
-def _best(sources: list[_Told], rows: int) -> tuple[Ints, pa.Array]:
-    """Of each row, the lowest rank, and the text that has it."""
+def _best(sources: list[_LevelTexts], rows: int) -> tuple[Ints, pa.Array]:
+    """Returns the lowest rank of each row, and the text that has it."""
     best: Ints = np.full(rows, _LINE)
     if len(sources) == 1 and len(sources[0].rows) == len(sources[0].texts) == rows and _each_once(sources[0].rows):
         return sources[0].ranks, sources[0].texts
     at: Ints = np.full(rows, -1)
     count = 0
-    for told in sources:
-        order = np.argsort(told.ranks, kind="stable")[::-1]
-        order = order[told.ranks[order] < best[told.rows[order]]]
-        # Of several that a row has here, the lowest is the last, and the first of those that are alike.
-        best[told.rows[order]] = told.ranks[order]
-        at[told.rows[order]] = count + order
-        count += len(told.texts)
-    texts = pa.concat_arrays([pa.array([], pa.string()), *(told.texts for told in sources)])
+    for source in sources:
+        order = np.argsort(source.ranks, kind="stable")[::-1]
+        order = order[source.ranks[order] < best[source.rows[order]]]
+        # If a row has several texts here, the one with the lowest rank is assigned last; of equal ranks, the first
+        # one.
+        best[source.rows[order]] = source.ranks[order]
+        at[source.rows[order]] = count + order
+        count += len(source.texts)
+    texts = pa.concat_arrays([pa.array([], pa.string()), *(source.texts for source in sources)])
     return best, texts.take(pa.array(at, mask=at < 0))
 
 
@@ -191,7 +196,7 @@ def _each_once(rows: Ints) -> bool:
 
 
 def _named(texts: pa.Array) -> tuple[npt.NDArray[np.int32], list[str]]:
-    """The places of levels with these names, among the levels and all other names that there are."""
+    """Returns the indexes of the levels with these names, and the list of names, to which unknown names are added."""
     encoded = texts.dictionary_encode()
     names = list(LEVELS)
     places = {name: place for place, name in enumerate(names)}
@@ -206,16 +211,16 @@ def _named(texts: pa.Array) -> tuple[npt.NDArray[np.int32], list[str]]:
 
 
 def _cleaned(text: str) -> str:
-    """Of metadata, in which Loki has no sign for characters that are none."""
+    """Returns the level in metadata, from which Loki drops invalid characters."""
     return _normalised(text.replace(_REPLACED, ""))
 
 
 def _normalised(text: str) -> str:
-    return known(text) or text
+    return level_named(text) or text
 
 
 def _of_numbers(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """What is below 1 is a trace for Loki too; what is above 24 is unknown."""
+    """Returns the levels of severity numbers. As in Loki, numbers below 1 are `trace` and those above 24 unknown."""
     return _OF_NUMBER[np.clip(numbers, 1, len(_OF_NUMBER)) - 1]
 
 
@@ -223,7 +228,7 @@ _OF_NUMBER = np.array([*np.repeat([LEVELS.index(name) for name in _SEVERITIES], 
 
 
 def _of_number_text(text: str) -> int:
-    """Of a number that came as metadata; what is no number is an info for Loki."""
+    """Returns the level of a number that came as metadata. As in Loki, a text that is not a number means `info`."""
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
         return LEVELS.index("info")
     number = int(text)

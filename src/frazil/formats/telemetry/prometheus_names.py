@@ -1,6 +1,6 @@
-"""Names as Prometheus has them, of metrics and attributes of OpenTelemetry.
+"""Translates the names of OpenTelemetry's metrics and attributes to those of Prometheus.
 
-The rules are those that a Prometheus server applies to OTLP by default: a name says unit and kind, and has only
+The rules are those that a Prometheus server applies to OTLP by default: a name includes unit and kind, and has only
 characters that need no quotes in a query.
 """
 
@@ -8,14 +8,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from frazil.formats.telemetry.runs import Ints
-
-Bools = npt.NDArray[np.bool_]
 
 _NOT_OF_METRICS = re.compile(r"[^a-zA-Z0-9:]+")
 _NOT_OF_LABELS = re.compile(r"[^a-zA-Z0-9_]")
@@ -54,9 +46,10 @@ _PER = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "mo"
 
 @lru_cache(maxsize=4096)
 def metric_name(name: str, unit: str, counter: bool, gauge: bool) -> str:
-    """Of histograms and summaries without what their series add: `_bucket`, `_sum`, `_count`.
+    """Returns the name of a metric, for histograms and summaries without the suffixes of their series: `_bucket`,
+    `_sum`, `_count`.
 
-    A name with no character that Prometheus has stays as it is.
+    A name without any character that Prometheus allows stays as it is.
     """
     words = [word for word in _NOT_OF_METRICS.split(name) if word]
     if not words:
@@ -70,29 +63,17 @@ def metric_name(name: str, unit: str, counter: bool, gauge: bool) -> str:
     return f"_{found}" if found[:1].isdigit() else found
 
 
-def metric_names(names: pa.Array, units: pa.Array, at: Ints, counters: Bools, gauges: Bools) -> pa.Array:
-    """As `metric_name`, for those at these places; worked out once for those that are alike."""
-    name, unit = names.dictionary_encode(), units.dictionary_encode()
-    every_name, every_unit = name.dictionary.to_pylist(), unit.dictionary.to_pylist()
-    codes = name.indices.to_numpy()[at].astype(np.int64) * len(every_unit) + unit.indices.to_numpy()[at]
-    alike, places = np.unique(codes * 4 + counters * 2 + gauges, return_inverse=True)
-    found = []
-    for code in alike.tolist():
-        of_name, of_unit = divmod(code >> 2, len(every_unit))
-        found.append(metric_name(every_name[of_name], every_unit[of_unit], bool(code & 2), bool(code & 1)))
-    return pa.array(found, pa.string()).take(pa.array(places))
-
-
 def label_name(key: str) -> str:
     found = _NOT_OF_LABELS.sub("_", key)
     if not found or found[0].isdigit():
         return f"key_{found}"
-    # Two underscores at the start are for Prometheus itself, which leaves them.
+    # Two underscores at the start are reserved for Prometheus, which leaves them.
     return f"key{found}" if found[0] == "_" and found[:2] != "__" else found
 
 
 def _unit(unit: str) -> list[str]:
-    """What a unit adds to a name: "By/s" is `bytes`, `per_second`; what stands in braces is no unit."""
+    """Returns the words that a unit adds to a name: `bytes`, `per_second` for "By/s". Text in braces is not a
+    unit."""
     of, _, per = (part.strip() for part in unit.partition("/"))
     one = "" if "{" in of or "}" in of else _cleaned(_UNITS.get(of, of))
     other = "" if "{" in per or "}" in per else _cleaned(_PER.get(per, per)).removesuffix("_")

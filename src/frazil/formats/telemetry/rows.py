@@ -1,4 +1,4 @@
-"""What becomes of requests: rows, and what is to be told of them."""
+"""Defines the result of converting requests: rows, and what clients and metrics are told about them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.errors import RequestError
+from frazil.formats.telemetry.any_values import ABSENT, TEXT, Codes
 from frazil.formats.telemetry.fields import TIME
 from frazil.formats.telemetry.runs import Ints
-from frazil.formats.telemetry.values import ABSENT, TEXT, Codes
 
 
 class Arrival(NamedTuple):
-    """What is known of requests beside what is in them."""
+    """What is known about requests beside their content."""
 
     tenants: Sequence[str]
-    """Of each request."""
+    """The tenant of each request."""
     time_ns: int
 
     def tenants_of(self, requests: Ints) -> pa.Array:
-        """The tenant of each row; `requests` says which request it is of."""
+        """Returns the tenant of each row; `requests` has the number of its request."""
         if len(set(self.tenants)) == 1:
             return pa.repeat(self.tenants[0], len(requests))
         return pa.array(self.tenants, pa.string()).take(pa.array(requests))
@@ -42,27 +42,28 @@ class Rejected(NamedTuple):
 _NOBODY: Mapping[int, Rejected] = {}
 
 
-class Rows(NamedTuple):
+class TelemetryRows(NamedTuple):
     batch: pa.RecordBatch
     requests: Ints
-    """Which request each row is of; they ascend."""
+    """The number of the request of each row; ascending."""
     invalid_ids: int = 0
-    """Ids that are none, which are null in the rows."""
+    """The number of invalid ids, which are null in the rows."""
     timeless: frozenset[int] = frozenset()
-    """Requests with records that have no time of their own: the same bytes again may be other records."""
+    """The requests with records that have no time of their own. If the same bytes come again, they may be other
+    records."""
     rejected: Mapping[int, Rejected] = _NOBODY
-    """By request."""
+    """The rejected records, by request."""
 
 
 class ToRows(Protocol):
-    """Makes rows of decoded requests."""
+    """Converts decoded requests to rows."""
 
-    def __call__(self, requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> Rows:
-        """With `dictionaries`, texts that come again and again may be places in dictionaries (`log.repeated`)."""
+    def __call__(self, requests: pa.RecordBatch, arrival: Arrival, *, dictionaries: bool = False) -> TelemetryRows:
+        """With `dictionaries`, texts that repeat may be dictionary-encoded (`log.schema.repeated_texts`)."""
 
 
 def batch_of(columns: Mapping[str, pa.Array], schema: pa.Schema, *, dictionaries: bool = False) -> pa.RecordBatch:
-    """Rows with the columns of the schema; `dictionaries` says that some may be such."""
+    """Returns a batch with the columns of the schema; with `dictionaries`, some may be dictionary-encoded."""
     chosen = [columns[name] for name in schema.names]
     if dictionaries:
         schema = pa.schema([field.with_type(column.type) for field, column in zip(schema, chosen, strict=True)])
@@ -70,14 +71,14 @@ def batch_of(columns: Mapping[str, pa.Array], schema: pa.Schema, *, dictionaries
 
 
 MOST_BYTES = 1 << 30
-"""Of the rows of requests that are decoded together. Each row has what it shares with others, so a small request
-could stand for more than there is memory."""
+"""The most bytes of the rows of requests that are decoded together. Each row repeats what it shares with others, so a
+small request could need more memory than there is."""
 ROW_BYTES = 200
-"""Of a row with nothing in it."""
+"""The approximate bytes of an empty row."""
 
 
 def check_total(nbytes: int) -> None:
-    """Raises `RequestError` for rows that would be larger than may be."""
+    """Raises `RequestError` if the rows would be larger than `MOST_BYTES`."""
     if nbytes > MOST_BYTES:
         raise RequestError(
             f"The records would be {nbytes:,} bytes, each with all that they share, and {MOST_BYTES:,} may be. Send "
@@ -86,15 +87,15 @@ def check_total(nbytes: int) -> None:
 
 
 def requests_with(chosen: npt.NDArray[np.bool_], requests: Ints) -> frozenset[int]:
-    """The requests of rows for which it is true."""
+    """Returns the requests of the chosen rows."""
     return frozenset(requests[chosen].tolist()) if chosen.any() else frozenset()
 
 
 def types_of_values(codes: Codes) -> pa.Array:
-    """The letter of each value; null for text, and where there is no value at all."""
-    told = (codes != ord(TEXT)) & (codes != ord(ABSENT))
-    if not told.any():
+    """Returns the letter of each value; null for text, and where there is no value at all."""
+    typed = (codes != ord(TEXT)) & (codes != ord(ABSENT))
+    if not typed.any():
         return pa.nulls(len(codes), pa.string())
     borders = np.arange(len(codes) + 1, dtype=np.int32)
     letters = pa.Array.from_buffers(pa.string(), len(codes), [None, pa.py_buffer(borders), pa.py_buffer(codes)])
-    return pa.compute.if_else(pa.array(told), letters, pa.scalar(None, pa.string()))
+    return pa.compute.if_else(pa.array(typed), letters, pa.scalar(None, pa.string()))

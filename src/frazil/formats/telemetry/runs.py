@@ -1,4 +1,4 @@
-"""Rows that are alike, wherever they are or one after the other: what is the same for them is worked out once."""
+"""Groups equal rows, consecutive or not, so that what they share is computed once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Runs(NamedTuple):
     first: Ints
     """The first row of each run."""
     places: Ints
-    """Which run each row is of."""
+    """The index of the run of each row."""
 
     @property
     def lengths(self) -> Ints:
@@ -24,7 +24,7 @@ class Runs(NamedTuple):
 
 
 def runs_of(codes: Ints) -> Runs:
-    """Rows are alike if they have the same code."""
+    """Returns the runs of consecutive rows with the same code."""
     begins = np.ones(len(codes), bool)
     np.not_equal(codes[1:], codes[:-1], out=begins[1:])
     return Runs(np.flatnonzero(begins), np.cumsum(begins) - 1)
@@ -32,13 +32,13 @@ def runs_of(codes: Ints) -> Runs:
 
 class Distinct(NamedTuple):
     first: Ints
-    """The first row of each kind."""
+    """The first row of each group."""
     places: Ints
-    """Of which kind each row is."""
+    """The index of the group of each row."""
 
 
 def distinct(*columns: Ints) -> Distinct:
-    """Rows are of one kind if they have the same number in each of the columns. None of the first is negative."""
+    """Groups rows that have the same number in every column. The first column has no negative numbers."""
     codes, size = columns[0], int(columns[0].max(initial=0)) + 1
     for column in columns[1:]:
         least, most = int(column.min(initial=0)), int(column.max(initial=0))
@@ -55,6 +55,6 @@ def distinct(*columns: Ints) -> Distinct:
 
 
 def codes_of(values: pa.Array) -> Ints:
-    """A number for each value, the same for the same ones, and for null."""
+    """Returns a number for each value; equal values, and nulls, have the same one."""
     found: Ints = values.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
     return found

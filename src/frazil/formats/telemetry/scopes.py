@@ -1,7 +1,7 @@
-"""What records of all signals have in common: whose they are, and the resource and the scope that they came from.
+"""Makes the columns that records of all signals share: tenant, service, resource and scope.
 
-A request has resources, these have scopes, and these have records. A level is worked out once for each resource and
-each scope (`known`), and then repeated for their records.
+A request has resources, these have scopes, and these have records. The columns are computed once for each resource
+with a scope, cached (`row_cache`), and repeated for the records.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from frazil.formats.telemetry import attributes
 from frazil.formats.telemetry.attributes import Attributes
-from frazil.formats.telemetry.known_rows import Known
-from frazil.formats.telemetry.lists import flat, joined
-from frazil.formats.telemetry.messages import decode
-from frazil.formats.telemetry.repetition import spread, used_of
+from frazil.formats.telemetry.lists import flat, joined_bytes
+from frazil.formats.telemetry.message_decoding import decode
+from frazil.formats.telemetry.repeated_columns import repeat_rows, used_rows
+from frazil.formats.telemetry.row_cache import RowCache
 from frazil.formats.telemetry.rows import ROW_BYTES, check_total
 from frazil.formats.telemetry.runs import Ints, runs_of
 
@@ -38,7 +38,7 @@ _ENTITY = pa.struct(
     ]
 )
 
-WHOSE = [pa.field(TENANT, pa.string(), nullable=False), pa.field(SERVICE_NAME, pa.string())]
+TENANT_AND_SERVICE = [pa.field(TENANT, pa.string(), nullable=False), pa.field(SERVICE_NAME, pa.string())]
 ORIGIN = [
     *attributes.fields("resource_attributes"),
     pa.field("resource_dropped_attributes_count", pa.int64()),
@@ -50,13 +50,14 @@ ORIGIN = [
     pa.field("scope_dropped_attributes_count", pa.int64()),
     pa.field("scope_schema_url", pa.string()),
 ]
-"""Null throughout where a record came without a resource, or without a scope."""
+"""The columns of resource and scope. They are null where a record came without a resource or scope."""
 
 Columns = dict[str, pa.Array]
 
 
-class Level(NamedTuple):
-    """What records of one scope share: resource and scope as bytes, None where there is none, and their schemas."""
+class ResourceScope(NamedTuple):
+    """A resource with one of its scopes, which some records share: both as bytes, None where absent, and their schema
+    URLs."""
 
     resource: bytes | None
     resource_url: str
@@ -65,26 +66,27 @@ class Level(NamedTuple):
 
     @property
     def width(self) -> int:
-        """About how many bytes each record has of it."""
+        """The approximate bytes that each record gets from it."""
         return len(self.resource or b"") + len(self.resource_url) + len(self.scope or b"") + len(self.scope_url)
 
 
 class Records(NamedTuple):
-    """The records of some requests, in their order."""
+    """The records of some requests, in order."""
 
     records: pa.StructArray
     requests: Ints
-    """Which request each is of."""
-    levels: list[Level]
-    """Each once."""
-    scopes: Ints
-    """Which of the levels each has."""
+    """The number of the request of each record."""
+    scopes: list[ResourceScope]
+    """The distinct resources with scopes."""
+    scope_of_record: Ints
+    """Which of `scopes` each record has."""
     widths: Ints
-    """About how many bytes each has of its level."""
+    """The approximate bytes that each record gets from its resource and scope."""
 
 
 def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: str) -> Records:
-    """The names are those of the lists: `resource_logs`, `scope_logs`, `log_records`."""
+    """Returns the records of requests. The names are those of the nested lists: `resource_logs`, `scope_logs`,
+    `log_records`."""
     of_resource, request_at = flat(requests.column(resources))
     of_scope, resource_at = flat(of_resource.field(scopes))
     found, scope_at = flat(of_scope.field(records))
@@ -93,33 +95,33 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     places = [
         numbers.setdefault(above[at] + each, len(numbers)) for at, each in zip(resource_at.tolist(), own, strict=True)
     ]
-    levels = list(map(Level._make, numbers))
-    widths = np.array([level.width for level in levels], np.int64)
-    level_at = np.array(places, np.int64)[scope_at]
-    check_total(int((widths + ROW_BYTES).dot(np.bincount(level_at, minlength=len(widths)))))
-    return Records(found, request_at[resource_at][scope_at], levels, level_at, widths[level_at])
+    distinct = list(map(ResourceScope._make, numbers))
+    widths = np.array([each.width for each in distinct], np.int64)
+    number = np.array(places, np.int64)[scope_at]
+    check_total(int((widths + ROW_BYTES).dot(np.bincount(number, minlength=len(widths)))))
+    return Records(found, request_at[resource_at][scope_at], distinct, number, widths[number])
 
 
 def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
-    """Of each of a level: the message of this name, and its schema."""
-    return list(zip(joined(level.field(name)).to_pylist(), level.field("schema_url").to_pylist(), strict=True))
+    """Returns the serialized message of this name, and its schema URL, of each resource or scope."""
+    return list(zip(joined_bytes(level.field(name)).to_pylist(), level.field("schema_url").to_pylist(), strict=True))
 
 
-def common_columns(levels: list[Level], scopes: Ints, *, dictionaries: bool = False) -> Columns:
-    """The columns of `WHOSE` but for the tenant, and of `ORIGIN`, of records that have these levels."""
+def common_columns(scopes: list[ResourceScope], scope_of_record: Ints, *, dictionaries: bool = False) -> Columns:
+    """Returns the columns of service, resource and scope for records that have these scopes."""
     if dictionaries:
-        used, places = used_of(scopes, len(levels))
-        rows = _LEVELS.repeated([levels[at] for at in used.tolist()], [1] * len(used))
-        return spread(rows, places)
-    runs = runs_of(scopes)
-    chosen = [levels[at] for at in scopes[runs.first].tolist()]
-    found = _LEVELS.repeated(chosen, runs.lengths.tolist())
+        used, places = used_rows(scope_of_record, len(scopes))
+        rows = _ROW_CACHE.repeated([scopes[at] for at in used.tolist()], [1] * len(used))
+        return repeat_rows(rows, places)
+    runs = runs_of(scope_of_record)
+    chosen = [scopes[at] for at in scope_of_record[runs.first].tolist()]
+    found = _ROW_CACHE.repeated(chosen, runs.lengths.tolist())
     return dict(zip((field.name for field in found.type), found.flatten(), strict=True))
 
 
-def _rows_of(levels: Sequence[Level]) -> pa.StructArray:
+def _rows_of_scopes(distinct: Sequence[ResourceScope]) -> pa.StructArray:
     resources, resource_urls, scopes, scope_urls = (
-        pa.array((level[place] for level in levels), kind)
+        pa.array((each[place] for each in distinct), kind)
         for place, kind in enumerate((pa.binary(), pa.string(), pa.binary(), pa.string()))
     )
     columns = {
@@ -132,7 +134,7 @@ def _rows_of(levels: Sequence[Level]) -> pa.StructArray:
 
 
 def _of_each(convert: Callable[[pa.Array], Columns], messages: pa.Array) -> Columns:
-    """The columns of messages, each of which is decoded once."""
+    """Converts messages to columns; equal messages are decoded once."""
     encoded = messages.dictionary_encode(null_encoding="encode")
     if len(encoded.dictionary) == len(messages):
         return convert(messages)
@@ -140,7 +142,7 @@ def _of_each(convert: Callable[[pa.Array], Columns], messages: pa.Array) -> Colu
 
 
 def resource_attributes(messages: pa.Array) -> Attributes:
-    """Of resources as bytes, null where there is none."""
+    """Returns the attributes of serialized resources, which are null where there is none."""
     return attributes.of_lists(_decoded(Resource, messages)[0].column("attributes"))
 
 
@@ -149,7 +151,7 @@ def _resources(messages: pa.Array) -> Columns:
     found = attributes.of_lists(resource.column("attributes"))
     return {
         SERVICE_NAME: _service_names(found),
-        **named("resource_attributes", found, absent),
+        **attribute_columns("resource_attributes", found, absent),
         "resource_dropped_attributes_count": _or_null(
             resource.column("dropped_attributes_count"), absent, pa.int64()
         ),
@@ -162,7 +164,7 @@ def _scopes(messages: pa.Array) -> Columns:
     return {
         "scope_name": _or_null(scope.column("name"), absent, pa.string()),
         "scope_version": _or_null(scope.column("version"), absent, pa.string()),
-        **named("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
+        **attribute_columns("scope_attributes", attributes.of_lists(scope.column("attributes")), absent),
         "scope_dropped_attributes_count": _or_null(_dropped(scope), absent, pa.int64()),
     }
 
@@ -172,15 +174,15 @@ def _dropped(decoded: pa.RecordBatch) -> pa.Array:
 
 
 def _decoded(kind: type[Message], messages: pa.Array) -> tuple[pa.RecordBatch, pa.Array]:
-    """The fields of messages, and which of these are not there."""
+    """Returns the fields of messages, and which messages are absent."""
     return decode(kind, messages.fill_null(b"")), messages.is_null()
 
 
-_LEVELS = Known(_rows_of, lambda level: level.width)
+_ROW_CACHE = RowCache(_rows_of_scopes, lambda scope: scope.width)
 
 
-def named(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:
-    """The two columns of attributes; null where there is nobody to have any."""
+def attribute_columns(name: str, found: Attributes, absent: pa.Array | None = None) -> Columns:
+    """Returns the two columns of attributes; null where the owner is absent."""
     maps = found.maps
     if absent is not None and absent.true_count:
         places = np.arange(len(maps))
@@ -196,6 +198,6 @@ def _or_null(column: pa.Array, absent: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _service_names(found: Attributes) -> pa.Array:
-    """Those that are text and not empty."""
+    """Returns the names of services that are not empty."""
     names = pc.map_lookup(found.maps, _SERVICE, "last")
     return pc.if_else(pc.equal(names, ""), pa.scalar(None, pa.string()), names)

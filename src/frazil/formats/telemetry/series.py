@@ -1,7 +1,7 @@
-"""Series of Prometheus: which labels a data point has, and a number by which those of one series are found.
+"""Computes the labels of a data point's Prometheus series, and an id by which the points of one series are found.
 
 The labels are the name of the metric, `job` and `instance` of the resource, and the attributes of the point. A label
-without a value is none. The number is a hash that does not depend on the order of the labels.
+without a value is absent. The id is a hash that does not depend on the order of the labels.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SERVICE, _NAMESPACE, _ID = "service.name", "service.namespace", "service.instan
 Pairs = Iterable[tuple[str, str | None]]
 
 
-class Owners(NamedTuple):
-    """The labels that points have from metric and resource; null or empty where there is none."""
+class SharedLabels(NamedTuple):
+    """The labels that points get from metric and resource; null or empty where there is none."""
 
     names: pa.Array
     jobs: pa.Array
@@ -36,9 +36,10 @@ class Owners(NamedTuple):
 
 
 def labels(name: str, attributes: Pairs, resource: Pairs = (), translated: bool = True) -> dict[str, str]:
-    """Attributes whose names become one have their values joined, in the order of their keys.
+    """Returns the labels of a point. Attributes whose names become the same label have their values joined, in the
+    order of their keys.
 
-    Those of rows without `metadata` came from Prometheus, and are labels as they are: not `translated`.
+    Rows without `metadata` came from Prometheus: their attributes are labels already, and not `translated`.
     """
     found: dict[str, str] = {}
     for key, text in sorted(attributes):
@@ -60,15 +61,15 @@ def series_id(labels: Mapping[str, str]) -> int:
 
 
 def _of_name(label: str) -> int:
-    """Multiplied, so that a name and a value are not the same as the value and the name."""
+    """Returns the hash of a label's name. It is multiplied, so that swapping name and value gives another hash."""
     return hash_text(label) * FACTOR & BITS
 
 
 # --- of many ---------------------------------------------------------------------------------------------------
 
 
-def targets(resources: pa.MapArray) -> tuple[pa.Array, pa.Array]:
-    """`job` and `instance` of resources."""
+def jobs_and_instances(resources: pa.MapArray) -> tuple[pa.Array, pa.Array]:
+    """Returns `job` and `instance` of resources."""
     names = pc.map_lookup(resources, _SERVICE, "first")
     spaces = pc.map_lookup(resources, _NAMESPACE, "first")
     if spaces.null_count < len(spaces):
@@ -77,8 +78,8 @@ def targets(resources: pa.MapArray) -> tuple[pa.Array, pa.Array]:
     return names, pc.map_lookup(resources, _ID, "first")
 
 
-def series_ids(owners: Owners, places: Ints, attributes: pa.MapArray, translated: bool = True) -> pa.Array:
-    """As `series_id` of `labels`, for all points; `places` says which of the owners is that of each."""
+def series_ids(owners: SharedLabels, places: Ints, attributes: pa.MapArray, translated: bool = True) -> pa.Array:
+    """Returns the `series_id` of the `labels` of all points; `places` has the index in `owners` of each."""
     offsets, keys, texts = _entries(attributes)
     encoded = keys.dictionary_encode()
     codes = encoded.indices.to_numpy()
@@ -91,7 +92,7 @@ def series_ids(owners: Owners, places: Ints, attributes: pa.MapArray, translated
         of_owners += _hash_pairs(np.uint64(_of_name(label)), of_label)
         replaced = (of_label > 0) | (label == NAME)
         if label in names and replaced.any():
-            # What metric and resource say replaces what attributes say.
+            # Labels from metric and resource replace those from attributes.
             at = np.flatnonzero(np.isin(codes, [code for code, name in enumerate(names) if name == label]))
             hashed[at[replaced[places[_rows(offsets, at)]]]] = 0
     sums = np.zeros(len(hashed) + 1, np.uint64)
@@ -103,14 +104,14 @@ def series_ids(owners: Owners, places: Ints, attributes: pa.MapArray, translated
 
 
 def _entries(maps: pa.MapArray) -> tuple[Ints, pa.Array, pa.Array]:
-    """Where each map begins among all entries, and where the last one ends; their keys; their values."""
+    """Returns the offsets of the maps among their entries, the keys, and the values."""
     offsets = maps.offsets.to_numpy().astype(np.int64)
     count = offsets[-1] - offsets[0]
     return offsets - offsets[0], maps.keys.slice(offsets[0], count), maps.items.slice(offsets[0], count)
 
 
 def _hash_columns(*columns: pa.Array) -> list[Words]:
-    """Each distinct text is hashed once."""
+    """Hashes columns; each distinct text is hashed once."""
     texts = [column.dictionary if isinstance(column, pa.DictionaryArray) else column for column in columns]
     encoded = pa.concat_arrays(texts).dictionary_encode(null_encoding="encode")
     hashes = hash_texts(encoded.dictionary)[encoded.indices.to_numpy()]
@@ -123,23 +124,23 @@ def _hash_columns(*columns: pa.Array) -> list[Words]:
 
 @lru_cache(maxsize=4096)
 def _label(key: str, translated: bool) -> tuple[str, int]:
-    """The label that an attribute becomes, and what this adds to the hash of its value."""
+    """Returns the label that an attribute becomes, and the hash of its name."""
     name = label_name(key) if translated else key
     return name, _of_name(name)
 
 
 def _hash_pairs(names: Words | np.uint64, values: Words) -> Words:
-    """Of labels with these numbers for their names, and these hashes of values; 0 for those without a value."""
+    """Returns the hashes of labels from those of names and values; 0 for labels without a value."""
     return np.where(values > 0, mix_all(names + values), np.uint64(0))
 
 
 def _rows(offsets: Ints, at: Ints) -> Ints:
-    """Which rows have the entries at these places."""
+    """Returns the rows of the entries at these positions."""
     return np.searchsorted(offsets, at, side="right") - 1
 
 
 def _joining(names: list[str], codes: Ints, offsets: Ints) -> Ints:
-    """The rows with several attributes that become one label; `codes` says which of the names each has."""
+    """Returns the rows where several attributes become one label; `codes` has the index in `names` of each entry."""
     distinct = {name: number for number, name in enumerate(dict.fromkeys(names))}
     if len(distinct) == len(names):
         return np.zeros(0, np.int64)
@@ -149,6 +150,6 @@ def _joining(names: list[str], codes: Ints, offsets: Ints) -> Ints:
     return np.unique(both[times > 1] // len(distinct))
 
 
-def _labels_of(owners: Owners, place: int, attributes: pa.MapScalar) -> dict[str, str]:
+def _labels_of(owners: SharedLabels, place: int, attributes: pa.MapScalar) -> dict[str, str]:
     name, job, instance = (column[place].as_py() for column in owners)
     return labels(name, attributes.as_py(), [(_SERVICE, job), (_ID, instance)])

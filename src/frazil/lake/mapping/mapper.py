@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from frazil.errors import TableSchemaMismatch
-from frazil.formats.memo import BySchema
+from frazil.formats.schema_cache import SchemaCache
 from frazil.lake.mapping.conversions import (
     Conversion,
     Conversions,
@@ -54,7 +54,7 @@ class Mapper:
     def __init__(self, topic_schema: pa.Schema, table_schema: Schema, on_mismatch: OnMismatch = "stop") -> None:
         self.schema = arrow_schema(table_schema)
         self._on_mismatch = on_mismatch
-        self._plans = BySchema(self._plan)
+        self._plans = SchemaCache(self._plan)
         self._plans[topic_schema]
 
     def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> Mapped:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from frazil.formats.paths import distinct
+from frazil.formats.type_pruning import without_repeated_paths
 
 
 def widest(schemas: Sequence[pa.Schema]) -> pa.Schema:
@@ -17,7 +17,7 @@ def widest(schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 def unambiguous(schema: pa.Schema) -> pa.Schema:
     """Without what has the name of something before it, as tables name things."""
-    return pa.schema(distinct(pa.struct(schema)).fields)
+    return pa.schema(without_repeated_paths(pa.struct(schema)).fields)
 
 
 def layered(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:

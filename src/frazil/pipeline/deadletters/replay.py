@@ -26,7 +26,7 @@ from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.errors import CasConflict, FrazilError, SchemaEvolution, TableNotFound, TopicNotFound
 from frazil.failpoints import failpoint
-from frazil.formats.opening import open_decoder
+from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.commit.attempts import attempt_folder, new_attempt
 from frazil.lake.commit.commit import send

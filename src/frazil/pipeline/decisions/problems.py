@@ -22,7 +22,7 @@ from frazil.errors import (
     TableRolledBack,
     TopicNotFound,
 )
-from frazil.formats.opening import open_decoder
+from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.checks import check_base_layout, check_derived_layout
 from frazil.lake.commit.offsets import TableState, check_history

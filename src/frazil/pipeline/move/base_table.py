@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.errors import TopicNotFound
 from frazil.formats.kafka import is_kafka
-from frazil.formats.opening import open_decoder
+from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.commit.offsets import TableState, check_history
 from frazil.lake.evolution import follow_topic

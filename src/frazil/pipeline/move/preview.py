@@ -43,5 +43,5 @@ def next_schemas(config: Config, store: ObjectStore, topic: str, decoder: Decode
     for partition, end in sorted(planner.next_end().items()):
         start = offsets.get(partition, 0)
         for records in place.reader(partition).read(start, end) if start < end else ():
-            found |= dict.fromkeys(piece.rows.schema for piece in decoder.decode(records.batch, known).pieces)
+            found |= dict.fromkeys(piece.rows.schema for piece in decoder.decode(records.batch, known).batches)
     return list(found)

@@ -1,4 +1,4 @@
-"""The port of a gRPC server."""
+"""Opens the port of a gRPC server, and limits its connections."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import grpc
 
 from frazil.config.sections.endpoint import TlsConfig
 from frazil.errors import ConfigError
-from frazil.web.grpc.log import quieten
+from frazil.web.grpc.log_filter import quieten
 
 HANDSHAKE_SECONDS = 30
 """How long a client may take until it speaks gRPC."""
 IDLE_SECONDS = 300
 """How long a connection may stay without a call; clients open another when they need one."""
 MOST_CALLS = 1000
-"""Calls of one connection at a time; those beyond wait at the client."""
+"""The most calls of one connection at a time; further calls wait at the client."""
 
 
 def connection_options(max_connections: int) -> list[tuple[str, int]]:
-    """What bounds the connections of a server. gRPC closes those beyond at once."""
+    """Returns the options that limit the connections of a server. gRPC closes those beyond the limit at once."""
     return [
         ("grpc.so_reuseport", 0),
         ("grpc.max_allowed_incoming_connections", max_connections),
@@ -30,7 +30,7 @@ def connection_options(max_connections: int) -> list[tuple[str, int]]:
 
 
 def open_port(server: Any, host: str, port: int, tls: TlsConfig, *, section: str, port_key: str, rival: str) -> int:
-    """Listen, with TLS if there is a certificate; returns the port. `rival` is who else may listen there."""
+    """Listens, with TLS if there is a certificate, and returns the port. `rival` names what else may listen there."""
     quieten()
     address = f"{host}:{port}"
     try:
