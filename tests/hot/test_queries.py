@@ -15,7 +15,7 @@ from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.scan.tenants import Tenant
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
 from tests.hot.support import TOPIC, records, until
 from tests.query.support import World
 
@@ -40,7 +40,7 @@ def world_of(folder: Path, **topic: object) -> Iterator[tuple[World, HotBuffer]]
 def started(world: World, hot: HotBuffer, ends: dict[int, int]) -> Iterator[None]:
     with hot:
         partitions = hot.buffer.topic
-        until(lambda: {p: kept.held.end for p, kept in partitions(TOPIC).items()} == ends)
+        until(lambda: {p: buffered.contents.end for p, buffered in partitions(TOPIC).items()} == ends)
         until(lambda: not hot.follower.filling)
         yield
 
@@ -57,10 +57,10 @@ def sealed_in_two(world: World, batch: pa.RecordBatch) -> None:
 
 def lose(hot: HotBuffer, start: int, partition: int = 0) -> None:
     """Let the buffer begin at `start`, as if there had been no room for what is before."""
-    kept = hot.buffer.topic(TOPIC)[partition]
-    count = sum(block.end <= start for block in kept.held.evictable())
-    hot.buffer._drop(kept, count)
-    assert kept.held.start == start
+    buffered = hot.buffer.topic(TOPIC)[partition]
+    count = sum(block.end <= start for block in buffered.contents.evictable())
+    hot.buffer._drop(buffered, count)
+    assert buffered.contents.start == start
 
 
 @pytest.mark.parametrize(("value_format", "start"), [("raw", 0), ("json", MOVED), ("raw", 45), ("json", SEALED)])
@@ -109,7 +109,7 @@ def _cold_rows(world: World) -> pa.Table:
 
     tails = {writer.partition: writer.view() for writer in world.log.writers}
     plan = TopicRows(world.config, TOPIC, tails=lambda _: tails).plan()
-    rows = [pa.Table.from_batches(part.read(), plan.shape.arrow) for part in plan.parts]
+    rows = [pa.Table.from_batches(part.read(), plan.projection.arrow) for part in plan.tasks]
     return pa.concat_tables(rows).sort_by("_offset")
 
 
@@ -210,7 +210,7 @@ def test_answers_have_no_more_bytes_than_they_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
 ) -> None:
     for name, size in (("STEP_BYTES", 2_500), ("ANSWER_BYTES", 10_000)):
-        monkeypatch.setattr(f"frazil.hot.gathering.{name}", size)
+        monkeypatch.setattr(f"frazil.hot.row_collector.{name}", size)
     monkeypatch.setattr("frazil.hot.queries.ANSWER_BYTES", 10_000)
     with world_of(tmp_path) as (world, hot):
         world.append(TOPIC, records(range(50), values=[b"x" * 1000] * 50))
@@ -229,14 +229,14 @@ def test_answers_have_no_more_bytes_than_they_may_have(
 
 
 def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("hot.gathering", "hot.queries", "scan.lookup.choosing"):
-        monkeypatch.setattr(f"frazil.{place}.ANSWER_BYTES", 4_600)
+    for location in ("hot.gathering", "hot.queries", "scan.lookup.choosing"):
+        monkeypatch.setattr(f"frazil.{location}.ANSWER_BYTES", 4_600)
     with world_of(tmp_path) as (world, hot):
         for start in (0, 3):
             world.append(TOPIC, records(range(start, start + 3), values=[b"x" * 1000] * 3))
             world.seal(TOPIC)
         with started(world, hot, {0: 6}):
-            monkeypatch.setattr("frazil.hot.gathering.STEP_BYTES", 1)
+            monkeypatch.setattr("frazil.hot.row_collector.STEP_BYTES", 1)
             lose(hot, 3)
             found = hot.query_range(TOPIC, 0, 0, cold=True)
             assert (found.rows[kafka.OFFSET].to_pylist(), found.next_offset) == ([0, 1, 2, 3, 4], 5)
@@ -274,9 +274,9 @@ def test_the_newest_rows_of_all_partitions(tmp_path: Path) -> None:
         with started(world, hot, {0: 4, 1: 4}):
             found = hot.query_all(TOPIC, 3).rows
             assert found.num_rows == 3
-            places = list(zip(found[kafka.PARTITION].to_pylist(), found[kafka.OFFSET].to_pylist(), strict=True))
-            assert places == sorted(places)
-            assert set(places) < {(p, o) for p in (0, 1) for o in (1, 2, 3)}
+            locations = list(zip(found[kafka.PARTITION].to_pylist(), found[kafka.OFFSET].to_pylist(), strict=True))
+            assert locations == sorted(locations)
+            assert set(locations) < {(p, o) for p in (0, 1) for o in (1, 2, 3)}
             assert hot.query_all(TOPIC).rows.num_rows == 8
             assert hot.query_all(TOPIC, raw=True).rows.column_names[:2] == [kafka.KEY, kafka.VALUE]
 

@@ -28,9 +28,9 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.trim import trim
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.writer.writer import PartitionWriter
-from frazil.scan.look import Read
-from frazil.scan.parts import Part
-from frazil.scan.topic import TopicRows
+from frazil.scan.scan_tasks import ScanTask
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.topic_snapshot import Read
 from frazil.store import open_store
 from tests.lake.support import TOPIC, local_config, make_base_table
 from tests.log.support import SCHEMA, Machine, reader, rows, writer
@@ -135,7 +135,7 @@ def offsets(batches: Iterable[pa.RecordBatch]) -> list[tuple[int, int]]:
     return found
 
 
-def of_parts(parts: Iterable[Part]) -> list[tuple[int, int]]:
+def of_parts(parts: Iterable[ScanTask]) -> list[tuple[int, int]]:
     return sorted(each for part in parts for each in offsets(part.read()))
 
 

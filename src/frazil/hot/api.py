@@ -20,9 +20,9 @@ from frazil.errors import (
     RequestError,
     TopicNotFound,
 )
-from frazil.hot.gathering import Found
 from frazil.hot.queries import LIMIT, HotBuffer
-from frazil.hot.threads import Threads
+from frazil.hot.query_threads import QueryThreads
+from frazil.hot.row_collector import HotRows
 from frazil.scan.tenants import HEADER, tenant_of
 from frazil.web.answers import problem, row_answer, rows_answer
 from frazil.web.operations import Endpoint
@@ -38,7 +38,7 @@ NEXT_OFFSET = "x-frazil-next-offset"
 _NAMED = 100
 
 
-def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads) -> list[Endpoint]:
+def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: QueryThreads) -> list[Endpoint]:
     """`hot` gives the buffer, or raises while there is none."""
 
     def by_key(request: Request, buffer: HotBuffer) -> Response:
@@ -101,7 +101,7 @@ def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads
     ]
 
 
-def _answering(work: Work, hot: Callable[[], HotBuffer], threads: Threads) -> Handler:
+def _answering(work: Work, hot: Callable[[], HotBuffer], threads: QueryThreads) -> Handler:
     """Work that may wait for disk, store or registry is done in a thread."""
 
     async def answer(request: Request) -> Response:
@@ -145,7 +145,7 @@ def _not_found(buffer: HotBuffer, topic: str, what: str, cold: bool) -> Response
     return problem(404, f"{what}{hint}.", cold=older)
 
 
-def _rows(request: Request, found: Found) -> Response:
+def _rows(request: Request, found: HotRows) -> Response:
     headers: dict[str, str] = {}
     if found.next_offset is not None:
         headers[NEXT_OFFSET] = str(found.next_offset)
@@ -160,13 +160,13 @@ def _listing(hot: HotBuffer) -> dict[str, Any]:
     buffer = hot.buffer
     topics = []
     for topic, partitions in sorted(buffer.topics.items()):
-        held = {partition: kept.visible() for partition, kept in sorted(partitions.items())}
+        contents = {partition: buffered.visible() for partition, buffered in sorted(partitions.items())}
         topics.append(
             {
                 "topic": topic,
-                "records": sum(each.rows for each in held.values()),
-                "bytes": sum(each.nbytes for each in held.values()),
-                "index_bytes": sum(each.index_bytes for each in held.values()),
+                "records": sum(each.rows for each in contents.values()),
+                "bytes": sum(each.nbytes for each in contents.values()),
+                "index_bytes": sum(each.index_bytes for each in contents.values()),
                 "partitions": [
                     {
                         "partition": partition,
@@ -176,7 +176,7 @@ def _listing(hot: HotBuffer) -> dict[str, Any]:
                         "last_offset": each.last_source_offset,
                         "written_here": partitions[partition].source is not None,
                     }
-                    for partition, each in held.items()
+                    for partition, each in contents.items()
                 ],
             }
         )

@@ -30,7 +30,7 @@ class Block(NamedTuple):
     since_ms: int
     time_ms: int
     """When the first and the last record were appended, or sealed."""
-    stretch: int
+    ascending_from: int
     """Offset in the log from which on the source's offsets ascend: normally the block's first."""
     first: int
     """The source's offset at `stretch`."""
@@ -43,9 +43,9 @@ class Block(NamedTuple):
         """The offset in the log of the first record at or after this offset of the source."""
         if not kafka.is_kafka(self.batch.schema):
             return min(max(source_offset, self.offset), self.end)
-        skipped = self.stretch - self.offset
+        skipped = self.ascending_from - self.offset
         ascending = _source_offsets(self.batch).data[skipped:]
-        return self.stretch + bisect_left(ascending, source_offset)
+        return self.ascending_from + bisect_left(ascending, source_offset)
 
 
 def make(offset: int, batch: pa.RecordBatch, time_ms: int, *, nbytes: int | None = None, borrowed: bool) -> Block:

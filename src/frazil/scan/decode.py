@@ -26,7 +26,7 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 
 
 @dataclass(frozen=True)
-class Rules:
+class DecodingRules:
     """What records become: rows of one state of a table."""
 
     schema: Schema
@@ -36,7 +36,7 @@ class Rules:
     asides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, metadata: TableMetadata, decoder: Decoder | None, schema: Schema | None = None) -> Rules:
+    def of(cls, metadata: TableMetadata, decoder: Decoder | None, schema: Schema | None = None) -> DecodingRules:
         """`schema` is what the table is going to have, if that is known to be more."""
         return cls(schema or metadata.schema(), on_mismatch_of(metadata), decoder, asides_of(metadata))
 
@@ -55,7 +55,7 @@ class Rules:
         return [self.known(age) for age in range(1 + max(map(len, self.asides.values()), default=0))]
 
 
-class Made(NamedTuple):
+class DecodedBatch(NamedTuple):
     batch: pa.RecordBatch
     """Rows with the columns of the table, in the order of their offsets."""
     misfits: Misfits | None = None
@@ -63,31 +63,31 @@ class Made(NamedTuple):
     """Of rows that are not in `batch`: the table has to change before it can take them."""
 
 
-class RowMaker:
+class RowDecoder:
     """Belongs to one thread. `lacks` tells which rows the table cannot take as it is, by their schema."""
 
-    def __init__(self, rules: Rules, lacks: Callable[[pa.Schema], bool] | None = None) -> None:
+    def __init__(self, rules: DecodingRules, lacks: Callable[[pa.Schema], bool] | None = None) -> None:
         self._rules = rules
         self._lacks = lacks
         self._known = rules.all_known() if rules.decoder else []
         self._schema = arrow_schema(rules.schema)
-        self._ways = BySchema(self._way)
+        self._names_by_schema = BySchema(self._table_names)
         self._mapper: Mapper | None = None
 
-    def make(self, batch: pa.RecordBatch, partition: int, offset: int) -> Made:
+    def decode(self, batch: pa.RecordBatch, partition: int, offset: int) -> DecodedBatch:
         """`offset` is that of the first record."""
-        return self.make_at(batch, partition, pa.arange(offset, offset + len(batch)))
+        return self.decode_at(batch, partition, pa.arange(offset, offset + len(batch)))
 
-    def make_at(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> Made:
+    def decode_at(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> DecodedBatch:
         """`offsets` are those of the records (int64), in order."""
         if self._rules.decoder is None:
             fitted = self._map(batch).fit(batch, partition, offsets)
-            return Made(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
+            return DecodedBatch(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
         pieces, errors = self._decode(self._rules.decoder, batch)
         made: list[pa.RecordBatch] = []
         wanted: list[pa.Schema] = []
         for piece in pieces:
-            rows = self._routed(piece)
+            rows = self._rename_to_table(piece)
             if rows is None:
                 wanted.append(piece.rows.schema)
                 continue
@@ -95,7 +95,7 @@ class RowMaker:
             fitted = self._map(rows).fit(rows, partition, offsets if whole else offsets.take(piece.places))
             made.append(fitted.batch)
             errors |= {piece.places[place].as_py(): reason for place, reason in fitted.faults.items()}
-        return Made(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
+        return DecodedBatch(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
 
     def _decode(self, decoder: Decoder, batch: pa.RecordBatch) -> tuple[list[Piece], dict[int, str]]:
         """What does not fit the columns that there are may fit those that were put aside."""
@@ -111,12 +111,12 @@ class RowMaker:
             errors = {place: reason for at, (place, reason) in enumerate(errors.items()) if at in again.faults}
         return pieces, errors
 
-    def _routed(self, piece: Piece) -> pa.RecordBatch | None:
+    def _rename_to_table(self, piece: Piece) -> pa.RecordBatch | None:
         """The rows with the names under which the table has their columns; None if it lacks some."""
-        way = self._ways[piece.rows.schema]
-        return None if way is None else piece.rows.rename_columns(way)
+        names_in_table = self._names_by_schema[piece.rows.schema]
+        return None if names_in_table is None else piece.rows.rename_columns(names_in_table)
 
-    def _way(self, schema: pa.Schema) -> list[str] | None:
+    def _table_names(self, schema: pa.Schema) -> list[str] | None:
         """The names that the table has for columns; None if it lacks some."""
         if self._lacks is not None and self._lacks(schema):
             return None

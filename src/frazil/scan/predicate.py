@@ -28,7 +28,7 @@ def columns_of(where: BooleanExpression | None) -> tuple[str, ...]:
     """The columns that decide, the outermost where they are inside others."""
     if where is None:
         return ()
-    names: list[str] = visit(where, _Names())
+    names: list[str] = visit(where, _ColumnNames())
     return tuple(dict.fromkeys(names))
 
 
@@ -42,12 +42,12 @@ def arrow_filter(where: BooleanExpression | None, schema: Schema) -> pc.Expressi
         raise CallError(f"These rows cannot be chosen by {where}: {error}") from error
 
 
-def for_files(where: BooleanExpression | None, schema: Schema) -> BooleanExpression:
+def file_filter(where: BooleanExpression | None, schema: Schema) -> BooleanExpression:
     """What files of a table can be chosen by: at least all those that have such rows.
 
     Columns that the table does not have yet say nothing about its files.
     """
-    return AlwaysTrue() if where is None else visit(rewrite_not(where), _Known(schema))
+    return AlwaysTrue() if where is None else visit(rewrite_not(where), _KnownColumns(schema))
 
 
 def _name(predicate: UnboundPredicate) -> str:
@@ -55,7 +55,7 @@ def _name(predicate: UnboundPredicate) -> str:
     return predicate.term.name
 
 
-class _Names(BooleanExpressionVisitor[list[str]]):
+class _ColumnNames(BooleanExpressionVisitor[list[str]]):
     def visit_true(self) -> list[str]:
         return []
 
@@ -78,7 +78,7 @@ class _Names(BooleanExpressionVisitor[list[str]]):
         return [predicate.term.ref().field.name]
 
 
-class _Known(BooleanExpressionVisitor[BooleanExpression]):
+class _KnownColumns(BooleanExpressionVisitor[BooleanExpression]):
     """Without `Not`, an expression that is true more often stays so however it is joined with others."""
 
     def __init__(self, schema: Schema) -> None:

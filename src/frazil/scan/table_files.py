@@ -21,16 +21,16 @@ from frazil.lake.checksums.damage import VerifyingFileIO
 from frazil.lake.commit.offsets import current_snapshot, named
 from frazil.lake.tables.portable import without_history
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.scan.cut import Span
-from frazil.scan.predicate import for_files
+from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.predicate import file_filter
 
 
-def row_filter(spans: Mapping[int, Span] | None) -> BooleanExpression:
+def offset_filter(ranges: Mapping[int, OffsetRange] | None) -> BooleanExpression:
     """Rows of these offsets; all rows for None, also such as did not come from the log."""
-    if spans is None:
+    if ranges is None:
         return AlwaysTrue()
     wanted: BooleanExpression = AlwaysFalse()
-    for partition, (start, end) in sorted(spans.items()):
+    for partition, (start, end) in sorted(ranges.items()):
         if start < end:
             one = parse(f"{PARTITION} == {partition} and {OFFSET} >= {start} and {OFFSET} < {end}")
             wanted = Or(wanted, one)
@@ -38,10 +38,10 @@ def row_filter(spans: Mapping[int, Span] | None) -> BooleanExpression:
 
 
 def plan_files(
-    table: Table, spans: Mapping[int, Span] | None, where: BooleanExpression | None = None
+    table: Table, ranges: Mapping[int, OffsetRange] | None, where: BooleanExpression | None = None
 ) -> list[FileScanTask]:
     """Files of the current snapshot that may have such rows, by the statistics in its manifests."""
-    wanted = And(row_filter(spans), for_files(where, table.schema()))
+    wanted = And(offset_filter(ranges), file_filter(where, table.schema()))
     if isinstance(wanted, AlwaysFalse):
         return []
     with calling(f"Planning a read of table {named(table)}"):
@@ -61,13 +61,15 @@ class FileReader:
     metadata: TableMetadata
     properties: dict[str, str] = field(repr=False)
     """Of its file system."""
-    spans: dict[int, Span] | None
+    ranges: dict[int, OffsetRange] | None
     where: BooleanExpression | None = None
 
     @classmethod
-    def of(cls, table: Table, spans: dict[int, Span] | None, where: BooleanExpression | None = None) -> FileReader:
+    def of(
+        cls, table: Table, ranges: dict[int, OffsetRange] | None, where: BooleanExpression | None = None
+    ) -> FileReader:
         metadata = without_history(table.metadata)
-        return cls(named(table), metadata, dict(table.io.properties), spans, where)
+        return cls(named(table), metadata, dict(table.io.properties), ranges, where)
 
     def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:
         """The rows with these columns, and perhaps some that `where` does not want.
@@ -76,7 +78,7 @@ class FileReader:
         """
         with calling(f"Reading table {self.name}"):
             io = VerifyingFileIO(load_file_io(self.properties, self.metadata.location), self.name, self.metadata)
-            rows = And(row_filter(self.spans), for_files(self.where, self.metadata.schema()))
+            rows = And(offset_filter(self.ranges), file_filter(self.where, self.metadata.schema()))
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
                 with io.damage_told(task):

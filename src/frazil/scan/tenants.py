@@ -25,19 +25,19 @@ class Tenant(NamedTuple):
     name: str
 
 
-def tenant_name(told: Sequence[str]) -> str:
+def tenant_name(headers: Sequence[str]) -> str:
     """`told` are the values of all headers of this name. Of two tenants nobody knows which is meant."""
-    if len(told) > 1:
-        raise InvalidTenant(f"X-Scope-OrgID is there {len(told)} times. Send it once, with one tenant.")
-    name = told[0] if told else DEFAULT
+    if len(headers) > 1:
+        raise InvalidTenant(f"X-Scope-OrgID is there {len(headers)} times. Send it once, with one tenant.")
+    name = headers[0] if headers else DEFAULT
     if not is_tenant(name):
         raise InvalidTenant(f"{name!r} in X-Scope-OrgID cannot be a tenant: {NAME_RULE}.")
     return name
 
 
-def tenant_of(config: Config, topic: str, told: Sequence[str]) -> Tenant | None:
+def tenant_of(config: Config, topic: str, headers: Sequence[str]) -> Tenant | None:
     """Whose rows of a topic the request sees; None for all of them. A bad name is refused in any case."""
-    name = tenant_name(told)
+    name = tenant_name(headers)
     column = config.topic(topic).tenant_column
     return Tenant(column, name) if column else None
 

@@ -150,7 +150,7 @@ def test_of_two_lives_of_a_topic_the_later_one_counts(world: World) -> None:
 
 
 def test_a_range_has_no_more_bytes_than_an_answer_may_have(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.scan.lookup.choosing.ANSWER_BYTES", 50_000)
+    monkeypatch.setattr("frazil.scan.lookup.row_selection.ANSWER_BYTES", 50_000)
     value = b"x" * 20_000
     for part in range(4):
         world.append("large", kafka_batch([kafka_record(part * 3 + i, value=value) for i in range(3)]))
@@ -160,7 +160,7 @@ def test_a_range_has_no_more_bytes_than_an_answer_may_have(world: World, monkeyp
     cold = ColdLookup(world.config)
     found, following = cold.range("large", 0, 3, None, 1000, None)
     assert (found[kafka.OFFSET].to_pylist(), following) == ([3, 4], 5)
-    monkeypatch.setattr("frazil.scan.lookup.choosing.ANSWER_BYTES", 10)
+    monkeypatch.setattr("frazil.scan.lookup.row_selection.ANSWER_BYTES", 10)
     found, following = cold.range("large", 0, 3, None, 1000, None)
     assert (found[kafka.OFFSET].to_pylist(), following) == ([3], 4), "a row that is too large is an answer of its own"
 

@@ -24,7 +24,7 @@ from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, Ready, 
 from frazil.query.sql.session import Session
 from frazil.query.sql.tails import receive_views
 from frazil.query.sql.timing import still_working
-from frazil.scan.extents import Tails
+from frazil.scan.log_extents import Tails
 
 _LOOK_SECONDS = 0.05
 _OVERHEAD_BYTES = 256 * MIB

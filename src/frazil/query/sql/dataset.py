@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from frazil.errors import QueryTimeout
-from frazil.scan.pinned import Pinned
+from frazil.scan.pinned_topic import PinnedTopic
 
 
 class Scanning:
@@ -43,7 +43,7 @@ class Scan:
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """DuckDB takes any subclass of Arrow's `Dataset` for one, and calls what is defined here."""
 
-    def __init__(self, pinned: Pinned, scanning: Scanning) -> None:
+    def __init__(self, pinned: PinnedTopic, scanning: Scanning) -> None:
         self._pinned = pinned
         self._scanning = scanning
 
@@ -53,7 +53,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
     def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object) -> Scan:
         """`filter` is applied here, to the letter: DuckDB does not look at these rows again."""
-        wanted = self._pinned.chosen(columns)
+        wanted = self._pinned.select_columns(columns)
         schema = pa.schema([self.schema.field(name) for name in wanted])
         return Scan(schema, self._read(wanted, filter))
 

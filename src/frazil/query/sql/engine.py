@@ -17,7 +17,7 @@ from frazil.errors import FrazilError, QueryTooLarge
 from frazil.query.sql.dataset import Scanning, TopicDataset
 from frazil.query.sql.parse import Path, Statement
 from frazil.query.sql.position import explained
-from frazil.scan.pinned import Pinned
+from frazil.scan.pinned_topic import PinnedTopic
 
 BATCH_ROWS = 8192
 _INT64 = 2**63 - 1
@@ -32,7 +32,7 @@ class Engine:
         self._scanning = Scanning()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def run(self, statement: Statement, tables: Mapping[Path, Pinned]) -> pa.Table:
+    def run(self, statement: Statement, tables: Mapping[Path, PinnedTopic]) -> pa.Table:
         """The result, complete. `QueryError` when something is wrong with the statement, or it needs too much."""
         try:
             with _connected(self._limits) as self._connection:

@@ -14,15 +14,15 @@ from frazil.query.sql.engine import Engine
 from frazil.query.sql.parse import Path, parse
 from frazil.query.sql.tables import Names
 from frazil.query.sql.timing import within
-from frazil.scan.pinned import Pinned
+from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.tenants import Tenant
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
 from frazil.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frazil.scan.extents import Tails
+    from frazil.scan.log_extents import Tails
 
 
 class Session:
@@ -58,13 +58,13 @@ class Session:
         tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]
         return pa.table({"name": pa.array(names.topics, pa.string()), "table": pa.array(tables, pa.string())})
 
-    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, Pinned]:
+    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, PinnedTopic]:
         tails = self._tails_of(topics.values()) if topics else None
         pinned = {topic: self._pinned(topic, tails, tenant) for topic in sorted(set(topics.values()))}
         return {path: pinned[topic] for path, topic in topics.items()}
 
-    def _pinned(self, topic: str, tails: Tails | None, tenant: str | None) -> Pinned:
+    def _pinned(self, topic: str, tails: Tails | None, tenant: str | None) -> PinnedTopic:
         column = self._config.topic(topic).tenant_column
         whose = Tenant(column, tenant) if column and tenant is not None else None
         rows = TopicRows(self._config, topic, lake=self._lake, tails=tails)
-        return Pinned(rows, rows.looker.look(tail=True), whose)
+        return PinnedTopic(rows, rows.snapshots.take(tail=True), whose)

@@ -18,7 +18,7 @@ class FirstRows(NamedTuple):
     """Where to go on, when there are more."""
 
 
-class Cold(Protocol):
+class RowLookup(Protocol):
     """Rows of the table and of sealed segments. Several threads may ask at a time.
 
     What comes back has the columns of a read of the topic at that moment; it is empty when nothing was found.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from frazil.errors import OffsetGone, OffsetOutOfRange, SegmentMissing, SegmentsGone, StorageError, TableDamaged
 from frazil.log.reader import Bounds
-from frazil.scan.cut import Span
+from frazil.scan.offset_ranges import OffsetRange
 from frazil.topics.messages import MESSAGE, Records
 from frazil.topics.read.cache import PIECE_BYTES, Found, Origin, View, since
 from frazil.topics.read.table_runs import Hole, TableRuns, first_from
@@ -190,12 +190,12 @@ class ColdReader:
         at = offset
         while at < end:
             try:
-                for first, batch in TableRuns(cold.table, self._partition, Span(at, end)):
+                for first, batch in TableRuns(cold.table, self._partition, OffsetRange(at, end)):
                     epoch = bounds.epochs.at(first) if bounds.epochs else ""
                     yield Records(self._partition, first, batch, epoch)
                     at = first + len(batch)
             except Hole as hole:
-                following = first_from(cold.table, self._partition, Span(hole.next, end))
+                following = first_from(cold.table, self._partition, OffsetRange(hole.next, end))
                 raise self._gone(at, following if following < cold.committed else bounds.start) from None
 
     def _gone(self, offset: int, first_left: int) -> OffsetGone:

@@ -20,7 +20,7 @@ from frazil.lake.checksums.damage import VerifyingFileIO
 from frazil.lake.commit.offsets import named
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import open_records
-from frazil.scan.cut import Span
+from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.table_files import plan_files
 from frazil.topics.read.table_files import DataFile, Fields
 from frazil.topics.read.topic_place import Cold, TopicPlace
@@ -47,8 +47,8 @@ def _first_since(place: TopicPlace, partition: int, time_ms: int) -> int:
     bounds = reader.bounds()
     cold = place.cold(partition) if bounds.start > 0 else None
     if cold is not None:
-        span = Span(cold.complete, min(cold.committed, bounds.start))
-        found = _in_table(cold, partition, span, time_ms) if span.rows else None
+        offset_range = OffsetRange(cold.complete, min(cold.committed, bounds.start))
+        found = _in_table(cold, partition, offset_range, time_ms) if offset_range.rows else None
         if found is not None:
             return found
     found = _in_segments(place, partition, time_ms)
@@ -61,10 +61,10 @@ def _first_since(place: TopicPlace, partition: int, time_ms: int) -> int:
     return bounds.end
 
 
-def _in_table(cold: Cold, partition: int, span: Span, time_ms: int) -> int | None:
+def _in_table(cold: Cold, partition: int, offset_range: OffsetRange, time_ms: int) -> int | None:
     table, fields = cold.table, Fields.of(cold.table)
     wanted = parse(f"{TIME} >= '{datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()}'")
-    tasks = sorted(plan_files(table, {partition: span}, wanted), key=fields.lowest)
+    tasks = sorted(plan_files(table, {partition: offset_range}, wanted), key=fields.lowest)
     best: int | None = None
     with calling(f"Reading table {named(table)}"):
         for task in tasks:
@@ -73,7 +73,9 @@ def _in_table(cold: Cold, partition: int, span: Span, time_ms: int) -> int | Non
             file = DataFile(VerifyingFileIO.of(table), task, fields, partition)
             try:
                 for offsets, times in file.times(time_ms):
-                    hits = offsets[(times >= time_ms) & (offsets >= span.start) & (offsets < span.end)]
+                    hits = offsets[
+                        (times >= time_ms) & (offsets >= offset_range.start) & (offsets < offset_range.end)
+                    ]
                     if len(hits):
                         best = int(hits.min()) if best is None else min(best, int(hits.min()))
             finally:

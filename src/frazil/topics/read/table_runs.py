@@ -17,7 +17,7 @@ from pyiceberg.table import FileScanTask, Table
 from frazil.lake.catalog.calls import calling
 from frazil.lake.checksums.damage import VerifyingFileIO
 from frazil.lake.commit.offsets import named
-from frazil.scan.cut import Span
+from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.table_files import plan_files
 from frazil.topics.read.table_files import DataFile, Fields, Rows, Unordered
 
@@ -37,15 +37,15 @@ class Hole(Exception):
         self.next = next
 
 
-def first_from(table: Table, partition: int, span: Span) -> int:
+def first_from(table: Table, partition: int, offset_range: OffsetRange) -> int:
     """The first offset of these that a table has; the end if it has none."""
-    while span.rows:
+    while offset_range.rows:
         try:
-            next(iter(TableRuns(table, partition, span)))
+            next(iter(TableRuns(table, partition, offset_range)))
             break
         except Hole as hole:
-            span = Span(hole.next, span.end)
-    return span.start
+            offset_range = OffsetRange(hole.next, offset_range.end)
+    return offset_range.start
 
 
 @dataclass(order=True)
@@ -73,25 +73,27 @@ class TableRuns:
     Ends early where there are many files: what is known of each would fill the memory of those who read slowly.
     """
 
-    def __init__(self, table: Table, partition: int, span: Span) -> None:
+    def __init__(self, table: Table, partition: int, offset_range: OffsetRange) -> None:
         self._name = named(table)
         self._io = VerifyingFileIO.of(table)
         self._fields = Fields.of(table)
         self._partition = partition
         self._waiting = sorted(
             _Waiting(self._fields.lowest(task), task.file.file_path, task)
-            for task in plan_files(table, {partition: span})
+            for task in plan_files(table, {partition: offset_range})
         )
-        border = next((each.lowest for each in self._waiting[MOST_FILES:] if each.lowest > span.start), span.end)
+        border = next(
+            (each.lowest for each in self._waiting[MOST_FILES:] if each.lowest > offset_range.start), offset_range.end
+        )
         self._waiting = [each for each in self._waiting if each.lowest < border]
-        self._span = Span(span.start, min(border, span.end))
+        self._offset_range = OffsetRange(offset_range.start, min(border, offset_range.end))
         self._open: list[_Open] = []
         self._unordered: set[str] = set()
 
     def __iter__(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        at = self._span.start
+        at = self._offset_range.start
         try:
-            while at < self._span.end:
+            while at < self._offset_range.end:
                 with calling(f"Reading table {self._name}"):
                     rows = self._next(at)
                 first, at = at, at + len(rows)
@@ -116,10 +118,10 @@ class TableRuns:
                     return run
             self._put_back(at, keep=0)
             if not self._waiting:
-                raise Hole(self._span.end)
+                raise Hole(self._offset_range.end)
             first = self._waiting[0]
             if first.lowest > at and first.exact:
-                raise Hole(min(first.lowest, self._span.end))
+                raise Hole(min(first.lowest, self._offset_range.end))
             # The lowest offset may be one of another partition: look.
             self._begin(heapq.heappop(self._waiting).task, at)
 
@@ -152,7 +154,7 @@ class TableRuns:
         offsets, batch = each.rows
         whole = int(offsets[-1]) - int(offsets[0]) == len(offsets) - 1
         count = len(offsets) if whole else int(np.flatnonzero(np.diff(offsets) != 1)[0]) + 1
-        count = min(count, self._span.end - int(offsets[0]))
+        count = min(count, self._offset_range.end - int(offsets[0]))
         each.rows = Rows(offsets[count:], batch.slice(count))
         return batch.slice(0, count)
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from frazil.errors import EpochChanged, OffsetsAhead, SegmentsGone
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.remedies import resume_command
-from frazil.scan.extents import NOTHING, Extent
+from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent
 
 
-def check_against_log(state: TableState, extents: Mapping[int, Extent]) -> None:
+def check_against_log(state: TableState, extents: Mapping[int, LogExtent]) -> None:
     """Raise when it was not or cannot be: a person must say what to do, it is never guessed."""
     for partition, offset in sorted(state.offsets.items()):
-        extent = extents.get(partition, NOTHING)
+        extent = extents.get(partition, EMPTY_EXTENT)
         where = f"{state.topic}/{partition}"
         if offset > extent.end:
             raise OffsetsAhead(

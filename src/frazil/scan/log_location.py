@@ -15,13 +15,13 @@ from frazil.store import ObjectStore, open_store
 
 
 @dataclass(frozen=True)
-class LogPlace:
+class LogLocation:
     topic: str
     store: StoreConfig
     data_dir: Path
 
     @classmethod
-    def of(cls, config: Config, topic: str) -> LogPlace:
+    def of(cls, config: Config, topic: str) -> LogLocation:
         return cls(topic, config.store, config.data_dir.absolute())
 
     def open(self) -> ObjectStore:
@@ -34,8 +34,8 @@ class LogPlace:
 
 
 @lru_cache(maxsize=64)
-def _opened(place: bytes) -> tuple[ObjectStore, TopicSchemas]:
+def _opened(location: bytes) -> tuple[ObjectStore, TopicSchemas]:
     """Kept for those who come to the same place later in this process."""
-    where: LogPlace = pickle.loads(place)
+    where: LogLocation = pickle.loads(location)
     store = open_store(where.store, where.data_dir)
     return store, TopicSchemas(store, where.topic)

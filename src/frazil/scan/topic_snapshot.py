@@ -29,13 +29,13 @@ from frazil.lake.schema.widening import widest
 from frazil.lake.tables.identity import Standing, check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.scan.agreement import check_against_log
-from frazil.scan.cut import Span
-from frazil.scan.decode import Rules
-from frazil.scan.extents import NOTHING, Extent, Extents, Tails
-from frazil.scan.log_place import LogPlace
-from frazil.scan.parts import Shape
-from frazil.scan.surveys import Surveys
+from frazil.scan.column_survey import ColumnSurvey
+from frazil.scan.consistency import check_against_log
+from frazil.scan.decode import DecodingRules
+from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent, LogExtents, Tails
+from frazil.scan.log_location import LogLocation
+from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.scan_tasks import Projection
 
 Read = Literal["both", "table", "log"]
 """Where rows are read from."""
@@ -44,12 +44,12 @@ _TRIES = 5
 
 
 @dataclass(frozen=True)
-class Look:
+class TopicSnapshot:
     table: Table | None
     offsets: Mapping[int, int]
     """Committed offsets of the table: what is below them is in it."""
-    extents: Mapping[int, Extent]
-    rules: Rules
+    extents: Mapping[int, LogExtent]
+    rules: DecodingRules
     records: pa.Schema | None = None
     """What records look like in the log; None when it is not read."""
 
@@ -62,29 +62,31 @@ class Look:
     def partitions(self) -> list[int]:
         return sorted(self.offsets.keys() | self.extents.keys())
 
-    def extent(self, partition: int) -> Extent:
-        return self.extents.get(partition, NOTHING)
+    def extent(self, partition: int) -> LogExtent:
+        return self.extents.get(partition, EMPTY_EXTENT)
 
-    def shape(self, columns: Sequence[str] | None, where: BooleanExpression | None = None) -> Shape:
+    def projection(self, columns: Sequence[str] | None, where: BooleanExpression | None = None) -> Projection:
         names = [field.name for field in self.schema.fields] if columns is None else columns
-        return Shape(self.rules, tuple(names), where)
+        return Projection(self.rules, tuple(names), where)
 
 
-class Looker:
+class TopicSnapshots:
     """Looks at one topic, again and again. Belongs to one thread."""
 
-    def __init__(self, config: Config, place: LogPlace, read: Read, lake: Lake, tails: Tails | None = None) -> None:
+    def __init__(
+        self, config: Config, location: LogLocation, read: Read, lake: Lake, tails: Tails | None = None
+    ) -> None:
         self._config = config
-        self._place = place
-        self._topic = place.topic
+        self._location = location
+        self._topic = location.topic
         self._read = read
         self._lake = lake
-        self._identifier = base_identifier(config, place.topic)
-        self._store = place.open()
-        self._extents = Extents(self._store, place.topic, place.data_dir, tails)
-        self._schemas = TopicSchemas(self._store, place.topic)
+        self._identifier = base_identifier(config, location.topic)
+        self._store = location.open()
+        self._extents = LogExtents(self._store, location.topic, location.data_dir, tails)
+        self._schemas = TopicSchemas(self._store, location.topic)
 
-    def look(self, *, tail: bool) -> Look:
+    def take(self, *, tail: bool) -> TopicSnapshot:
         """`tail` adds what is not sealed yet, where it can be read. `TopicNotFound` when there is no such topic."""
         for _ in range(_TRIES):
             table, state, extents = self._agreeing(tail)
@@ -97,7 +99,7 @@ class Looker:
                 gone = error
         raise gone
 
-    def _agreeing(self, tail: bool) -> tuple[Table | None, TableState | None, dict[int, Extent]]:
+    def _agreeing(self, tail: bool) -> tuple[Table | None, TableState | None, dict[int, LogExtent]]:
         """Table and log, together without a gap.
 
         A mover may commit, and the log be trimmed, between the two looks. Then the table has more when it is loaded
@@ -118,16 +120,20 @@ class Looker:
             table = again
         raise SegmentsGone(f"{self._topic}: {'; '.join(gaps.values())}.")
 
-    def _described(self, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]) -> Look:
+    def _described(
+        self, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
+    ) -> TopicSnapshot:
         if table is not None and self._read == "table":
-            return Look(table, offsets, extents, Rules.of(table.metadata, None))
+            return TopicSnapshot(table, offsets, extents, DecodingRules.of(table.metadata, None))
         newest = self._schemas.latest()
         if newest is None:
             raise TopicNotFound(f"Topic {self._topic!r} does not exist.")
-        return Look(table, offsets, extents, self._rules(newest.schema, table, offsets, extents), newest.schema)
+        return TopicSnapshot(
+            table, offsets, extents, self._rules(newest.schema, table, offsets, extents), newest.schema
+        )
 
-    def extents(self, *, tail: bool) -> dict[int, Extent]:
-        return {} if self._read == "table" else self._extents.look(tail=tail)
+    def extents(self, *, tail: bool) -> dict[int, LogExtent]:
+        return {} if self._read == "table" else self._extents.current(tail=tail)
 
     def table(self) -> Table | None:
         """The base table with rows and offsets that agree; None when there is none yet, or it is not to be read."""
@@ -146,8 +152,8 @@ class Looker:
         return check.table
 
     def _rules(
-        self, records: pa.Schema, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]
-    ) -> Rules:
+        self, records: pa.Schema, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
+    ) -> DecodingRules:
         # The table gets these columns before the rows that have them; the log may have such rows already.
         decoder = open_decoder(self._config, self._topic, records)
         if decoder is None:
@@ -155,25 +161,29 @@ class Looker:
         else:
             columns = self._hot_columns(decoder, table, offsets, extents)
             follows = grown(table.metadata, *columns) if table else target_schema(widest(columns))
-        return Rules.of(table.metadata, decoder, follows) if table else Rules(follows, decoder=decoder)
+        return (
+            DecodingRules.of(table.metadata, decoder, follows) if table else DecodingRules(follows, decoder=decoder)
+        )
 
     def _hot_columns(
-        self, decoder: Decoder, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, Extent]
+        self, decoder: Decoder, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
     ) -> list[pa.Schema]:
         """The columns of records that are not in the table."""
-        surveys = Surveys(self._place, decoder, self._config.format_of(self._topic))
-        ages: Sequence[pa.Schema | None] = Rules.of(table.metadata, decoder).all_known() if table else [None]
+        survey = ColumnSurvey(self._location, decoder, self._config.format_of(self._topic))
+        ages: Sequence[pa.Schema | None] = DecodingRules.of(table.metadata, decoder).all_known() if table else [None]
         found = [decoder.columns()] if table is None else []
         for (partition, extent), known in product(extents.items(), ages):
-            found += surveys.sealed(partition, extent, Span(offsets.get(partition, 0), extent.sealed_end), known)
+            found += survey.of_segments(
+                partition, extent, OffsetRange(offsets.get(partition, 0), extent.sealed_end), known
+            )
             if extent.tail is not None:
-                found += surveys.in_memory(partition, extent.tail, known)
+                found += survey.of_entries(partition, extent.tail, known)
             elif extent.end > extent.sealed_end:
-                found += surveys.in_wal(partition, Span(extent.sealed_end, extent.end), known)
+                found += survey.of_wal(partition, OffsetRange(extent.sealed_end, extent.end), known)
         return list(dict.fromkeys(found))
 
 
-def _gaps(offsets: Mapping[int, int], extents: Mapping[int, Extent]) -> dict[int, str]:
+def _gaps(offsets: Mapping[int, int], extents: Mapping[int, LogExtent]) -> dict[int, str]:
     """Rows that are neither in the table nor in the log, in words, by partition."""
     return {
         partition: f"partition {partition}: the table has rows up to offset {offset}, but the log starts at "

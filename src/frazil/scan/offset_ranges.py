@@ -10,7 +10,7 @@ EARLIEST, LATEST = -2, -1
 """Bounds that are no offsets: the first row there is, and the end of what can be read now."""
 
 
-class Span(NamedTuple):
+class OffsetRange(NamedTuple):
     """Offsets `[start, end)` of one partition."""
 
     start: int
@@ -32,16 +32,16 @@ class Bound:
         return self.given.get(partition, self.otherwise)
 
 
-class Division(NamedTuple):
+class SourceRanges(NamedTuple):
     """Three runs that follow each other; some may be empty."""
 
-    table: Span
-    segments: Span
-    tail: Span
+    table: OffsetRange
+    segments: OffsetRange
+    tail: OffsetRange
 
 
-def divide(wanted: Span, border: int, sealed_end: int) -> Division:
+def split_by_source(wanted: OffsetRange, border: int, sealed_end: int) -> SourceRanges:
     """Cut at the border, below which the table has the rows, and at the end of what is sealed."""
     first = min(max(border, wanted.start), wanted.end)
     second = min(max(sealed_end, first), wanted.end)
-    return Division(Span(wanted.start, first), Span(first, second), Span(second, wanted.end))
+    return SourceRanges(OffsetRange(wanted.start, first), OffsetRange(first, second), OffsetRange(second, wanted.end))

@@ -21,10 +21,10 @@ from frazil.errors import (
     TopicNotFound,
 )
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.scan import parts, topic
-from frazil.scan.cut import EARLIEST, LATEST, Bound
-from frazil.scan.parts import SegmentsPart, TablePart, TailPart
-from frazil.scan.topic import TopicRows
+from frazil.scan import scan_tasks, topic_rows
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
+from frazil.scan.scan_tasks import SegmentScanTask, TableScanTask, TailScanTask
+from frazil.scan.topic_rows import TopicRows
 from tests.lake.commit.commits import compact, expire, roll_back
 from tests.lake.support import TOPIC
 from tests.log.support import SCHEMA
@@ -38,8 +38,8 @@ def log(tmp_path: Path) -> Iterator[Topic]:
 
 
 def places(rows: TopicRows) -> list[str]:
-    names = {TablePart: "table", SegmentsPart: "segments", TailPart: "tail"}
-    return [names[type(part)] for part in rows.plan().parts]
+    names = {TableScanTask: "table", SegmentScanTask: "segments", TailScanTask: "tail"}
+    return [names[type(part)] for part in rows.plan().tasks]
 
 
 def test_table_segments_and_tail_are_one(log: Topic) -> None:
@@ -50,15 +50,15 @@ def test_table_segments_and_tail_are_one(log: Topic) -> None:
     log.move(10)
     log.append(3)
     assert places(log.rows()) == ["table", "segments", "tail", "segments"]
-    assert of_parts(log.rows().plan().parts) == span(0, 0, 23) + span(1, 0, 5)
-    assert of_parts(log.rows("table").plan().parts) == span(0, 0, 10)
-    assert of_parts(log.rows("log").plan().parts) == span(0, 0, 23) + span(1, 0, 5)
-    assert of_parts(log.rows().plan(tail=False).parts) == span(0, 0, 20) + span(1, 0, 5)
+    assert of_parts(log.rows().plan().tasks) == span(0, 0, 23) + span(1, 0, 5)
+    assert of_parts(log.rows("table").plan().tasks) == span(0, 0, 10)
+    assert of_parts(log.rows("log").plan().tasks) == span(0, 0, 23) + span(1, 0, 5)
+    assert of_parts(log.rows().plan(tail=False).tasks) == span(0, 0, 20) + span(1, 0, 5)
 
 
 def test_a_topic_without_a_table_is_its_log(log: Topic) -> None:
     log.seal(4)
-    assert of_parts(log.rows().plan().parts) == span(0, 0, 4)
+    assert of_parts(log.rows().plan().tasks) == span(0, 0, 4)
     with pytest.raises(TableNotFound, match=r"Topic 'orders' has no table frazil\.orders yet"):
         log.rows("table").plan()
 
@@ -77,14 +77,14 @@ def test_a_part_holds_what_was_there_when_it_was_planned(log: Topic) -> None:
     log.move(5)
     log.move(10)
     log.append(4)
-    planned = [pickle.loads(pickle.dumps(part)) for part in log.rows().plan().parts]
+    planned = [pickle.loads(pickle.dumps(part)) for part in log.rows().plan().tasks]
     log.seal(2)
     log.seal(1)
     log.move(36)
     compact(log.lake, log.name, count=3)
     log.trim(36)
     assert of_parts(planned) == span(0, 0, 34), "as of planning"
-    assert of_parts(log.rows().plan().parts) == span(0, 0, 37), "as of now"
+    assert of_parts(log.rows().plan().tasks) == span(0, 0, 37), "as of now"
 
 
 def test_a_tail_that_is_on_another_machine_is_read_when_it_is_sealed(
@@ -92,12 +92,14 @@ def test_a_tail_that_is_on_another_machine_is_read_when_it_is_sealed(
 ) -> None:
     log.seal(2)
     log.append(3)
-    (*_, tail) = log.rows().plan().parts
-    assert isinstance(tail, TailPart)
+    (*_, tail) = log.rows().plan().tasks
+    assert isinstance(tail, TailScanTask)
     url = f"file://{log.config.data_dir.absolute() / 'store'}"
-    elsewhere = tail.place.__class__(TOPIC, log.config.store.model_copy(update={"url": url}), tmp_path / "elsewhere")
-    moved = TailPart(elsewhere, tail.shape, tail.partition, tail.span)
-    monkeypatch.setattr(parts, "SEAL_SECONDS", 0.1)
+    elsewhere = tail.location.__class__(
+        TOPIC, log.config.store.model_copy(update={"url": url}), tmp_path / "elsewhere"
+    )
+    moved = TailScanTask(elsewhere, tail.projection, tail.partition, tail.offset_range)
+    monkeypatch.setattr(scan_tasks, "SEAL_SECONDS", 0.1)
     with pytest.raises(OffsetOutOfRange, match="records 2 to 5 are in a WAL on another machine"):
         list(moved.read())
     log.seal()
@@ -113,7 +115,7 @@ def test_bounds_are_offsets_or_words(log: Topic) -> None:
     rows = log.rows()
 
     def read(starts: dict[int, int], ends: dict[int, int]) -> list[tuple[int, int]]:
-        return of_parts(rows.plan(Bound(EARLIEST, starts), Bound(LATEST, ends)).parts)
+        return of_parts(rows.plan(Bound(EARLIEST, starts), Bound(LATEST, ends)).tasks)
 
     assert read({0: 3}, {}) == span(0, 3, 20) + span(1, 0, 20)
     assert read({0: 3, 1: 15}, {0: 12}) == span(0, 3, 12) + span(1, 15, 20)
@@ -135,9 +137,9 @@ def test_what_was_trimmed_is_in_the_table(log: Topic) -> None:
         log.seal(10)
     log.move(25)
     log.trim(25, delete=True)
-    assert of_parts(log.rows().plan().parts) == span(0, 0, 30)
+    assert of_parts(log.rows().plan().tasks) == span(0, 0, 30)
     assert offsets(log.rows().read(0)) == span(0, 0, 30)
-    assert of_parts(log.rows("log").plan().parts) == span(0, 20, 30), "the log alone starts where it starts"
+    assert of_parts(log.rows("log").plan().tasks) == span(0, 20, 30), "the log alone starts where it starts"
     with pytest.raises(SegmentsGone, match="asked for offset 5, but the first that is left is 20"):
         log.rows("log").plan(Bound(EARLIEST, {0: 5}))
 
@@ -164,7 +166,7 @@ def test_a_table_that_was_not_filled_from_this_log_is_not_joined_with_it(log: To
         transaction.set_properties({"frazil.offset.0": "99"})
     with pytest.raises(TableRolledBack, match="rows up to 10, properties say 99"):
         log.rows().plan()
-    assert of_parts(log.rows("table").plan().parts) == span(0, 0, 10)
+    assert of_parts(log.rows("table").plan().tasks) == span(0, 0, 10)
 
 
 def test_a_table_that_is_ahead_of_the_log_is_not_joined_with_it(log: Topic, tmp_path: Path) -> None:
@@ -200,11 +202,11 @@ def test_new_columns_of_the_log_are_null_in_older_rows(log: Topic) -> None:
     log.seal()
     rows = log.rows()
     assert [field.name for field in rows.schema().fields] == ["id", "text", "_log_partition", "_offset", "price"]
-    found = pa.Table.from_batches([batch for part in rows.plan().parts for batch in part.read()])
+    found = pa.Table.from_batches([batch for part in rows.plan().tasks for batch in part.read()])
     assert found.sort_by("_offset")["price"].to_pylist() == [None, None, None, 1.5, None]
     log.move(5)
     assert log.rows().schema() == rows.schema(), "as the table has it when it follows"
-    assert of_parts(log.rows().plan().parts) == span(0, 0, 5)
+    assert of_parts(log.rows().plan().tasks) == span(0, 0, 5)
 
 
 def test_columns_can_be_chosen(log: Topic) -> None:
@@ -212,7 +214,7 @@ def test_columns_can_be_chosen(log: Topic) -> None:
     log.seal(3)
     log.move(1)
     plan = log.rows().plan(columns=lambda _: ["_offset", "text"])
-    found = pa.Table.from_batches([batch for part in plan.parts for batch in part.read()]).sort_by("_offset")
+    found = pa.Table.from_batches([batch for part in plan.tasks for batch in part.read()]).sort_by("_offset")
     assert found.to_pydict() == {"_offset": [0, 1, 2], "text": ["row 0", "row 1", "row 2"]}
 
 
@@ -224,9 +226,9 @@ def test_small_files_share_a_part_and_many_large_ones_do_not(log: Topic, monkeyp
     log.seal(5)
     log.seal(5)
     assert places(log.rows()) == ["table", "segments"]
-    monkeypatch.setattr(topic, "PART_BYTES", 1)
+    monkeypatch.setattr(topic_rows, "TASK_BYTES", 1)
     assert places(log.rows()) == ["table"] * 3 + ["segments"] * 2
-    assert of_parts(log.rows().plan().parts) == span(0, 0, 25)
+    assert of_parts(log.rows().plan().tasks) == span(0, 0, 25)
 
 
 def test_ordered_rows_of_a_table_are_read_a_piece_at_a_time(log: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +239,7 @@ def test_ordered_rows_of_a_table_are_read_a_piece_at_a_time(log: Topic, monkeypa
     compact(log.lake, log.name, count=2)
     expire(log.lake, log.name)
     log.trim(100, delete=True)
-    monkeypatch.setattr(topic, "ORDERED_ROWS", 7)
+    monkeypatch.setattr(topic_rows, "ORDERED_ROWS", 7)
     assert offsets(log.rows().read(0)) == span(0, 0, 100)
     assert offsets(log.rows().read(0, 13, 95)) == span(0, 13, 95)
 
@@ -272,8 +274,8 @@ def test_every_offset_is_read_once_and_in_order(
         log.append(tail)
         rows = log.rows()
         everything = span(0, 0, sum(sizes) + tail)
-        assert of_parts(rows.plan().parts) == everything
-        assert of_parts(rows.plan(Bound(EARLIEST, {0: start}), Bound(LATEST, {0: end})).parts) == span(0, start, end)
+        assert of_parts(rows.plan().tasks) == everything
+        assert of_parts(rows.plan(Bound(EARLIEST, {0: start}), Bound(LATEST, {0: end})).tasks) == span(0, start, end)
         assert offsets(rows.read(0)) == everything
         assert offsets(rows.read(0, start, end)) == span(0, start, end)
 
@@ -284,12 +286,12 @@ def test_what_is_left_can_be_read_but_not_as_an_unbroken_run(log: Topic) -> None
         log.seal(5)
     log.move(15)
     log.lake.load(log.name).transaction().set_properties({"frazil.complete-from.0": "12"}).commit_transaction()
-    assert of_parts(log.rows().plan(Bound(EARLIEST, {0: 3})).parts) == span(0, 3, 20), "all of it is in the log"
+    assert of_parts(log.rows().plan(Bound(EARLIEST, {0: 3})).tasks) == span(0, 3, 20), "all of it is in the log"
     log.trim(15)
-    assert of_parts(log.rows().plan().parts) == span(0, 0, 20)
-    assert of_parts(log.rows().plan(ends=Bound(LATEST, {0: 18})).parts) == span(0, 0, 18)
+    assert of_parts(log.rows().plan().tasks) == span(0, 0, 20)
+    assert of_parts(log.rows().plan(ends=Bound(LATEST, {0: 18})).tasks) == span(0, 0, 18)
     assert offsets(log.rows().read(0)) == span(0, 0, 20)
-    assert of_parts(log.rows().plan(Bound(EARLIEST, {0: 12})).parts) == span(0, 12, 20)
+    assert of_parts(log.rows().plan(Bound(EARLIEST, {0: 12})).tasks) == span(0, 12, 20)
     for read in (lambda: log.rows().plan(Bound(EARLIEST, {0: 11})), lambda: list(log.rows().read(0, 11))):
         with pytest.raises(SegmentsGone, match="from 12 on all are there"):
             read()

@@ -8,9 +8,9 @@ import pytest
 
 from frazil.errors import EpochChanged, OffsetOutOfRange, SegmentsGone
 from frazil.log.reader import Position
-from frazil.scan.cut import EARLIEST, LATEST, Bound
-from frazil.scan.look import Read
-from frazil.scan.progress import BatchLimits, Positions, Progress
+from frazil.scan.micro_batches import BatchLimits, MicroBatchPlanner, Positions
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
+from frazil.scan.topic_snapshot import Read
 from tests.lake.commit.commits import compact, expire
 from tests.log.support import ManualClock
 from tests.scan.support import Topic, of_parts, span
@@ -35,7 +35,7 @@ class Stream:
         at: Positions | None = None,
     ) -> None:
         limits = BatchLimits(rows, size)
-        self._progress = Progress(log.rows(read), starts or Bound(EARLIEST), limits, ManualClock())
+        self._progress = MicroBatchPlanner(log.rows(read), starts or Bound(EARLIEST), limits, ManualClock())
         if at is None:
             self.at = self._progress.initial()
         else:
@@ -46,7 +46,7 @@ class Stream:
         end = self._progress.next_end()
         plan = self._progress.plan(self.at, end)
         self.at = end
-        return of_parts(plan.parts) if plan else []
+        return of_parts(plan.tasks) if plan else []
 
     @property
     def offsets(self) -> dict[int, int]:

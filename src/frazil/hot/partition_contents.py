@@ -11,20 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.hot import blocks as blocks_
-from frazil.hot import runs as runs_
+from frazil.hot import key_index
 from frazil.hot.blocks import Block
-from frazil.hot.runs import Run
+from frazil.hot.key_index import IndexRun
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PartitionContents:
     end: int = 0
     """The offset that comes next."""
     sealed: int = 0
     """What is below this may go at any time: it is in segments."""
     blocks: tuple[Block, ...] = ()
-    runs: tuple[Run, ...] = ()
-    stretch: int = 0
+    runs: tuple[IndexRun, ...] = ()
+    ascending_from: int = 0
     """Offset in the log from which on the source's own offsets ascend; before it is another life of the source."""
     last_source_offset: int | None = None
     """The source's offset of the newest record, as long as that is known."""
@@ -69,16 +69,16 @@ class Held:
 
     def find(self, source_offset: int) -> int:
         """The offset in the log of the first record at or after this offset of the source."""
-        low = self._at(max(self.stretch, self.start))
+        low = self._at(max(self.ascending_from, self.start))
         at = bisect_right(self.blocks, source_offset, low, key=_first) - 1
         if at < low:
-            return max(self.stretch, self.start)
-        return max(self.blocks[at].find(source_offset), self.stretch)
+            return max(self.ascending_from, self.start)
+        return max(self.blocks[at].find(source_offset), self.ascending_from)
 
     @property
     def first_source_offset(self) -> int | None:
         """The source's offset of the first record that can be found by it."""
-        block = self.block_at(max(self.stretch, self.start))
+        block = self.block_at(max(self.ascending_from, self.start))
         return block.first if block else None
 
     def between(self, start: int, end: int) -> Iterator[tuple[Block, int, int]]:
@@ -94,55 +94,55 @@ class Held:
 
     # --- changing ------------------------------------------------------------------------------------------
 
-    def appended(self, block: Block, run: Run | None) -> Held:
+    def appended(self, block: Block, run: IndexRun | None) -> PartitionContents:
         assert block.offset == self.end
-        ascends = block.stretch == block.offset and (not self.blocks or self.blocks[-1].last < block.first)
+        ascends = block.ascending_from == block.offset and (not self.blocks or self.blocks[-1].last < block.first)
         return replace(
             self,
             end=block.end,
             blocks=(*self.blocks, block),
-            runs=runs_.settled((*self.runs, run), self.start) if run else (),
-            stretch=self.stretch if ascends and self.blocks else block.stretch,
+            runs=key_index.merge_due((*self.runs, run), self.start) if run else (),
+            ascending_from=self.ascending_from if ascends and self.blocks else block.ascending_from,
             last_source_offset=block.last,
             nbytes=self.nbytes + block.nbytes,
         )
 
-    def prepended(self, block: Block, run: Run | None) -> Held:
+    def prepended(self, block: Block, run: IndexRun | None) -> PartitionContents:
         """`block` ends where this begins and is sealed."""
         assert block.end == self.start
         first = self.first_source_offset
-        ascends = self.stretch <= self.start and (first is None or block.last < first)
+        ascends = self.ascending_from <= self.start and (first is None or block.last < first)
         return replace(
             self,
             blocks=(block, *self.blocks),
-            runs=runs_.settled((run, *self.runs), block.offset) if run else (),
-            stretch=block.stretch if ascends else self.stretch,
+            runs=key_index.merge_due((run, *self.runs), block.offset) if run else (),
+            ascending_from=block.ascending_from if ascends else self.ascending_from,
             last_source_offset=self.last_source_offset if self.blocks else block.last,
             nbytes=self.nbytes + block.nbytes,
         )
 
-    def sealed_to(self, sealed: int) -> Held:
+    def sealed_to(self, sealed: int) -> PartitionContents:
         return replace(self, sealed=min(sealed, self.end))
 
-    def truncated(self, end: int) -> Held:
+    def truncated(self, end: int) -> PartitionContents:
         """Without what is at `end` and after."""
         if end >= self.end:
             return self
         if end <= self.start:
-            return Held(end, end)
+            return PartitionContents(end, end)
         kept = [block if block.end <= end else blocks_.cut(block, end) for block in self.blocks if block.offset < end]
         return replace(
             self,
             end=end,
             sealed=min(self.sealed, end),
             blocks=tuple(kept),
-            runs=tuple(runs_.cut(run, run.start, end) for run in self.runs if run.start < end),
-            stretch=min(self.stretch, end),
+            runs=tuple(key_index.cut(run, run.start, end) for run in self.runs if run.start < end),
+            ascending_from=min(self.ascending_from, end),
             last_source_offset=kept[-1].last,
             nbytes=sum(block.nbytes for block in kept),
         )
 
-    def without_first(self, count: int) -> Held:
+    def without_first(self, count: int) -> PartitionContents:
         """Without the oldest blocks."""
         gone, kept = self.blocks[:count], self.blocks[count:]
         start = kept[0].offset if kept else self.end
@@ -153,7 +153,7 @@ class Held:
             nbytes=self.nbytes - sum(block.nbytes for block in gone),
         )
 
-    def joined(self, where: slice) -> Held:
+    def joined(self, where: slice) -> PartitionContents:
         old = self.blocks[where]
         new = blocks_.join(old)
         return replace(

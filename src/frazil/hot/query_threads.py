@@ -25,7 +25,7 @@ COLD_SECONDS = 60.0
 _HOT_THREADS = min(32, (os.cpu_count() or 1) + 4)
 
 
-class Threads:
+class QueryThreads:
     def __init__(self) -> None:
         self._hot = ThreadPoolExecutor(_HOT_THREADS, thread_name_prefix="frazil-hot")
         self._cold = ThreadPoolExecutor(COLD_THREADS, thread_name_prefix="frazil-hot-cold")

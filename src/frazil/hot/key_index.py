@@ -27,7 +27,7 @@ _SHIFT = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class IndexRun:
     start: int
     end: int
     """The offsets that it is about."""
@@ -44,21 +44,21 @@ class Run:
         return int(self.entries.nbytes)
 
 
-def _run(start: int, end: int, entries: Words) -> Run:
-    return Run(start, end, entries, entries.data)
+def _index_run(start: int, end: int, entries: Words) -> IndexRun:
+    return IndexRun(start, end, entries, entries.data)
 
 
-def build(offset: int, keys: pa.Array) -> Run:
+def build(offset: int, keys: pa.Array) -> IndexRun:
     """The run of a batch; rows without a key are not in it."""
     rows = np.arange(len(keys), dtype=np.uint64)
     entries = (hash_keys(keys) << _SHIFT) | rows
     if keys.null_count:
         entries = entries[np.asarray(keys.is_valid())]
     entries.sort()
-    return _run(offset, offset + len(keys), entries)
+    return _index_run(offset, offset + len(keys), entries)
 
 
-def candidates(runs: Sequence[Run], hashed: int) -> Iterator[int]:
+def candidates(runs: Sequence[IndexRun], hashed: int) -> Iterator[int]:
     """Offsets of rows whose key may have this hash, the newest first."""
     low, high = hashed << 32, (hashed + 1) << 32
     for run in reversed(runs):
@@ -69,7 +69,7 @@ def candidates(runs: Sequence[Run], hashed: int) -> Iterator[int]:
             at -= 1
 
 
-def cut(run: Run, start: int, end: int) -> Run:
+def cut(run: IndexRun, start: int, end: int) -> IndexRun:
     """What is left of a run for the rows from `start` to `end`."""
     start, end = max(run.start, start), min(run.end, end)
     if (start, end) == (run.start, run.end):
@@ -77,27 +77,27 @@ def cut(run: Run, start: int, end: int) -> Run:
     rows = run.entries & _ROW
     moved = np.uint64(start - run.start)
     kept = run.entries[(rows >= moved) & (rows < np.uint64(end - run.start))] - moved
-    return _run(start, end, kept)
+    return _index_run(start, end, kept)
 
 
-def merge(runs: Sequence[Run], start: int) -> Run:
+def merge(runs: Sequence[IndexRun], start: int) -> IndexRun:
     """Neighbours as one; rows below `start`, which are gone, are left out."""
     left = [cut(run, start, run.end) for run in runs if run.end > start]
     first = left[0].start
     entries = np.concatenate([run.entries + np.uint64(run.start - first) for run in left])
     # Stable means that what is sorted already, each run by itself, is only merged.
     entries.sort(kind="stable")
-    return _run(first, left[-1].end, entries)
+    return _index_run(first, left[-1].end, entries)
 
 
-def settled(runs: tuple[Run, ...], start: int) -> tuple[Run, ...]:
+def merge_due(runs: tuple[IndexRun, ...], start: int) -> tuple[IndexRun, ...]:
     """The runs with those merged that are worth it."""
-    while (at := _due(runs, start)) is not None:
+    while (at := _due_at(runs, start)) is not None:
         runs = (*runs[:at], merge(runs[at : at + GROUP], start), *runs[at + GROUP :])
     return runs
 
 
-def _due(runs: tuple[Run, ...], start: int) -> int | None:
+def _due_at(runs: tuple[IndexRun, ...], start: int) -> int | None:
     """Where neighbours begin that are to be merged: of similar size, or it would be much work for little."""
     if len(runs) < GROUP:
         return None

@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.config.sections.section import MIB
-from frazil.hot import finding
-from frazil.hot.finding import Piece
-from frazil.hot.held import Held
-from frazil.hot.rows import MadeRows, RowsOf, Undecodable, raw_rows
+from frazil.hot import search
+from frazil.hot.partition_contents import PartitionContents
+from frazil.hot.row_decoding import DecodedRows, TopicRowDecoder, Undecodable, raw_rows
+from frazil.hot.search import RecordSlice
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.schema.row_sizes import ANSWER_BYTES
 from frazil.scan.tenants import Tenant
 
-LOOKED_AT = 100_000
+MOST_SCANNED = 100_000
 """Records that one question looks at, at most: a tenant's may be rare among those of others."""
 STEP_BYTES = 8 * MIB
 """Records that become rows at a time."""
 
 
 @dataclass(frozen=True)
-class Found:
+class HotRows:
     """Rows in the order of their partitions and offsets."""
 
     rows: pa.Table
@@ -35,43 +35,45 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Gatherer:
+class RowCollector:
     """What is wanted of one topic."""
 
     topic: str
-    rows: RowsOf
+    rows: TopicRowDecoder
     raw: bool
     tenant: Tenant | None
 
-    def take(self, partition: int, held: Held, start: int, end: int, limit: int, nbytes: int) -> Found:
+    def take(
+        self, partition: int, contents: PartitionContents, start: int, end: int, limit: int, nbytes: int
+    ) -> HotRows:
         """Rows from one offset of the log to another, until there are so many or they have so many bytes."""
-        gathered = _Gathered(limit, nbytes)
-        while start < end and not gathered.is_enough:
-            stop = finding.reach(held, start, min(end, start + gathered.missing), STEP_BYTES)
-            gathered.add(self._make(finding.pieces_between(partition, held, start, stop)), stop - start)
+        collected = _CollectedRows(limit, nbytes)
+        while start < end and not collected.is_enough:
+            stop = search.end_within(contents, start, min(end, start + collected.missing), STEP_BYTES)
+            collected.add(self._decode(search.slices_between(partition, contents, start, stop)), stop - start)
             start = stop
-        block = held.block_at(start) if start < end else None
-        following = finding.source_offset_of(block, start) if block else None
-        return Found(self._joined(gathered.tables), gathered.undecodable, following)
+        block = contents.block_at(start) if start < end else None
+        following = search.source_offset_of(block, start) if block else None
+        return HotRows(self._joined(collected.tables), collected.undecodable, following)
 
-    def newest(self, held: Mapping[int, Held], limit: int) -> Found:
+    def newest(self, contents: Mapping[int, PartitionContents], limit: int) -> HotRows:
         """The newest rows of all partitions."""
-        gathered = _Gathered(limit, ANSWER_BYTES)
-        for piece in finding.newest_pieces(held, limit, STEP_BYTES):
-            if gathered.is_enough:
+        collected = _CollectedRows(limit, ANSWER_BYTES)
+        for record_slice in search.newest_slices(contents, limit, STEP_BYTES):
+            if collected.is_enough:
                 break
-            gathered.add(self._make([_newest_of(piece, gathered.missing)]), len(piece.offsets))
+            collected.add(self._decode([_newest_of(record_slice, collected.missing)]), len(record_slice.offsets))
         order = [(PARTITION, "ascending"), (OFFSET, "ascending")]
-        return Found(self._joined(gathered.tables).sort_by(order), sorted(gathered.undecodable))
+        return HotRows(self._joined(collected.tables).sort_by(order), sorted(collected.undecodable))
 
-    def _make(self, pieces: list[Piece]) -> MadeRows:
+    def _decode(self, slices: list[RecordSlice]) -> DecodedRows:
         if not self.raw:
-            return self.rows.make(self.topic, pieces, self.tenant)
-        table = raw_rows(pieces)
+            return self.rows.decode(self.topic, slices, self.tenant)
+        table = raw_rows(slices)
         if self.tenant is not None:
-            theirs = self.rows.make(self.topic, pieces, self.tenant).rows[OFFSET]
+            theirs = self.rows.decode(self.topic, slices, self.tenant).rows[OFFSET]
             table = table.filter(pc.is_in(table[OFFSET], value_set=theirs.combine_chunks()))
-        return MadeRows(table, [])
+        return DecodedRows(table, [])
 
     def _joined(self, tables: list[pa.Table]) -> pa.Table:
         if not tables:
@@ -79,7 +81,7 @@ class Gatherer:
         return pa.concat_tables(tables, promote_options="permissive")
 
 
-class _Gathered:
+class _CollectedRows:
     """What there is already of so many rows and bytes."""
 
     def __init__(self, limit: int, nbytes: int) -> None:
@@ -88,20 +90,22 @@ class _Gathered:
         self.missing = limit
         """Rows that may be added."""
         self._bytes_left = nbytes
-        self._looked_at = 0
+        self._scanned = 0
 
     @property
     def is_enough(self) -> bool:
-        return self.missing <= 0 or self._bytes_left <= 0 or self._looked_at >= LOOKED_AT
+        return self.missing <= 0 or self._bytes_left <= 0 or self._scanned >= MOST_SCANNED
 
-    def add(self, made: MadeRows, looked_at: int) -> None:
+    def add(self, made: DecodedRows, scanned: int) -> None:
         self.tables.append(made.rows)
         self.undecodable += made.undecodable
         self.missing -= made.rows.num_rows
         self._bytes_left -= made.rows.nbytes
-        self._looked_at += looked_at
+        self._scanned += scanned
 
 
-def _newest_of(piece: Piece, limit: int) -> Piece:
-    skipped = max(0, len(piece.offsets) - limit)
-    return Piece(piece.partition, piece.offsets.slice(skipped), piece.records.slice(skipped))
+def _newest_of(record_slice: RecordSlice, limit: int) -> RecordSlice:
+    skipped = max(0, len(record_slice.offsets) - limit)
+    return RecordSlice(
+        record_slice.partition, record_slice.offsets.slice(skipped), record_slice.records.slice(skipped)
+    )

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from frazil.errors import EpochChanged, FrazilError, OffsetOutOfRange, SegmentsGone
 from frazil.hot.blocks import JOINED_BYTES, packed
-from frazil.hot.buffer import Buffer, Kept
+from frazil.hot.buffer import Buffer, BufferedPartition
 from frazil.log.log import Log
 from frazil.log.reader import PartitionReader
 from frazil.log.segments.index import SegmentIndex
@@ -27,9 +27,9 @@ from frazil.log.segments.segment import Segment, read_records
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = (0.5, 5.0)
+POLL_SECONDS = (0.5, 5.0)
 """How long to wait for more of a partition: at first, and at most, when nothing came for a while."""
-LOOKS_PER_SECOND = 4
+POLLS_PER_SECOND = 4
 """At partitions in which nothing happens, all together."""
 DISCOVER_SECONDS = 5.0
 """How often new topics and partitions are looked for."""
@@ -38,15 +38,15 @@ FILLED = 0.75
 
 
 @dataclass
-class _Followed:
-    kept: Kept
+class _FollowedPartition:
+    buffered: BufferedPartition
     reader: PartitionReader
     due: float = 0.0
-    pause: float = LOOK_SECONDS[0]
+    pause: float = POLL_SECONDS[0]
 
     @property
     def where(self) -> str:
-        return f"{self.kept.topic}/{self.kept.partition}"
+        return f"{self.buffered.topic}/{self.buffered.partition}"
 
 
 class Follower:
@@ -54,8 +54,8 @@ class Follower:
         self._log = log
         self._buffer = buffer
         self._clock = log.world.clock
-        self._followed: dict[tuple[str, int], _Followed] = {}
-        self._to_fill: deque[Kept] = deque()
+        self._followed: dict[tuple[str, int], _FollowedPartition] = {}
+        self._to_fill: deque[BufferedPartition] = deque()
         self._fill_at = 0.0
         self._discover_at = 0.0
         self._problems: dict[str, FrazilError] = {}
@@ -70,10 +70,10 @@ class Follower:
         self._stopping.set()
         self._thread.join()
 
-    def fill(self, kept: Kept) -> None:
+    def fill(self, buffered: BufferedPartition) -> None:
         """Read what is before the held records, in the background, as far as there is room for it."""
         # Also one that is being filled: it may begin elsewhere now, which ends what was begun before.
-        self._to_fill.append(kept)
+        self._to_fill.append(buffered)
 
     @property
     def filling(self) -> bool:
@@ -89,9 +89,9 @@ class Follower:
 
     def _pause(self) -> float:
         now = self._clock.monotonic()
-        dues = [each.due for each in self._followed.values() if each.kept.source is None]
+        dues = [each.due for each in self._followed.values() if each.buffered.source is None]
         filling = [self._fill_at] if self._to_fill else []
-        return max(0.0, min([self._discover_at, now + LOOK_SECONDS[0], *dues, *filling]) - now)
+        return max(0.0, min([self._discover_at, now + POLL_SECONDS[0], *dues, *filling]) - now)
 
     def step(self) -> None:
         """Do what is due: find partitions, look for what is new in them, and read some of what is old."""
@@ -100,7 +100,7 @@ class Follower:
             self._attempt("log", self._discover)
             self._discover_at = self._clock.monotonic() + DISCOVER_SECONDS
         for followed in list(self._followed.values()):
-            if followed.kept.source is None and followed.due <= now and not self._stopping.is_set():
+            if followed.buffered.source is None and followed.due <= now and not self._stopping.is_set():
                 self._follow(followed)
         for _ in range(len(self._to_fill)):
             if self._fill_at <= now and not self._stopping.is_set():
@@ -121,85 +121,85 @@ class Follower:
     def _discover(self) -> bool:
         there = {(topic, partition) for topic in self._log.topics() for partition in self._log.partitions(topic)}
         for topic, partition in there - self._followed.keys():
-            kept = self._buffer.keep(topic, partition)
-            self._followed[topic, partition] = _Followed(kept, self._log.reader(topic, partition))
+            buffered = self._buffer.get_or_create(topic, partition)
+            self._followed[topic, partition] = _FollowedPartition(buffered, self._log.reader(topic, partition))
         for place in self._followed.keys() - there:
             gone = self._followed.pop(place)
-            if gone.kept.source is None:
-                self._buffer.forget(gone.kept)
+            if gone.buffered.source is None:
+                self._buffer.forget(gone.buffered)
                 self._problems.pop(gone.where, None)
         return True
 
     # --- new records ---------------------------------------------------------------------------------------
 
-    def _follow(self, followed: _Followed) -> None:
-        found = self._attempt(followed.where, partial(self._look, followed))
-        longest = max(LOOK_SECONDS[1], len(self._followed) / LOOKS_PER_SECOND)
-        followed.pause = LOOK_SECONDS[0] if found else min(followed.pause * 1.5, longest)
+    def _follow(self, followed: _FollowedPartition) -> None:
+        found = self._attempt(followed.where, partial(self._take_new, followed))
+        longest = max(POLL_SECONDS[1], len(self._followed) / POLLS_PER_SECOND)
+        followed.pause = POLL_SECONDS[0] if found else min(followed.pause * 1.5, longest)
         followed.due = self._clock.monotonic() + followed.pause
 
-    def _look(self, followed: _Followed) -> bool:
+    def _take_new(self, followed: _FollowedPartition) -> bool:
         """Take what is new; whether there was anything."""
-        kept = followed.kept
-        if kept.epoch is None and not self._begin(followed):
+        buffered = followed.buffered
+        if buffered.epoch is None and not self._begin(followed):
             return False
-        before = kept.held.end
+        before = buffered.contents.end
         unsealed = _unsealed_from(followed.reader)
         try:
-            for records in followed.reader.news(before, kept.epoch):
-                for offset, batch in _pieces(records.offset, records.batch):
-                    if not self._buffer.append(kept, offset, batch, self._clock.now_ms()):
+            for records in followed.reader.news(before, buffered.epoch):
+                for offset, batch in _chunks(records.offset, records.batch):
+                    if not self._buffer.append(buffered, offset, batch, self._clock.now_ms()):
                         return True
-                    self._buffer.seal(kept, unsealed)
-                self._buffer.place(kept, records.epoch)
+                    self._buffer.seal(buffered, unsealed)
+                self._buffer.set_epoch(buffered, records.epoch)
         except (EpochChanged, OffsetOutOfRange, SegmentsGone) as error:
             # What is held is no part of the log any more, or too much was missed: begin anew.
             logger.info("a partition begins anew", extra={"where": followed.where, "reason": str(error)})
-            self._buffer.place(kept, None)
+            self._buffer.set_epoch(buffered, None)
             return True
-        if kept.source is None and kept.held.sealed < min(unsealed, kept.held.end):
-            self._buffer.seal(kept, unsealed)
-        return kept.held.end > before
+        if buffered.source is None and buffered.contents.sealed < min(unsealed, buffered.contents.end):
+            self._buffer.seal(buffered, unsealed)
+        return buffered.contents.end > before
 
-    def _begin(self, followed: _Followed) -> bool:
+    def _begin(self, followed: _FollowedPartition) -> bool:
         """Hold nothing but know where the sealed records end; False when there are none yet."""
         bounds = followed.reader.bounds()
         if bounds.epochs is None:
             return False
-        self.fill(followed.kept)
-        if not self._buffer.restart(followed.kept, bounds.sealed_end):
+        self.fill(followed.buffered)
+        if not self._buffer.restart(followed.buffered, bounds.sealed_end):
             return False
-        self._buffer.place(followed.kept, bounds.epochs.current)
+        self._buffer.set_epoch(followed.buffered, bounds.epochs.current)
         return True
 
     # --- old records ---------------------------------------------------------------------------------------
 
     def _fill_next(self) -> None:
-        kept = self._to_fill[0]
-        where = f"{kept.topic}/{kept.partition}"
-        filled = self._attempt(where, partial(self._fill_some, kept))
+        buffered = self._to_fill[0]
+        where = f"{buffered.topic}/{buffered.partition}"
+        filled = self._attempt(where, partial(self._fill_some, buffered))
         if filled is None and self._problems[where].retryable:
-            self._fill_at = self._clock.monotonic() + LOOK_SECONDS[1]
+            self._fill_at = self._clock.monotonic() + POLL_SECONDS[1]
         elif not filled:
             self._to_fill.popleft()
         self._to_fill.rotate(-1)
 
-    def _fill_some(self, kept: Kept) -> bool:
+    def _fill_some(self, buffered: BufferedPartition) -> bool:
         """Read the segment before what is held; False when there is none that should be, or no room for all of it."""
         if not self._has_room(0):
             return False
-        index = SegmentIndex(self._log.store, kept.topic, kept.partition)
+        index = SegmentIndex(self._log.store, buffered.topic, buffered.partition)
         index.refresh()
-        segment = self._before(index, kept.held.start)
+        segment = self._before(index, buffered.contents.start)
         if segment is None:
             return False
         records = read_records(self._log.store, segment).combine_chunks()
         offset = segment.end
         for batch in reversed(records.to_batches()):
             offset -= batch.num_rows
-            for at, piece in reversed(list(_pieces(offset, batch))):
+            for at, piece in reversed(list(_chunks(offset, batch))):
                 fits = self._has_room(piece.nbytes)
-                if not fits or not self._buffer.prepend(kept, at, piece, segment.created_ms):
+                if not fits or not self._buffer.prepend(buffered, at, piece, segment.created_ms):
                     return False
         return True
 
@@ -222,7 +222,7 @@ def _unsealed_from(reader: PartitionReader) -> int:
     return view.start if view else sys.maxsize
 
 
-def _pieces(offset: int, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _chunks(offset: int, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """A large batch in pieces, each with memory of its own that is free when the piece goes."""
     rows = max(1, batch.num_rows * JOINED_BYTES // max(1, batch.nbytes))
     for at in range(0, batch.num_rows, rows):

@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from frazil.formats import kafka
-from frazil.hot import following
 from frazil.hot.buffer import Buffer
-from frazil.hot.following import Follower
+from frazil.hot.follower import Follower
 from frazil.log.log import Log
 from frazil.log.segments.segment import Segment, read_records
 from frazil.store import ObjectStore
@@ -33,19 +32,19 @@ def test_a_partition_that_begins_elsewhere_while_it_is_filled_is_filled_from_the
             writer.seal()
         buffer = Buffer(config)
         follower = Follower(log, buffer)
-        kept = buffer.keep(TOPIC, 0)
+        buffered = buffer.get_or_create(TOPIC, 0)
         source = Fed()
-        buffer.feed(kept, source)
-        buffer.restart(kept, 2, by=source)
+        buffer.set_source(buffered, source)
+        buffer.restart(buffered, 2, by=source)
 
         def read_while_it_begins_anew(store: ObjectStore, segment: Segment) -> pa.Table:
-            if kept.held.end == 2:
-                buffer.restart(kept, 3, by=source)
-                follower.fill(kept)
+            if buffered.contents.end == 2:
+                buffer.restart(buffered, 3, by=source)
+                follower.fill(buffered)
             return read_records(store, segment)
 
-        monkeypatch.setattr(following, "read_records", read_while_it_begins_anew)
-        follower.fill(kept)
+        monkeypatch.setattr(follower, "read_records", read_while_it_begins_anew)
+        follower.fill(buffered)
         while follower.filling:
             follower.step()
-        assert (kept.held.start, kept.held.rows) == (0, 3)
+        assert (buffered.contents.start, buffered.contents.rows) == (0, 3)

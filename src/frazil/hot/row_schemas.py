@@ -29,7 +29,7 @@ from frazil.lake.schema.widening import widest
 from frazil.lake.tables.identity import Standing, check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
-from frazil.scan.decode import RowMaker, Rules
+from frazil.scan.decode import DecodingRules, RowDecoder
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ REFRESH_SECONDS = 10.0
 """How long it may take until rows have columns that somebody else added to the table."""
 
 
-class RowShape:
+class RowSchema:
     """Rows of one topic, by what was known at one moment."""
 
     def __init__(self, table: Table | None, decoder: Decoder | None, columns: tuple[pa.Schema, ...]) -> None:
@@ -45,10 +45,12 @@ class RowShape:
         self._table = table
         self._columns = columns
         # A record that does not fit is told as such, whatever is done about it on its way into the table.
-        self.rules = Rules(self._plan(columns), "dead-letter", decoder, asides_of(table.metadata) if table else {})
+        self.rules = DecodingRules(
+            self._plan(columns), "dead-letter", decoder, asides_of(table.metadata) if table else {}
+        )
         self.schema = arrow_schema(self.rules.schema).remove_metadata()
         self._covered = BySchema(self._covers)
-        self._makers = threading.local()
+        self._decoders = threading.local()
         self.made_at = time.monotonic()
 
     def _plan(self, columns: tuple[pa.Schema, ...]) -> Schema:
@@ -66,78 +68,78 @@ class RowShape:
         except SchemaEvolution:
             return True
 
-    def with_columns(self, *columns: pa.Schema) -> RowShape:
-        return RowShape(self._table, self.rules.decoder, (*self._columns, *columns))
+    def with_columns(self, *columns: pa.Schema) -> RowSchema:
+        return RowSchema(self._table, self.rules.decoder, (*self._columns, *columns))
 
     @property
-    def maker(self) -> RowMaker:
+    def decoder_for_thread(self) -> RowDecoder:
         """One for each thread."""
-        made: RowMaker | None = getattr(self._makers, "made", None)
+        made: RowDecoder | None = getattr(self._decoders, "made", None)
         if made is None:
-            made = self._makers.made = RowMaker(self.rules, lambda columns: not self.covers(columns))
+            made = self._decoders.made = RowDecoder(self.rules, lambda columns: not self.covers(columns))
         return made
 
-    def renewed(self, table: Table | None) -> RowShape:
-        return RowShape(table, self.rules.decoder, self._columns)
+    def refreshed(self, table: Table | None) -> RowSchema:
+        return RowSchema(table, self.rules.decoder, self._columns)
 
 
-class Shapes:
+class RowSchemas:
     """Thread-safe."""
 
     def __init__(self, config: Config, log: Log, lake: Lake) -> None:
         self._config = config
         self._log = log
         self._lake = lake
-        self._shapes: dict[str, RowShape] = {}
-        self._renewals: dict[str, Future[RowShape]] = {}
+        self._schemas: dict[str, RowSchema] = {}
+        self._refreshes: dict[str, Future[RowSchema]] = {}
         self._lock = threading.Lock()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="frazil-hot-shapes")
 
     def close(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def of(self, topic: str) -> RowShape:
+    def of(self, topic: str) -> RowSchema:
         """As it is known now; it is renewed in the background when that is long ago."""
-        shape = self._shapes.get(topic)
-        if shape is None:
-            return self._renew(topic).result()
-        if time.monotonic() - shape.made_at > REFRESH_SECONDS:
-            self._renew(topic)
-        return shape
+        row_schema = self._schemas.get(topic)
+        if row_schema is None:
+            return self._refresh(topic).result()
+        if time.monotonic() - row_schema.made_at > REFRESH_SECONDS:
+            self._refresh(topic)
+        return row_schema
 
-    def widen(self, topic: str, shape: RowShape, *columns: pa.Schema) -> RowShape:
+    def widen(self, topic: str, row_schema: RowSchema, *columns: pa.Schema) -> RowSchema:
         """The shape with what rows were found to have."""
-        wider = shape.with_columns(*columns)
+        wider = row_schema.with_columns(*columns)
         with self._lock:
-            self._shapes[topic] = wider
+            self._schemas[topic] = wider
         return wider
 
-    def _renew(self, topic: str) -> Future[RowShape]:
+    def _refresh(self, topic: str) -> Future[RowSchema]:
         with self._lock:
-            running = self._renewals.get(topic)
+            running = self._refreshes.get(topic)
             if running is None or running.done():
-                running = self._renewals[topic] = self._executor.submit(self._look, topic)
+                running = self._refreshes[topic] = self._executor.submit(self._load, topic)
             return running
 
-    def _look(self, topic: str) -> RowShape:
-        known = self._shapes.get(topic)
+    def _load(self, topic: str) -> RowSchema:
+        known = self._schemas.get(topic)
         try:
             table = self._table(topic)
         except FrazilError as error:
             logger.warning("rows are shown without their table", extra={"topic": topic, "reason": str(error)})
-            shape = known.renewed(known._table) if known else self._first(topic, None)
+            row_schema = known.refreshed(known._table) if known else self._first(topic, None)
         else:
-            shape = known.renewed(table) if known else self._first(topic, table)
+            row_schema = known.refreshed(table) if known else self._first(topic, table)
         with self._lock:
-            if self._shapes.get(topic) is known:
-                self._shapes[topic] = shape
-            return self._shapes[topic]
+            if self._schemas.get(topic) is known:
+                self._schemas[topic] = row_schema
+            return self._schemas[topic]
 
-    def _first(self, topic: str, table: Table | None) -> RowShape:
+    def _first(self, topic: str, table: Table | None) -> RowSchema:
         schema = self._log.schemas(topic).known().schema
         decoder = open_decoder(self._config, topic, schema)
         columns = schema if decoder is None else decoder.columns()
-        return RowShape(table, decoder, (columns,))
+        return RowSchema(table, decoder, (columns,))
 
     def _table(self, topic: str) -> Table | None:
         check = check_table(self._lake, self._log.store, topic, base_identifier(self._config, topic))

@@ -10,7 +10,7 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.schema.row_sizes import ANSWER_BYTES, first_within
 
 
-class LastOfEach:
+class LastRowPerPartition:
     """The last row of each partition, by its offset in the log."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -21,7 +21,7 @@ class LastOfEach:
         self.rows = rows.take(_first_of_each(rows, [(OFFSET, "descending")], PARTITION))
 
 
-class First:
+class FirstRowsByOffset:
     """The first rows by `column`, which has the source's offsets, as many as asked for and as an answer may have.
 
     A source may have had several lives. Of rows with one offset, that of the latest counts: the last in the log.

@@ -18,12 +18,12 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.schema.arrow import plain_schema
 from frazil.log.topics.naming import existing_topic
 from frazil.scan.arrow_tree import columns_of, tree_of
-from frazil.scan.conditions import arrow_condition
-from frazil.scan.cut import EARLIEST, LATEST, Bound
-from frazil.scan.log_place import LogPlace
-from frazil.scan.pinned import Pinned
+from frazil.scan.log_location import LogLocation
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
+from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.tenants import Tenant
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.where_parser import parse_where
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,23 +51,23 @@ def read(
     for as long as the grace times of maintenance keep their files.
     """
     settings = config if isinstance(config, Config) else load_config(Path(config) if config else None).config
-    existing_topic(LogPlace.of(settings, topic).open(), topic)
+    existing_topic(LogLocation.of(settings, topic).open(), topic)
     with closing(Lake(settings)) as lake:
         rows = TopicRows(settings, topic, lake=lake)
         column = settings.topic(topic).tenant_column
         whose = Tenant(column, tenant) if column and tenant is not None else None
-        look = rows.looker.look(tail=True)
-        pinned = Pinned(rows, look, whose, Bound(EARLIEST, start or {}), Bound(LATEST, end or {}))
+        snapshot = rows.snapshots.take(tail=True)
+        pinned = PinnedTopic(rows, snapshot, whose, Bound(EARLIEST, start or {}), Bound(LATEST, end or {}))
     return Rows(pinned, columns, where)
 
 
 class Rows:
     """Rows of one topic at one cut. Each reading begins anew, in no order; nothing is kept in memory."""
 
-    def __init__(self, pinned: Pinned, columns: Sequence[str] | None, where: str | pc.Expression | None) -> None:
+    def __init__(self, pinned: PinnedTopic, columns: Sequence[str] | None, where: str | pc.Expression | None) -> None:
         self.topic = pinned.topic
         self._pinned = pinned
-        self._columns = pinned.chosen(columns)
+        self._columns = pinned.select_columns(columns)
         self._where = _arrow_filter(pinned, where)
 
     def __repr__(self) -> str:
@@ -127,11 +127,11 @@ class Rows:
             yield batch.cast(schema)
 
 
-def _arrow_filter(pinned: Pinned, where: str | pc.Expression | None) -> pc.Expression | None:
+def _arrow_filter(pinned: PinnedTopic, where: str | pc.Expression | None) -> pc.Expression | None:
     try:
-        wanted = arrow_condition(where, pinned.iceberg_schema) if isinstance(where, str) else where
+        wanted = parse_where(where, pinned.iceberg_schema) if isinstance(where, str) else where
         if wanted is not None:
-            pinned.chosen(sorted(columns_of(tree_of(wanted))))
+            pinned.select_columns(sorted(columns_of(tree_of(wanted))))
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise CallError(f"where: {error}") from error
     return wanted

@@ -13,18 +13,18 @@ from pyiceberg.schema import Schema
 from frazil.errors import CallError, ConfigError
 from frazil.log.topics.naming import hint
 from frazil.scan.arrow_tree import columns_of, tree_of
-from frazil.scan.cut import EARLIEST, LATEST, Bound
-from frazil.scan.look import Look
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
 from frazil.scan.prefetch import read_ahead
 from frazil.scan.pushdown import iceberg_filter
 from frazil.scan.tenants import Tenant, own_rows
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.topic_snapshot import TopicSnapshot
 
 _FROM_START = Bound(EARLIEST)
 _TO_END = Bound(LATEST)
 
 
-class Pinned:
+class PinnedTopic:
     """The cut is the `look`; any thread may read.
 
     `tenant` is a filter below everything that is asked: rows of others are not there. `starts` and `ends` are log
@@ -34,39 +34,39 @@ class Pinned:
     def __init__(
         self,
         rows: TopicRows,
-        look: Look,
+        snapshot: TopicSnapshot,
         tenant: Tenant | None = None,
         starts: Bound = _FROM_START,
         ends: Bound = _TO_END,
     ) -> None:
         self.topic = rows.topic
         self._rows = rows
-        self._look = look
+        self._snapshot = snapshot
         self._tenant = tenant
         self._starts = starts
         self._ends = ends
-        rows.check_given(look, starts, ends)
+        rows.check_partitions(snapshot, starts, ends)
         if tenant is not None and tenant.column not in self.schema.names:
             raise ConfigError(f"topics.{self.topic}.tenant_column: there is no column {tenant.column!r}.")
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return self._look.shape(None).arrow
+        return self._snapshot.projection(None).arrow
 
     @property
     def iceberg_schema(self) -> Schema:
-        return self._look.schema
+        return self._snapshot.schema
 
     @property
     def offsets(self) -> dict[int, int]:
         """The cut: rows are below these log offsets."""
         given = self._ends.given
         return {
-            partition: given.get(partition, self._rows.latest(self._look, partition))
-            for partition in self._look.partitions
+            partition: given.get(partition, self._rows.latest(self._snapshot, partition))
+            for partition in self._snapshot.partitions
         }
 
-    def chosen(self, columns: Sequence[str] | None) -> list[str]:
+    def select_columns(self, columns: Sequence[str] | None) -> list[str]:
         """The columns asked for, or all; an error names those that do not exist."""
         names = self.schema.names
         for column in columns or ():
@@ -84,18 +84,18 @@ class Pinned:
 
         Ends early when it is `stopped`.
         """
-        wanted = self.chosen(columns)
+        wanted = self.select_columns(columns)
         keep = self._kept(where)
-        looked_at = self.chosen(sorted(columns_of(tree_of(keep)))) if keep is not None else []
+        looked_at = self.select_columns(sorted(columns_of(tree_of(keep)))) if keep is not None else []
         extra = [name for name in looked_at if name not in wanted]
         plan = self._rows.plan_at(
-            self._look,
+            self._snapshot,
             self._starts,
             self._ends,
             columns=lambda _: [*wanted, *extra],
             where=iceberg_filter(keep, self.iceberg_schema),
         )
-        for batch in read_ahead(plan.parts, stopped):
+        for batch in read_ahead(plan.tasks, stopped):
             rows = batch if keep is None else batch.filter(keep)
             if len(rows):
                 yield rows.select(wanted) if extra else rows

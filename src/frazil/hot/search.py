@@ -9,15 +9,15 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from frazil.formats import kafka
-from frazil.hot.ages import Age, age_of
 from frazil.hot.blocks import Block
-from frazil.hot.held import Held
+from frazil.hot.key_index import candidates
 from frazil.hot.keys import as_bytes, hash_key
-from frazil.hot.runs import candidates
+from frazil.hot.partition_contents import PartitionContents
+from frazil.hot.recency import Recency, recency_of
 from frazil.log.schema.row_sizes import first_within, last_within
 
 
-class Place(NamedTuple):
+class RecordLocation(NamedTuple):
     """One record."""
 
     partition: int
@@ -29,11 +29,11 @@ class Place(NamedTuple):
     def row(self) -> int:
         return self.offset - self.block.offset
 
-    def age(self) -> Age:
-        return age_of(self.block.batch, self.row, self.partition, self.offset)
+    def recency(self) -> Recency:
+        return recency_of(self.block.batch, self.row, self.partition, self.offset)
 
 
-class Piece(NamedTuple):
+class RecordSlice(NamedTuple):
     """Some records of one partition, of one schema."""
 
     partition: int
@@ -42,24 +42,24 @@ class Piece(NamedTuple):
     records: pa.RecordBatch
 
 
-def with_key(partition: int, held: Held, key: bytes, column: str) -> Iterator[Place]:
+def find_by_key(partition: int, contents: PartitionContents, key: bytes, column: str) -> Iterator[RecordLocation]:
     """The records of one partition that have this key, the newest first."""
-    for offset in candidates(held.runs, hash_key(key)):
-        block = held.block_at(offset)
+    for offset in candidates(contents.runs, hash_key(key)):
+        block = contents.block_at(offset)
         if block is None:
             return
         value = block.batch.column(column).slice(offset - block.offset, 1)
         if as_bytes(value)[0].as_py() == key:
-            yield Place(partition, offset, block)
+            yield RecordLocation(partition, offset, block)
 
 
-def at_source(partition: int, held: Held, source_offset: int) -> Place | None:
+def find_by_offset(partition: int, contents: PartitionContents, source_offset: int) -> RecordLocation | None:
     """The record of this offset of the source."""
-    offset = held.find(source_offset)
-    block = held.block_at(offset)
+    offset = contents.find(source_offset)
+    block = contents.block_at(offset)
     if block is None or source_offset_of(block, offset) != source_offset:
         return None
-    return Place(partition, offset, block)
+    return RecordLocation(partition, offset, block)
 
 
 def source_offset_of(block: Block, offset: int) -> int:
@@ -69,31 +69,35 @@ def source_offset_of(block: Block, offset: int) -> int:
     return found
 
 
-def pieces_at(places: Sequence[Place]) -> list[Piece]:
+def slices_at(locations: Sequence[RecordLocation]) -> list[RecordSlice]:
     """These records, those of one partition and schema together."""
-    ordered = sorted(places, key=lambda place: (place.partition, place.offset))
+    ordered = sorted(locations, key=lambda location: (location.partition, location.offset))
     found = []
-    for (partition, schema), group in groupby(ordered, lambda place: (place.partition, place.block.batch.schema)):
+    for (partition, schema), group in groupby(
+        ordered, lambda location: (location.partition, location.block.batch.schema)
+    ):
         taken = list(group)
-        batches = [place.block.batch.slice(place.row, 1) for place in taken]
+        batches = [location.block.batch.slice(location.row, 1) for location in taken]
         records = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         assert records.schema.equals(schema)
-        found.append(Piece(partition, pa.array([place.offset for place in taken], pa.int64()), records))
+        found.append(RecordSlice(partition, pa.array([location.offset for location in taken], pa.int64()), records))
     return found
 
 
-def pieces_between(partition: int, held: Held, start: int, end: int) -> list[Piece]:
+def slices_between(partition: int, contents: PartitionContents, start: int, end: int) -> list[RecordSlice]:
     """The records from one offset of the log to another."""
     return [
-        Piece(partition, pa.arange(block.offset + first, block.offset + last), block.batch.slice(first, last - first))
-        for block, first, last in held.between(start, end)
+        RecordSlice(
+            partition, pa.arange(block.offset + first, block.offset + last), block.batch.slice(first, last - first)
+        )
+        for block, first, last in contents.between(start, end)
     ]
 
 
-def reach(held: Held, start: int, end: int, nbytes: int) -> int:
+def end_within(contents: PartitionContents, start: int, end: int, nbytes: int) -> int:
     """The offset up to which the records from `start` on have about so many bytes; one record at least."""
     at = start
-    for block, first, last in held.between(start, end):
+    for block, first, last in contents.between(start, end):
         batch = block.batch.slice(first, last - first)
         count = first_within(batch, nbytes)
         at += count
@@ -103,17 +107,17 @@ def reach(held: Held, start: int, end: int, nbytes: int) -> int:
     return max(at, start + 1)
 
 
-def newest_pieces(held: Mapping[int, Held], limit: int, nbytes: int) -> Iterator[Piece]:
+def newest_slices(contents: Mapping[int, PartitionContents], limit: int, nbytes: int) -> Iterator[RecordSlice]:
     """The newest records of all partitions by the time of their append, newest first.
 
     A piece has at most `limit` records, and about so many bytes.
     """
-    blocks = [(partition, block) for partition, each in held.items() for block in each.blocks]
+    blocks = [(partition, block) for partition, each in contents.items() for block in each.blocks]
     for partition, block in sorted(blocks, key=lambda each: (each[1].time_ms, each[0], each[1].end), reverse=True):
         end = block.end
         while end > block.offset:
             most = min(limit, end - block.offset)
             records = block.batch.slice(end - block.offset - most, most)
             start = end - max(1, last_within(records, nbytes))
-            yield Piece(partition, pa.arange(start, end), records.slice(start - end + most))
+            yield RecordSlice(partition, pa.arange(start, end), records.slice(start - end + most))
             end = start

@@ -21,7 +21,7 @@ from frazil.log.wal_follower import WalTail
 from frazil.store import ObjectStore
 
 
-class Sealed(NamedTuple):
+class SealedSegment(NamedTuple):
     """A segment as the listing shows it: it ends where the next one starts."""
 
     first: int
@@ -30,7 +30,7 @@ class Sealed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Extent:
+class LogExtent:
     """One partition."""
 
     start: int = 0
@@ -38,7 +38,7 @@ class Extent:
     end: int = 0
     """With the tail, where it can be read."""
     epochs: Epochs | None = None
-    segments: tuple[Sealed, ...] = ()
+    segments: tuple[SealedSegment, ...] = ()
     tail: tuple[Entry, ...] | None = None
     """What is not sealed and is in memory; None where the tail is in a WAL, or nowhere."""
 
@@ -47,19 +47,19 @@ class Extent:
         """The current one; empty before there is any segment."""
         return self.epochs.current if self.epochs else ""
 
-    def between(self, start: int, end: int) -> Iterator[Sealed]:
+    def segments_between(self, start: int, end: int) -> Iterator[SealedSegment]:
         """The segments that hold these offsets."""
         return (each for each in self.segments if each.first < end and each.end > start)
 
 
-NOTHING = Extent()
+EMPTY_EXTENT = LogExtent()
 
 
 Tails = Callable[[str], Mapping[int, TailView]]
 """The tails of a topic, by partition, whose writers are in this process and keep them in memory only."""
 
 
-class Extents:
+class LogExtents:
     """Looks at the log of one topic. Belongs to one thread."""
 
     def __init__(self, store: ObjectStore, topic: str, data_dir: Path, tails: Tails | None = None) -> None:
@@ -69,7 +69,7 @@ class Extents:
         self._tails = tails
         self._indexes: dict[int, SegmentIndex] = {}
 
-    def look(self, *, tail: bool) -> dict[int, Extent]:
+    def current(self, *, tail: bool) -> dict[int, LogExtent]:
         """All partitions; with `tail`, also what is not sealed."""
         # The tails first: what leaves them meanwhile is then in the segments.
         views = self._tails(self._topic) if tail and self._tails is not None else {}
@@ -78,11 +78,11 @@ class Extents:
             partitions |= self._local()
         return {each: self._extent(each, tail, views.get(each)) for each in sorted(partitions)}
 
-    def oldest_ms(self, partition: int, segment: Sealed) -> int:
+    def oldest_ms(self, partition: int, segment: SealedSegment) -> int:
         """When the first record of a segment was appended."""
         return self._indexes[partition].footer(segment.first).oldest_ms
 
-    def _extent(self, partition: int, tail: bool, view: TailView | None) -> Extent:
+    def _extent(self, partition: int, tail: bool, view: TailView | None) -> LogExtent:
         start = end = 0
         if tail and view is None:
             reader = tail_reader(self._store, self._topic, partition, self._data_dir)
@@ -94,12 +94,14 @@ class Extents:
         entries = _unsealed(view, newest, sealed_end) if view is not None else None
         if entries:
             end = entries[-1].end
-        return Extent(
+        return LogExtent(
             start=firsts[0] if firsts else max(start, index.low),
             sealed_end=sealed_end,
             end=max(sealed_end, end),
             epochs=newest.epochs if newest else None,
-            segments=tuple(Sealed(first, last, index.size(first)) for first, last in pairwise([*firsts, sealed_end])),
+            segments=tuple(
+                SealedSegment(first, last, index.size(first)) for first, last in pairwise([*firsts, sealed_end])
+            ),
             tail=entries,
         )
 

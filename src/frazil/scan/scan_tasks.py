@@ -21,10 +21,10 @@ from frazil.lake.schema.arrow import arrow_schema
 from frazil.log import layout
 from frazil.log.segments.segment import read_footer, read_records
 from frazil.log.wal.entries import Entry
-from frazil.scan.cut import Span
-from frazil.scan.decode import RowMaker, Rules
-from frazil.scan.extents import Sealed, tail_reader
-from frazil.scan.log_place import LogPlace
+from frazil.scan.decode import DecodingRules, RowDecoder
+from frazil.scan.log_extents import SealedSegment, tail_reader
+from frazil.scan.log_location import LogLocation
+from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.predicate import arrow_filter, columns_of
 from frazil.scan.table_files import FileReader
 from frazil.store import ObjectStore
@@ -32,14 +32,14 @@ from frazil.store import ObjectStore
 BATCH_ROWS = 65_536
 SEAL_SECONDS = 60.0
 """How long a part waits until records are sealed that are in a WAL on another machine."""
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Shape:
+class Projection:
     """What rows look like, wherever they come from."""
 
-    rules: Rules
+    rules: DecodingRules
     """About all columns: a record of the log is a row only if all of it fits."""
     columns: tuple[str, ...]
     """Those that are wanted, in this order."""
@@ -63,13 +63,13 @@ class Shape:
         return Schema(*(self.schema.find_field(name) for name in names))
 
 
-class _Choice:
+class _Projector:
     """The wanted columns of the wanted rows."""
 
-    def __init__(self, shape: Shape) -> None:
-        self._columns = shape.columns
-        self._target = shape.arrow
-        self._where = arrow_filter(shape.where, shape.schema)
+    def __init__(self, projection: Projection) -> None:
+        self._columns = projection.columns
+        self._target = projection.arrow
+        self._where = arrow_filter(projection.where, projection.schema)
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if self._where is not None:
@@ -78,27 +78,31 @@ class _Choice:
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
 
-class Part(Protocol):
+class ScanTask(Protocol):
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in the schema `Shape.arrow`."""
+        """The rows, in the schema `Projection.arrow`."""
 
 
 @dataclass(frozen=True)
-class TablePart:
+class TableScanTask:
     """Some files of a table, of those that one snapshot has."""
 
     reader: FileReader
-    shape: Shape
+    projection: Projection
     files: tuple[FileScanTask, ...]
 
     @classmethod
     def of(
-        cls, table: Table, shape: Shape, files: tuple[FileScanTask, ...], spans: dict[int, Span] | None
-    ) -> TablePart:
-        return cls(FileReader.of(table, spans, shape.where), shape, files)
+        cls,
+        table: Table,
+        projection: Projection,
+        files: tuple[FileScanTask, ...],
+        ranges: dict[int, OffsetRange] | None,
+    ) -> TableScanTask:
+        return cls(FileReader.of(table, ranges, projection.where), projection, files)
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        choose, read = _Choice(self.shape), self.shape.read
+        choose, read = _Projector(self.projection), self.projection.read
         as_read = arrow_schema(read).remove_metadata()
         for batch in self.reader.read(self.files, read):
             for at in range(0, len(batch), BATCH_ROWS):
@@ -106,79 +110,81 @@ class TablePart:
 
 
 @dataclass(frozen=True)
-class SegmentsPart:
+class SegmentScanTask:
     """Neighbouring segments, or what is wanted of them."""
 
-    place: LogPlace
-    shape: Shape
+    location: LogLocation
+    projection: Projection
     partition: int
-    span: Span
-    segments: tuple[Sealed, ...]
+    offset_range: OffsetRange
+    segments: tuple[SealedSegment, ...]
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        store = self.place.open()
-        to_rows = _Rows(self.shape, self.partition)
+        store = self.location.open()
+        to_rows = _RecordsToRows(self.projection, self.partition)
         for sealed in self.segments:
-            yield from _segment(store, self.place.topic, self.partition, sealed, self.span, to_rows)
+            yield from _segment_rows(store, self.location.topic, self.partition, sealed, self.offset_range, to_rows)
 
 
 @dataclass(frozen=True)
-class MemoryPart:
+class MemoryScanTask:
     """Records that no other process can see: they are in the part itself."""
 
-    shape: Shape
+    projection: Projection
     partition: int
     records: tuple[tuple[int, pa.RecordBatch], ...]
     """Runs of them, each with the offset of its first one."""
 
     @classmethod
-    def of(cls, shape: Shape, partition: int, span: Span, entries: Iterable[Entry]) -> MemoryPart:
+    def of(
+        cls, projection: Projection, partition: int, offset_range: OffsetRange, entries: Iterable[Entry]
+    ) -> MemoryScanTask:
         found = []
         for entry in entries:
-            start, end = max(span.start, entry.offset), min(span.end, entry.end)
+            start, end = max(offset_range.start, entry.offset), min(offset_range.end, entry.end)
             if start < end:
                 found.append((start, entry.batch().slice(start - entry.offset, end - start)))
-        return cls(shape, partition, tuple(found))
+        return cls(projection, partition, tuple(found))
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        to_rows = _Rows(self.shape, self.partition)
+        to_rows = _RecordsToRows(self.projection, self.partition)
         for offset, batch in self.records:
             for at in range(0, len(batch), BATCH_ROWS):
                 yield to_rows(batch.slice(at, BATCH_ROWS), offset + at)
 
 
 @dataclass(frozen=True)
-class TailPart:
+class TailScanTask:
     """Records that were not sealed when the part was made."""
 
-    place: LogPlace
-    shape: Shape
+    location: LogLocation
+    projection: Projection
     partition: int
-    span: Span
+    offset_range: OffsetRange
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        store = self.place.open()
-        to_rows = _Rows(self.shape, self.partition)
-        reader = tail_reader(store, self.place.topic, self.partition, self.place.data_dir)
-        left = self.span
+        store = self.location.open()
+        to_rows = _RecordsToRows(self.projection, self.partition)
+        reader = tail_reader(store, self.location.topic, self.partition, self.location.data_dir)
+        left = self.offset_range
         if reader is not None and reader.bounds().end >= left.end:
             try:
                 for records in reader.read(*left):
                     yield to_rows(records.batch, records.offset)
-                    left = Span(records.end, left.end)
+                    left = OffsetRange(records.end, left.end)
             except SegmentsGone:
                 # Sealed, moved and marked for trimming meanwhile; the segments stay for the grace time.
                 pass
         if not left.rows:
             return
         for sealed in self._sealed(store, left):
-            yield from _segment(store, self.place.topic, self.partition, sealed, left, to_rows)
+            yield from _segment_rows(store, self.location.topic, self.partition, sealed, left, to_rows)
 
-    def _sealed(self, store: ObjectStore, left: Span) -> list[Sealed]:
+    def _sealed(self, store: ObjectStore, left: OffsetRange) -> list[SealedSegment]:
         """Segments that have the records, also such as are marked for trimming; waits until they are there."""
         deadline = time.monotonic() + SEAL_SECONDS
         while True:
-            found = list(_listed(store, self.place.topic, self.partition, left))
+            found = list(_listed(store, self.location.topic, self.partition, left))
             at = left.start
             for each in found:
                 if each.first > at:
@@ -188,27 +194,32 @@ class TailPart:
                 return found
             if time.monotonic() >= deadline:
                 raise OffsetOutOfRange(
-                    f"{self.place.topic}/{self.partition}: records {at} to {left.end} are in a WAL on another "
+                    f"{self.location.topic}/{self.partition}: records {at} to {left.end} are in a WAL on another "
                     f"machine and were not sealed for {SEAL_SECONDS:.0f} seconds. Read up to what is sealed only, or "
                     f"read on the writer's machine."
                 )
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
 
-class _Rows:
+class _RecordsToRows:
     """Records of one partition become rows. Those that do not fit the table are left out: it leaves them out too."""
 
-    def __init__(self, shape: Shape, partition: int) -> None:
+    def __init__(self, projection: Projection, partition: int) -> None:
         self._partition = partition
-        self._maker = RowMaker(shape.rules)
-        self._choose = _Choice(shape)
+        self._maker = RowDecoder(projection.rules)
+        self._choose = _Projector(projection)
 
     def __call__(self, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-        return self._choose(self._maker.make(batch, self._partition, offset).batch)
+        return self._choose(self._maker.decode(batch, self._partition, offset).batch)
 
 
-def _segment(
-    store: ObjectStore, topic: str, partition: int, sealed: Sealed, span: Span, to_rows: _Rows
+def _segment_rows(
+    store: ObjectStore,
+    topic: str,
+    partition: int,
+    sealed: SealedSegment,
+    offset_range: OffsetRange,
+    to_rows: _RecordsToRows,
 ) -> Iterator[pa.RecordBatch]:
     segment = read_footer(store, layout.segment_key(topic, partition, sealed.first))
     if segment.end != sealed.end:
@@ -216,18 +227,18 @@ def _segment(
             f"{topic}/{partition}: the segment at {sealed.first} ends at {segment.end}, but the next one starts at "
             f"{sealed.end}."
         )
-    start, end = max(span.start, segment.first), min(span.end, segment.end)
+    start, end = max(offset_range.start, segment.first), min(offset_range.end, segment.end)
     rows = read_records(store, segment).slice(start - segment.first, end - start)
     for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
         yield to_rows(batch, start)
         start += len(batch)
 
 
-def _listed(store: ObjectStore, topic: str, partition: int, span: Span) -> Iterator[Sealed]:
+def _listed(store: ObjectStore, topic: str, partition: int, offset_range: OffsetRange) -> Iterator[SealedSegment]:
     prefix = layout.partition_prefix(topic, partition)
     firsts = sorted(first for info in store.list(prefix) if (first := layout.parse_segment(info.key)) is not None)
-    below = [first for first in firsts if first <= span.start][-1:]
-    for first in below + [each for each in firsts if span.start < each < span.end]:
+    below = [first for first in firsts if first <= offset_range.start][-1:]
+    for first in below + [each for each in firsts if offset_range.start < each < offset_range.end]:
         segment = read_footer(store, layout.segment_key(topic, partition, first))
-        if segment.end > span.start:
-            yield Sealed(segment.first, segment.end, 0)
+        if segment.end > offset_range.start:
+            yield SealedSegment(segment.first, segment.end, 0)

@@ -14,7 +14,7 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 _OF_KAFKA = {kafka.TIMESTAMP, kafka.OFFSET}
 
 
-class Age(NamedTuple):
+class Recency(NamedTuple):
     """Of the last record or row of a partition; the greatest is the newest.
 
     Partitions of a log know no order among each other: where there is no time, the higher offset is as good as any.
@@ -27,13 +27,13 @@ class Age(NamedTuple):
     partition: int
 
 
-def age_of(rows: pa.RecordBatch | pa.Table, row: int, partition: int, offset: int) -> Age:
+def recency_of(rows: pa.RecordBatch | pa.Table, row: int, partition: int, offset: int) -> Recency:
     """Of a record as the log has it, or of a row made of it; partition and offset are those of the log."""
     if not set(rows.schema.names) >= _OF_KAFKA:
-        return Age(_UNKNOWN, offset, partition)
+        return Recency(_UNKNOWN, offset, partition)
     time = rows.column(kafka.TIMESTAMP)[row]
     microseconds = time.value * _MICROSECONDS[time.type.unit] if time.is_valid else _UNKNOWN
-    return Age(microseconds, rows.column(kafka.OFFSET)[row].as_py(), partition)
+    return Recency(microseconds, rows.column(kafka.OFFSET)[row].as_py(), partition)
 
 
 class LastRow(NamedTuple):
@@ -44,8 +44,8 @@ class LastRow(NamedTuple):
     """In the log."""
     row: pa.Table
 
-    def age(self) -> Age:
-        return age_of(self.row, 0, self.partition, self.offset)
+    def recency(self) -> Recency:
+        return recency_of(self.row, 0, self.partition, self.offset)
 
 
 def last_rows(rows: pa.Table) -> list[LastRow]:

@@ -10,8 +10,8 @@ import pytest
 
 import frazil
 from frazil.log.segments.trim import trim
-from frazil.scan.look import Looker
-from frazil.scan.surveys import Surveys
+from frazil.scan.column_survey import ColumnSurvey
+from frazil.scan.topic_snapshot import TopicSnapshots
 from frazil.store import open_store
 from tests.query.support import World, kafka_batch, kafka_record, rows
 from tests.scan.support import Topic, of_parts, span
@@ -54,7 +54,7 @@ def test_the_first_commit_of_a_partition_between_the_looks(
             world.move("t")
             trimmed(world, "t", partition)
 
-        once_before(monkeypatch, Looker, "extents", moved)
+        once_before(monkeypatch, TopicSnapshots, "extents", moved)
         found = frazil.read("t", config=world.config).table()
         assert sorted(found["id"].to_pylist()) == list(range(0 if partition else 10, 40))
 
@@ -65,9 +65,9 @@ def test_a_partition_that_begins_later_and_that_no_table_names(tmp_path: Path) -
             log.seal(10, partition)
             log.seal(10, partition)
         log.trim(10, partition=1, delete=True)
-        assert of_parts(log.rows().plan().parts) == span(0, 0, 20) + span(1, 10, 20), "there is no table"
+        assert of_parts(log.rows().plan().tasks) == span(0, 0, 20) + span(1, 10, 20), "there is no table"
         log.create(0)
-        assert of_parts(log.rows().plan().parts) == span(0, 0, 20) + span(1, 10, 20), "it names another partition"
+        assert of_parts(log.rows().plan().tasks) == span(0, 0, 20) + span(1, 10, 20), "it names another partition"
 
 
 def test_records_that_leave_the_wal_before_their_columns_are_known(
@@ -87,7 +87,7 @@ def test_records_that_leave_the_wal_before_their_columns_are_known(
             world.move("t")
             trimmed(world, "t", 0)
 
-        once_before(monkeypatch, Surveys, "in_wal", moved)
+        once_before(monkeypatch, ColumnSurvey, "of_wal", moved)
         found = frazil.read("t", config=world.config).table()
         assert sorted(found["n"].to_pylist()) == [0, 1, 2]
         assert {"c0", "c1"} <= set(found.column_names)

@@ -4,14 +4,14 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.hot import runs
+from frazil.hot import key_index
+from frazil.hot.key_index import IndexRun, build, candidates, merge, merge_due
 from frazil.hot.keys import hash_key
-from frazil.hot.runs import Run, build, candidates, merge, settled
 
 BATCH = st.lists(st.sampled_from([None, b"a", b"b", b"c"]), min_size=1, max_size=6)
 
 
-def chain(batches: list[list[bytes | None]], first: int = 0) -> list[Run]:
+def chain(batches: list[list[bytes | None]], first: int = 0) -> list[IndexRun]:
     """A run for each batch, one after the other."""
     made = []
     for batch in batches:
@@ -34,22 +34,22 @@ def test_merged_or_not_the_same_rows_are_found(batches: list[list[bytes | None]]
 
 @given(st.lists(st.integers(1, 40), max_size=200))
 def test_there_are_never_many_runs_and_none_is_lost(sizes: list[int]) -> None:
-    kept: tuple[Run, ...] = ()
+    buffered: tuple[IndexRun, ...] = ()
     end = 0
     for size in sizes:
-        kept = settled((*kept, build(end, pa.array([b"k"] * size))), 0)
+        buffered = merge_due((*buffered, build(end, pa.array([b"k"] * size))), 0)
         end += size
-        assert [run.start for run in kept] == [0, *(run.end for run in kept[:-1])]
-        assert len(kept) <= 12
-    assert list(candidates(kept, hash_key(b"k"))) == list(range(end))[::-1]
+        assert [run.start for run in buffered] == [0, *(run.end for run in buffered[:-1])]
+        assert len(buffered) <= 12
+    assert list(candidates(buffered, hash_key(b"k"))) == list(range(end))[::-1]
 
 
 def test_a_run_is_small_beside_its_partition() -> None:
     """So that little stays in memory of what is gone, and one merge takes milliseconds."""
-    kept: tuple[Run, ...] = ()
+    buffered: tuple[IndexRun, ...] = ()
     rows = 1 << 12
     batch = pa.array([f"{i}".encode() for i in range(rows)])
     for i in range(64):
-        kept = settled((*kept, build(i * rows, batch)), 0)
-        assert max(run.rows for run in kept) <= max((i + 1) * rows // runs.SHARE, runs.SMALLEST)
-    assert len(kept) < 24
+        buffered = merge_due((*buffered, build(i * rows, batch)), 0)
+        assert max(run.rows for run in buffered) <= max((i + 1) * rows // key_index.SHARE, key_index.SMALLEST)
+    assert len(buffered) < 24

@@ -18,10 +18,10 @@ from frazil.lake.commit.completeness import complete_from
 from frazil.lake.commit.offsets import TableState, current_snapshot
 from frazil.log.follow import STORE_POLL_SECONDS
 from frazil.log.reader import Position
-from frazil.scan.cut import EARLIEST, LATEST, Bound, Span
-from frazil.scan.extents import NOTHING, Extent, Sealed
-from frazil.scan.look import Look
-from frazil.scan.topic import Plan, TopicRows, first_complete
+from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent, SealedSegment
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound, OffsetRange
+from frazil.scan.topic_rows import ScanPlan, TopicRows, first_complete
+from frazil.scan.topic_snapshot import TopicSnapshot
 
 TABLE_STEP = 65_536
 """Offsets of a table that a batch takes or leaves together."""
@@ -37,7 +37,7 @@ class BatchLimits:
     bytes: int | None = None
 
 
-class Progress:
+class MicroBatchPlanner:
     """The batches of one stream, one after another. Belongs to one thread."""
 
     def __init__(self, rows: TopicRows, starts: Bound, limits: BatchLimits, clock: Clock | None = None) -> None:
@@ -53,9 +53,9 @@ class Progress:
     def initial(self) -> Positions:
         """Where a stream begins that never was; however often it is asked, the answer is the first one."""
         if self._initial is None:
-            look = self._rows.looker.look(tail=False)
-            self._rows.check_given(look, self._starts, self._starts)
-            self._initial = {partition: self._start(look, partition) for partition in look.partitions}
+            snapshot = self._rows.snapshots.take(tail=False)
+            self._rows.check_partitions(snapshot, self._starts, self._starts)
+            self._initial = {partition: self._start(snapshot, partition) for partition in snapshot.partitions}
         return dict(self._initial)
 
     def next_end(self) -> Positions:
@@ -66,14 +66,14 @@ class Progress:
         if self._at is None:
             self._at = dict(self.initial())
         self._clock.sleep(max(0.0, self._due - self._clock.monotonic()))
-        at, extents = self._at, self._rows.looker.extents(tail=False)
-        table = _Behind(self._rows, at, extents)
+        at, extents = self._at, self._rows.snapshots.extents(tail=False)
+        table = _TableFallback(self._rows, at, extents)
         runs = {
-            partition: self._pieces(partition, at.get(partition), extents.get(partition, NOTHING), table)
+            partition: self._available(partition, at.get(partition), extents.get(partition, EMPTY_EXTENT), table)
             for partition in self._in_turn(sorted(extents.keys() | table.offsets.keys() | at.keys()))
         }
         moved = {
-            partition: _position(extents.get(partition, NOTHING), end)
+            partition: _position(extents.get(partition, EMPTY_EXTENT), end)
             for partition, end in _take(runs, self._limits).items()
         }
         self._at = dict(sorted({**at, **moved}.items()))
@@ -85,39 +85,41 @@ class Progress:
 
     def plan(
         self, start: Positions, end: Positions, columns: Callable[[Schema], Sequence[str]] | None = None
-    ) -> Plan | None:
+    ) -> ScanPlan | None:
         """The batch between two positions; None if nothing is in it. The next one begins where it ends."""
         self._at = dict(end)
         if not any(start.get(partition) != position for partition, position in end.items()):
             return None
-        look = self._rows.looker.look(tail=False)
-        spans = {}
+        snapshot = self._rows.snapshots.take(tail=False)
+        ranges = {}
         for partition, position in end.items():
             before = start.get(partition)
-            first = before.offset if before else self._rows.earliest(look, partition)
+            first = before.offset if before else self._rows.earliest(snapshot, partition)
             if first < position.offset:
-                spans[partition] = Span(first, position.offset)
-                self._check(partition, before, look.extent(partition))
-        return self._rows.plan_spans(look, spans, columns)
+                ranges[partition] = OffsetRange(first, position.offset)
+                self._check(partition, before, snapshot.extent(partition))
+        return self._rows.plan_ranges(snapshot, ranges, columns)
 
-    def _start(self, look: Look, partition: int) -> Position:
+    def _start(self, snapshot: TopicSnapshot, partition: int) -> Position:
         start = self._starts.of(partition)
         if start == EARLIEST:
-            start = self._rows.earliest(look, partition)
+            start = self._rows.earliest(snapshot, partition)
         elif start == LATEST:
-            start = self._rows.latest(look, partition)
-        return _position(look.extent(partition), start)
+            start = self._rows.latest(snapshot, partition)
+        return _position(snapshot.extent(partition), start)
 
     def _in_turn(self, partitions: list[int]) -> list[int]:
         """Each batch begins with another partition: a busy one may fill it alone."""
         first = self._turn % max(1, len(partitions))
         return partitions[first:] + partitions[:first]
 
-    def _check(self, partition: int, position: Position | None, extent: Extent) -> None:
+    def _check(self, partition: int, position: Position | None, extent: LogExtent) -> None:
         if position is not None and position.epoch and extent.epochs is not None:
             extent.epochs.check(position.epoch, position.offset, f"{self._rows.topic}/{partition}")
 
-    def _pieces(self, partition: int, at: Position | None, extent: Extent, table: _Behind) -> Iterator[Sealed]:
+    def _available(
+        self, partition: int, at: Position | None, extent: LogExtent, table: _TableFallback
+    ) -> Iterator[SealedSegment]:
         """What there is after a position."""
         self._check(partition, at, extent)
         committed = table.offsets.get(partition, 0)
@@ -134,21 +136,21 @@ class Progress:
         border = min(committed, extent.start) if extent.segments else committed
         for low in range(first, border, TABLE_STEP):
             high = min(low + TABLE_STEP, border)
-            yield Sealed(low, high, int(table.row_bytes * (high - low)))
+            yield SealedSegment(low, high, int(table.row_bytes * (high - low)))
         start = max(first, border)
-        for each in extent.between(start, end):
+        for each in extent.segments_between(start, end):
             low = max(start, each.first)
-            yield Sealed(low, each.end, each.bytes * (each.end - low) // max(1, each.end - each.first))
+            yield SealedSegment(low, each.end, each.bytes * (each.end - low) // max(1, each.end - each.first))
 
 
-class _Behind:
+class _TableFallback:
     """What the table says, asked only when the log alone is not enough."""
 
-    def __init__(self, rows: TopicRows, at: Positions, extents: Mapping[int, Extent]) -> None:
+    def __init__(self, rows: TopicRows, at: Positions, extents: Mapping[int, LogExtent]) -> None:
         trimmed = any(
             extent.start > (at[partition].offset if partition in at else 0) for partition, extent in extents.items()
         )
-        table = rows.looker.table() if rows.mode == "table" or (rows.mode == "both" and trimmed) else None
+        table = rows.snapshots.table() if rows.mode == "table" or (rows.mode == "both" and trimmed) else None
         self.offsets: Mapping[int, int] = TableState.of(table).offsets if table is not None else {}
         self.complete = complete_from(table)
         self.row_bytes = _row_bytes(table) if table is not None else 0.0
@@ -156,15 +158,17 @@ class _Behind:
 
 def _row_bytes(table: Table) -> float:
     summary = current_snapshot(table).summary
-    said = summary.additional_properties if summary else {}
-    return int(said.get("total-files-size", 0)) / max(1, int(said.get("total-records", 0)))
+    summary_properties = summary.additional_properties if summary else {}
+    return int(summary_properties.get("total-files-size", 0)) / max(
+        1, int(summary_properties.get("total-records", 0))
+    )
 
 
-def _position(extent: Extent, offset: int) -> Position:
+def _position(extent: LogExtent, offset: int) -> Position:
     return Position(extent.epochs.at(offset - 1) if extent.epochs and offset > 0 else "", offset)
 
 
-def _take(runs: Mapping[int, Iterator[Sealed]], limits: BatchLimits) -> dict[int, int]:
+def _take(runs: Mapping[int, Iterator[SealedSegment]], limits: BatchLimits) -> dict[int, int]:
     """Where each partition gets to when each gives a piece in turn until the batch is full."""
     rows = limits.rows if limits.rows is not None else float("inf")
     size = limits.bytes if limits.bytes is not None else float("inf")

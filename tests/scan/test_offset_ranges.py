@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.scan.cut import Bound, Span, divide
+from frazil.scan.offset_ranges import Bound, OffsetRange, split_by_source
 
 offset = st.integers(0, 50)
 
@@ -11,7 +11,7 @@ offset = st.integers(0, 50)
 @given(st.tuples(offset, offset).map(sorted), offset, offset)
 def test_each_offset_is_in_one_place(wanted: list[int], border: int, sealed_end: int) -> None:
     start, end = wanted
-    table, segments, tail = divide(Span(start, end), border, sealed_end)
+    table, segments, tail = split_by_source(OffsetRange(start, end), border, sealed_end)
     assert [*range(*table), *range(*segments), *range(*tail)] == list(range(start, end))
     assert all(each < border for each in range(*table))
     assert all(border <= each < sealed_end for each in range(*segments))

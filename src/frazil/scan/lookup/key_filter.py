@@ -14,15 +14,15 @@ from frazil.errors import CallError, ConfigError
 from frazil.formats import kafka
 from frazil.formats.decoding import Decoder
 from frazil.log.schema.columns import NANOSECONDS
-from frazil.scan.look import Look
+from frazil.scan.topic_snapshot import TopicSnapshot
 
 
-def key_filter(config: Config, topic: str, look: Look, key: bytes) -> pc.Expression | None:
+def key_filter(config: Config, topic: str, snapshot: TopicSnapshot, key: bytes) -> pc.Expression | None:
     """Rows with this key; None when no row can have it."""
-    schema = look.shape(None).arrow
-    decoder = look.rules.decoder
+    schema = snapshot.projection(None).arrow
+    decoder = snapshot.rules.decoder
     if decoder is not None:
-        value = _decoded(decoder, look.rules.known(), key)
+        value = _decoded(decoder, snapshot.rules.known(), key)
         # A row without a key does not say whether there was none, or one that means nothing.
         if value is None or not value.is_valid or kafka.KEY not in schema.names:
             return None
@@ -33,7 +33,7 @@ def key_filter(config: Config, topic: str, look: Look, key: bytes) -> pc.Express
     if column not in schema.names:
         raise ConfigError(f"topics.{topic}.key_column: there is no column {column!r}.")
     kind = schema.field(column).type
-    written = look.records.field(column).type if look.records and column in look.records.names else kind
+    written = snapshot.records.field(column).type if snapshot.records and column in snapshot.records.names else kind
     try:
         if is_timestamp(written) and written.unit == "ns" and column + NANOSECONDS in schema.names:
             return _nanoseconds(column, pa.scalar(key.decode()).cast(written))

@@ -46,16 +46,18 @@ _AMONG: Any = In
 _NOT_AMONG: Any = NotIn
 
 
-def arrow_condition(text: str, schema: Schema) -> pc.Expression:
+def parse_where(text: str, schema: Schema) -> pc.Expression:
     """`ValueError` or `TypeError` when it cannot be read, or makes no sense for these columns."""
     try:
         condition = parse(text)
     except ParseException as error:
         raise ValueError(f"{error.pstr!r} cannot be read as a condition on columns.") from error
-    return expression_to_pyarrow(bind(schema, visit(condition, _InWholeNumbers(schema)), case_sensitive=True), schema)
+    return expression_to_pyarrow(
+        bind(schema, visit(condition, _WholeNumberLiterals(schema)), case_sensitive=True), schema
+    )
 
 
-class _InWholeNumbers(BooleanExpressionVisitor[BooleanExpression]):
+class _WholeNumberLiterals(BooleanExpressionVisitor[BooleanExpression]):
     """The same condition, in which columns of whole numbers are compared with whole numbers only."""
 
     def __init__(self, schema: Schema) -> None:
@@ -85,15 +87,15 @@ class _InWholeNumbers(BooleanExpressionVisitor[BooleanExpression]):
         if not isinstance(self._schema.find_type(column), IntegerType | LongType):
             return predicate
         if isinstance(predicate, SetPredicate):
-            whole = {literal for literal in predicate.literals if _between(literal) is None}
+            whole = {literal for literal in predicate.literals if _whole_neighbours(literal) is None}
             found: BooleanExpression = (_AMONG if isinstance(predicate, In) else _NOT_AMONG)(column, whole)
             return found
-        if isinstance(predicate, LiteralPredicate) and (neighbours := _between(predicate.literal)):
-            return _compared(predicate, column, *neighbours)
+        if isinstance(predicate, LiteralPredicate) and (neighbours := _whole_neighbours(predicate.literal)):
+            return _compare_with_neighbours(predicate, column, *neighbours)
         return predicate
 
 
-def _between(literal: Literal[Any]) -> tuple[int, int] | None:
+def _whole_neighbours(literal: Literal[Any]) -> tuple[int, int] | None:
     """The whole numbers before and after a value that is none."""
     if not isinstance(literal, DecimalLiteral | StringLiteral):
         return None
@@ -106,7 +108,7 @@ def _between(literal: Literal[Any]) -> tuple[int, int] | None:
     return (below, above) if below < above else None
 
 
-def _compared(predicate: LiteralPredicate, column: str, below: int, above: int) -> BooleanExpression:
+def _compare_with_neighbours(predicate: LiteralPredicate, column: str, below: int, above: int) -> BooleanExpression:
     at_most: BooleanExpression = _AT_MOST(column, below)
     at_least: BooleanExpression = _AT_LEAST(column, above)
     match predicate:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.lake.schema.table_schema import target_schema
-from frazil.scan.conditions import arrow_condition
+from frazil.scan.where_parser import parse_where
 
 _ROWS = pa.table(
     {
@@ -31,7 +31,7 @@ _OPERATORS = {
 
 
 def chosen(condition: str) -> list[int | None]:
-    found: list[int | None] = _ROWS.filter(arrow_condition(condition, _SCHEMA))["id"].to_pylist()
+    found: list[int | None] = _ROWS.filter(parse_where(condition, _SCHEMA))["id"].to_pylist()
     return found
 
 
@@ -68,4 +68,4 @@ def test_what_is_written_is_meant(condition: str, wanted: list[int | None]) -> N
 @pytest.mark.parametrize("condition", ["id >", "id > 'x'", "nothing > 1.5", "id"])
 def test_what_cannot_be_read_is_an_error(condition: str) -> None:
     with pytest.raises((ValueError, TypeError)):
-        arrow_condition(condition, _SCHEMA)
+        parse_where(condition, _SCHEMA)
