@@ -16,7 +16,7 @@ from frazil.doors.http.refusals import refusal
 from frazil.errors import LogCorrupted, StorageError, TableDamaged
 from frazil.hot.api import _refusal as hot_refusal
 from frazil.query.sql.api import _refused as sql_refused
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.topics.read.starts import Start
 from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
@@ -38,7 +38,7 @@ ASKING: dict[str, Asking] = {
 
 
 def sql(config: Config, text: str) -> object:
-    with Session(config) as session:
+    with SqlSession(config) as session:
         return session.ask(text)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import frazil
 from frazil.config.model import Config
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from tests.query.support import World
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def test_rows_come_back_from_table_and_log(tmp_path: Path, spark_for: Callable[[
         found = frazil.read("odd", config=world.config).table().select(SCHEMA.names).to_pylist()
         assert sorted(found, key=lambda each: each["é"]) == expected
         columns = ", ".join('"{}"'.format(name.replace('"', '""')) for name in SCHEMA.names)
-        with Session(world.config) as session:
+        with SqlSession(world.config) as session:
             asked = session.ask(f'SELECT {columns} FROM odd ORDER BY "é"').to_pylist()
         assert asked == expected
         assert world.table("odd").scan().to_arrow().select(SCHEMA.names).to_pylist() == expected[:1]

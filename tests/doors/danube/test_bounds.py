@@ -92,7 +92,7 @@ def test_names_and_patterns_have_a_length(tmp_path: Path, monkeypatch: pytest.Mo
         topics = part._topics()
         door = Consumers(topics, topics.subscriptions, topics.log.store, "http://x", time.monotonic)
         made = [await door.subscribe(subscription(f"c{number}", wire.SHARED)) for number in range(6)]
-        assert len(door._registered) == 3
+        assert len(door._registrations) == 3
         assert [await door.seen(each.consumer_id) for each in made] == [True] * 6
 
     run(tmp_path, scenario)

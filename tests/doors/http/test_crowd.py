@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from frazil.config.sections.section import MIB
-from frazil.doors.http import sending
+from frazil.doors.http import slow_clients
 from frazil.topics.read.memory import LEAST_BYTES
 from tests.doors.http.support import Served, serving
 from tests.doors.process import IngestProcess
@@ -104,8 +104,8 @@ def test_with_little_memory_every_stream_gets_each_message_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some messages are larger than all the memory that there is for streams."""
-    monkeypatch.setattr(sending, "CROWDED_STALL_SECONDS", 0.2)
-    monkeypatch.setattr(sending, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(slow_clients, "CROWDED_STALL_SECONDS", 0.2)
+    monkeypatch.setattr(slow_clients, "CHECK_SECONDS", 0.1)
     rng = random.Random(7)
     sizes = [rng.choice([10, 1000, 100_000, 300_000, 3_000_000]) for _ in range(60)]
     limit = 2 * MIB

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.doors.http import events, sending
+from frazil.doors.http import events, slow_clients
 from frazil.doors.http.pages import cursors_of
 from frazil.topics.read.starts import Start
 from tests.doors.http.support import Served, serving
@@ -174,7 +174,7 @@ def test_a_reader_that_does_not_read_fills_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_never_reads_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(slow_clients, "STALL_SECONDS", 0.5)
 
     async def use(served: Served) -> None:
         await served.create("orders")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import QueryError
-from frazil.query.sql.allowed import FUNCTIONS, TABLE_FUNCTIONS
+from frazil.query.sql.allowlist import FUNCTIONS, TABLE_FUNCTIONS
 from frazil.query.sql.parse import MAX_BYTES, parse
 
 HERE = Path(__file__).parent

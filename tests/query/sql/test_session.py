@@ -21,7 +21,7 @@ from frazil.config.model import Config, SqlConfig
 from frazil.errors import ConfigError, QueryError, QueryTimeout, QueryTooLarge
 from frazil.formats import kafka
 from frazil.query.sql import engine
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from tests.lake.random_topics import batches, comparable
 from tests.query.support import World, kafka_batch, kafka_record, rows
 
@@ -48,7 +48,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def ask(config: Config, text: str, tenant: str | None = None, **limits: Any) -> pa.Table:
     changed = config.model_copy(update={"sql": config.sql.model_copy(update=limits)})
-    with Session(changed) as session:
+    with SqlSession(changed) as session:
         return session.ask(text, tenant)
 
 
@@ -274,7 +274,7 @@ def test_every_type_is_read_and_filtered_as_duckdb_does_it_itself(
                 value = "NULL" if literal is None else "'" + literal.replace("'", "''") + "'"
                 conditions.append(f"{_quoted(name)} {operator} CAST({value} AS {kind})")
                 conditions.append(f"{_quoted(name)} IN (CAST({value} AS {kind}), NULL) OR _offset = {offset}")
-        with Session(world.config) as session:
+        with SqlSession(world.config) as session:
             for condition in conditions[:_MOST]:
                 text = f"SELECT * FROM t WHERE {condition} ORDER BY _offset"
                 wanted = plain.sql(text).to_arrow_table().to_pylist()

@@ -12,8 +12,8 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.producers import Producers
 from frazil.doors.danube.server import DanubeServer
-from frazil.doors.http.api import TopicsApi
-from frazil.doors.http.consuming import SubscriptionsApi
+from frazil.doors.http.subscriptions_api import SubscriptionsApi
+from frazil.doors.http.topics_api import TopicsApi
 from frazil.errors import ShutdownError
 from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log

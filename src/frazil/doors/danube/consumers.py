@@ -42,14 +42,14 @@ PIECE_BYTES = 64 * 1024
 MOST_FILTERS = 1000
 MOST_REMEMBERED = 10_000
 """Consumers whose ids are understood without a look at the store."""
-_LOOK_SECONDS = 1.0
+_SWEEP_SECONDS = 1.0
 GONE_SECONDS = 15.0
 """Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
 that they are there every 5 seconds."""
 
 
 @dataclass(frozen=True)
-class _Registered:
+class _Registration:
     """What an id stands for."""
 
     topic: str
@@ -65,7 +65,7 @@ class _Registered:
 
 
 @dataclass
-class _Seat:
+class _PendingConsumer:
     """Of a consumer that subscribed and does not receive yet."""
 
     consumer: Consumer
@@ -89,10 +89,10 @@ class Consumers:
         self._store = store
         self._url = url
         self._monotonic = monotonic
-        self._registered: OrderedDict[int, _Registered] = OrderedDict()
+        self._registrations: OrderedDict[int, _Registration] = OrderedDict()
         """Those that were heard of last: the store has all of them."""
-        self._waiting: dict[int, _Seat] = {}
-        self._looking: asyncio.TimerHandle | None = None
+        self._waiting: dict[int, _PendingConsumer] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
 
     async def subscribe(self, request: Any) -> Any:
         if not request.consumer_name or not request.subscription:
@@ -111,15 +111,21 @@ class Consumers:
         await self._storage.prepare(request.topic_name)
         part = self._part(request.topic_name)
         subscription = await self._subscriptions.subscribe(part, request.subscription, kind)
-        registered = _Registered(request.topic_name, request.subscription, request.consumer_name, str(kind), filters)
-        number = consumer_id(
-            registered.topic, registered.subscription, registered.kind, registered.consumer, registered.filters
+        registration = _Registration(
+            request.topic_name, request.subscription, request.consumer_name, str(kind), filters
         )
-        await asyncio.to_thread(self._register, number, registered)
-        self._remember(number, registered)
-        consumer = self._join(subscription, registered)
-        self._waiting[number] = _Seat(consumer, subscription, self._monotonic())
-        self._look_later()
+        number = consumer_id(
+            registration.topic,
+            registration.subscription,
+            registration.kind,
+            registration.consumer,
+            registration.filters,
+        )
+        await asyncio.to_thread(self._register, number, registration)
+        self._remember(number, registration)
+        consumer = self._join(subscription, registration)
+        self._waiting[number] = _PendingConsumer(consumer, subscription, self._monotonic())
+        self._sweep_later()
         return wire.ConsumerResponse(
             request_id=request.request_id, consumer_id=number, consumer_name=request.consumer_name
         )
@@ -143,10 +149,10 @@ class Consumers:
 
     async def receive(self, request: Any) -> AsyncGenerator[Any, None]:
         """All messages for a consumer, until it goes."""
-        registered = await self._known(request.consumer_id)
-        at_most_once = await self._storage.dispatch(registered.topic) == "non_reliable"
+        registration = await self._known(request.consumer_id)
+        at_most_once = await self._storage.dispatch(registration.topic) == "non_reliable"
         while True:
-            subscription, consumer = await self._joined(request.consumer_id, registered)
+            subscription, consumer = await self._joined(request.consumer_id, registration)
             try:
                 while True:
                     received = await consumer.receive(_WINDOW)
@@ -160,48 +166,50 @@ class Consumers:
                         while runs:
                             for piece in pieces(runs.pop(0), PIECE_BYTES):
                                 nbytes = piece.batch.nbytes
-                                for message in self._messages(piece, registered):
+                                for message in self._messages(piece, registration):
                                     yield message
                                 account.add(-nbytes)
             except ConsumerGone:
                 # Another stream took the session over, and the client of this one would come again at once and take
                 # it back. So it waits, until nobody of its name is there any more.
-                while subscription.has(registered.consumer):
-                    await asyncio.sleep(_LOOK_SECONDS)
+                while subscription.has(registration.consumer):
+                    await asyncio.sleep(_SWEEP_SECONDS)
             finally:
                 consumer.close()
 
-    async def _joined(self, number: int, registered: _Registered) -> tuple[Subscription, Consumer]:
+    async def _joined(self, number: int, registration: _Registration) -> tuple[Subscription, Consumer]:
         """The seat that it took when it subscribed, or another if that was before this process began."""
-        seat = self._waiting.pop(number, None)
-        if seat is not None and seat.subscription.stopped is None:
-            return seat.subscription, seat.consumer
+        pending = self._waiting.pop(number, None)
+        if pending is not None and pending.subscription.stopped is None:
+            return pending.subscription, pending.consumer
         try:
-            subscription = await self._subscriptions.existing(self._part(registered.topic), registered.subscription)
+            subscription = await self._subscriptions.existing(
+                self._part(registration.topic), registration.subscription
+            )
         except SubscriptionNotFound as error:
             # Somebody deleted it. The client is to learn that its id is not known any more, and subscribe anew.
             await asyncio.to_thread(self._store.delete, [_key(number)])
-            self._registered.pop(number, None)
+            self._registrations.pop(number, None)
             raise UnknownId(str(error)) from error
-        return subscription, self._join(subscription, registered)
+        return subscription, self._join(subscription, registration)
 
-    def _join(self, subscription: Subscription, registered: _Registered) -> Consumer:
-        return subscription.join(registered.consumer, registered.accepts, _WINDOW)
+    def _join(self, subscription: Subscription, registration: _Registration) -> Consumer:
+        return subscription.join(registration.consumer, registration.accepts, _WINDOW)
 
-    def _look_later(self) -> None:
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._let_go_of_the_gone)
+    def _sweep_later(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._drop_silent)
 
-    def _let_go_of_the_gone(self) -> None:
-        self._looking = None
+    def _drop_silent(self) -> None:
+        self._sweeping = None
         since = self._monotonic() - GONE_SECONDS
-        for number, seat in list(self._waiting.items()):
-            if seat.seen < since:
+        for number, pending in list(self._waiting.items()):
+            if pending.seen < since:
                 self._waiting.pop(number).consumer.close()
         if self._waiting:
-            self._look_later()
+            self._sweep_later()
 
-    def _messages(self, run: Delivered, registered: _Registered) -> list[Any]:
+    def _messages(self, run: Delivered, registration: _Registration) -> list[Any]:
         found = []
         for offset, message in enumerate(from_batch(run.batch), run.first):
             sent = wire.StreamMessage(
@@ -209,13 +217,13 @@ class Consumers:
                 payload=message.payload,
                 publish_time=max(0, message.publish_time_ms or 0),
                 producer_name=message.producer_name,
-                subscription_name=registered.subscription,
+                subscription_name=registration.subscription,
                 schema_id=message.schema_id,
                 schema_version=message.schema_version,
                 routing_key=message.routing_key,
             )
-            sent.msg_id.producer_id = producer_id(registered.topic, message.producer_name)
-            sent.msg_id.topic_name = registered.topic
+            sent.msg_id.producer_id = producer_id(registration.topic, message.producer_name)
+            sent.msg_id.topic_name = registration.topic
             sent.msg_id.broker_addr = self._url
             sent.msg_id.topic_offset = offset
             for key, value in message.attributes.items():
@@ -250,28 +258,28 @@ class Consumers:
             return False
         return True
 
-    async def _known(self, number: int) -> _Registered:
-        found = self._registered.get(number)
+    async def _known(self, number: int) -> _Registration:
+        found = self._registrations.get(number)
         if found is None:
             found = await asyncio.to_thread(self._read, number)
         self._remember(number, found)
         return found
 
-    def _remember(self, number: int, registered: _Registered) -> None:
-        self._registered[number] = registered
-        self._registered.move_to_end(number)
-        if len(self._registered) > MOST_REMEMBERED:
-            self._registered.popitem(last=False)
+    def _remember(self, number: int, registration: _Registration) -> None:
+        self._registrations[number] = registration
+        self._registrations.move_to_end(number)
+        if len(self._registrations) > MOST_REMEMBERED:
+            self._registrations.popitem(last=False)
 
-    def _register(self, number: int, registered: _Registered) -> None:
+    def _register(self, number: int, registration: _Registration) -> None:
         try:
-            self._store.put_new(_key(number), json.dumps(asdict(registered)).encode())
+            self._store.put_new(_key(number), json.dumps(asdict(registration)).encode())
         except ObjectExists:
             return
 
-    def _read(self, number: int) -> _Registered:
+    def _read(self, number: int) -> _Registration:
         try:
-            return _Registered(**json.loads(bytes(self._store.get(_key(number)))))
+            return _Registration(**json.loads(bytes(self._store.get(_key(number)))))
         except ObjectNotFound:
             raise UnknownId(f"{number} is not the id of a consumer. Subscribe first.") from None
 

@@ -74,7 +74,7 @@ class Producers:
         )
 
     def _check_access(self, topic: str, name: str, exclusive: bool) -> None:
-        self._forget_the_gone()
+        self._forget_silent()
         for other in self._all():
             if other.topic == topic and other.name != name and (exclusive or other.exclusive):
                 raise ProducerRefused(
@@ -98,7 +98,7 @@ class Producers:
         if len(self._shared) > MOST_SHARED:
             self._shared.popitem(last=False)
 
-    def _forget_the_gone(self) -> None:
+    def _forget_silent(self) -> None:
         since = self._monotonic() - GONE_SECONDS
         for known in (self._exclusive, self._shared):
             for number in [number for number, each in known.items() if each.seen <= since]:

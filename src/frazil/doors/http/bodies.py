@@ -27,7 +27,7 @@ class Encoded(RequestError):
     """Raised when a body is compressed."""
 
 
-class Room:
+class BodyMemory:
     """For the bodies that are worked on. Belongs to the event loop."""
 
     def __init__(self, largest_body: int) -> None:
@@ -52,7 +52,7 @@ class Room:
 
 
 class Body:
-    def __init__(self, room: Room, request: Request) -> None:
+    def __init__(self, room: BodyMemory, request: Request) -> None:
         self._room = room
         self._request = request
         self.nbytes = 0
@@ -82,7 +82,7 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def finished(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBatch:
+def complete_messages(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBatch:
     """Rows of a topic: messages without a time get `now_ms`, those without a key `key`."""
     batch = arriving(batch, now_ms)
     if key is not None:

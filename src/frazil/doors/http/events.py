@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from frazil.doors.http.positions import written
-from frazil.doors.http.rows import joined, texts
-from frazil.doors.http.sending import RUN_BYTES, letting_go, patiently
+from frazil.doors.http.message_rows import join_texts, message_texts
+from frazil.doors.http.positions import format_positions
+from frazil.doors.http.slow_clients import RUN_BYTES, dropping_stalled, with_stall_timeout
 from frazil.errors import BufferFull, FrazilError, OffsetGone, RequestError
 from frazil.topics.messages import Records
 from frazil.topics.read.cursor import PartitionCursor
@@ -63,8 +63,8 @@ class Streams:
         closing = asyncio.create_task(self._closing.wait())
         try:
             yield f"retry: {RETRY_MS}\n\n".encode()
-            told = _told(cursors, memory)
-            async with aclosing(told), aclosing(_with_beats(told, closing, self._beat)) as coming:
+            told = _message_events(cursors, memory)
+            async with aclosing(told), aclosing(_with_heartbeats(told, closing, self._beat)) as coming:
                 async for text in coming:
                     yield text
         except FrazilError as error:
@@ -85,11 +85,11 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self.body_iterator):  # type: ignore[type-var]
-            with letting_go(scope):
-                await super().__call__(scope, receive, patiently(send, self._memory))
+            with dropping_stalled(scope):
+                await super().__call__(scope, receive, with_stall_timeout(send, self._memory))
 
 
-async def _told(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
+async def _message_events(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
     """Events of runs of messages. While they are sent, nothing of the messages themselves is kept."""
     last = {cursor.partition: cursor.position - 1 for cursor in cursors}
     account, turns = memory.account(), Turns(cursors)
@@ -114,12 +114,12 @@ async def _told(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGene
         await turns.close()
 
 
-async def _with_beats(
-    texts: AsyncGenerator[bytes, None], closing: asyncio.Task[bool], seconds: float
+async def _with_heartbeats(
+    message_texts: AsyncGenerator[bytes, None], closing: asyncio.Task[bool], seconds: float
 ) -> AsyncGenerator[bytes, None]:
     """A comment now and then while nothing comes; ends when it is closing."""
     while not closing.done():
-        coming = asyncio.ensure_future(anext(texts))
+        coming = asyncio.ensure_future(anext(message_texts))
         try:
             while not coming.done():
                 await asyncio.wait({coming, closing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -137,11 +137,11 @@ async def _with_beats(
 
 
 def _events(records: Records, last: Mapping[int, int]) -> bytes:
-    others = written((partition, at) for partition, at in last.items() if partition != records.partition)
+    others = format_positions((partition, at) for partition, at in last.items() if partition != records.partition)
     offsets = pa.array(range(records.first, records.end), pa.int64()).cast(pa.string())
     begin = f"id: {records.partition}:"
     after = f"{',' if others else ''}{others}\ndata: "
-    return joined(pc.binary_join_element_wise(begin, offsets, after, texts(records), "\n\n", ""))
+    return join_texts(pc.binary_join_element_wise(begin, offsets, after, message_texts(records), "\n\n", ""))
 
 
 def _failure(error: FrazilError) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.doors.http.times import time_of
+from frazil.doors.http.times import parse_time
 from frazil.errors import InvalidMessage, RequestError
 from frazil.topics.messages import Message, to_batch
 
@@ -62,12 +62,12 @@ def _message(number: int, line: bytes) -> Message:
     except (ValueError, RecursionError) as error:
         raise InvalidMessage(f"Line {number} is not JSON: {error}.") from error
     try:
-        return _of(given)
+        return _message_of(given)
     except RequestError as error:
         raise InvalidMessage(f"Line {number}: {error}") from error
 
 
-def _of(given: Any) -> Message:
+def _message_of(given: Any) -> Message:
     if not isinstance(given, dict):
         raise InvalidMessage('a message is an object, like {"payload": "text"}.')
     if unknown := [name for name in given if name not in _FIELDS]:
@@ -75,7 +75,7 @@ def _of(given: Any) -> Message:
     time = given.get("publish_time")
     return Message(
         _payload(given),
-        None if time is None else time_of(str(time), "publish_time"),
+        None if time is None else parse_time(str(time), "publish_time"),
         _text(given, "producer_name") or "",
         _attributes(given.get("attributes")),
         _text(given, "key"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.doors.http.positions import check_partitions, written
+from frazil.doors.http.positions import check_partitions, format_positions
 from frazil.topics.messages import Records
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import Start
@@ -67,5 +67,5 @@ async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: 
                 still.append(cursor)
         going = still
     at_end = not [cursor for cursor in going if cursor.position < await cursor.end()]
-    following = written((cursor.partition, cursor.position) for cursor in cursors)
+    following = format_positions((cursor.partition, cursor.position) for cursor in cursors)
     return Page([run for each in runs.values() for run in each], following, at_end)

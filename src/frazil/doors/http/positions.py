@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from frazil.doors.http.times import time_of
+from frazil.doors.http.times import parse_time
 from frazil.errors import RequestError
 from frazil.topics.names import MOST_PARTITIONS
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
@@ -25,7 +25,7 @@ def start_of(offset: str | None, time: str | None, event: str | None, otherwise:
     if offset is not None and time is not None:
         raise RequestError("Give offset or time, not both.")
     if time is not None:
-        return Start.since(time_of(time, "time"))
+        return Start.since(parse_time(time, "time"))
     match offset:
         case None:
             return otherwise
@@ -59,5 +59,5 @@ def check_partitions(start: Start, partitions: int) -> None:
                 raise RequestError(f"There is no partition {partition}: the topic has {partitions}, from 0 on.")
 
 
-def written(positions: Iterable[tuple[int, int]]) -> str:
+def format_positions(positions: Iterable[tuple[int, int]]) -> str:
     return ",".join(f"{partition}:{offset}" for partition, offset in positions)

@@ -9,7 +9,7 @@ from frazil.errors import RequestError
 from frazil.topics.message_limits import LAST_MS
 
 
-def time_of(text: str, name: str) -> int:
+def parse_time(text: str, name: str) -> int:
     """Milliseconds since 1970, of a number of them or of ISO 8601; without a zone it is UTC."""
     if re.fullmatch(r"\d{1,19}", text, re.ASCII) and int(text) <= LAST_MS:
         return int(text)

@@ -20,13 +20,13 @@ from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, QueryError
 from frazil.formats.json_rows import rows_to_json
-from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted
-from frazil.query.sql.session import Session
-from frazil.query.sql.tails import receive_views
-from frazil.query.sql.timing import still_working
+from frazil.query.sql.protocol import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted
+from frazil.query.sql.session import SqlSession
+from frazil.query.sql.tail_transfer import receive_views
+from frazil.query.sql.time_limit import still_working
 from frazil.scan.log_extents import Tails
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _OVERHEAD_BYTES = 256 * MIB
 """For batches on their way, and the answer's text."""
 _STATISTICS = Path("/proc/self/statm")
@@ -37,7 +37,7 @@ def main(descriptor: int) -> None:
     try:
         config: Config = parent.recv()
         guard = MemoryGuard(config.sql.max_memory_mb * MIB)
-        with Session(config, lambda topics: _tails(parent, topics)) as session:
+        with SqlSession(config, lambda topics: _tails(parent, topics)) as session:
             parent.send(Ready())
             while True:
                 question: Question = parent.recv()
@@ -52,7 +52,7 @@ def main(descriptor: int) -> None:
         return
 
 
-def _answer(session: Session, question: Question) -> bytes | FrazilError:
+def _answer(session: SqlSession, question: Question) -> bytes | FrazilError:
     try:
         rows = session.ask(question.text, question.tenant)
         return _stream(rows) if question.arrow else rows_to_json(rows)
@@ -93,7 +93,7 @@ class MemoryGuard:
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while not pause.wait(_LOOK_SECONDS):
+        while not pause.wait(_POLL_SECONDS):
             limit = self._limit
             if limit is not None and memory() > limit:
                 os._exit(TOO_MUCH_MEMORY)

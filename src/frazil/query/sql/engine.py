@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from frazil.config.model import SqlConfig
 from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, QueryTooLarge
-from frazil.query.sql.dataset import Scanning, TopicDataset
+from frazil.query.sql.error_position import error_of
 from frazil.query.sql.parse import Path, Statement
-from frazil.query.sql.position import explained
+from frazil.query.sql.topic_dataset import QueryScans, TopicDataset
 from frazil.scan.pinned_topic import PinnedTopic
 
 BATCH_ROWS = 8192
@@ -29,7 +29,7 @@ class Engine:
 
     def __init__(self, limits: SqlConfig) -> None:
         self._limits = limits
-        self._scanning = Scanning()
+        self._scans = QueryScans()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def run(self, statement: Statement, tables: Mapping[Path, PinnedTopic]) -> pa.Table:
@@ -37,15 +37,15 @@ class Engine:
         try:
             with _connected(self._limits) as self._connection:
                 for number, (path, pinned) in enumerate(tables.items()):
-                    _offer(self._connection, path, TopicDataset(pinned, self._scanning), f"__topic_{number}")
+                    _offer(self._connection, path, TopicDataset(pinned, self._scans), f"__topic_{number}")
                 _lock(self._connection)
-                self._scanning.check()
+                self._scans.check()
                 return self._collect(self._connection, statement.text)
         except Exception as error:
             raise self._explained(error, statement.text) from error
 
     def stop(self) -> None:
-        self._scanning.stopped.set()
+        self._scans.stopped.set()
         if self._connection is not None:
             # It may have ended at this moment.
             with suppress(duckdb.Error):
@@ -83,14 +83,14 @@ class Engine:
         )
 
     def _explained(self, error: Exception, text: str) -> FrazilError:
-        error = self._scanning.failure or error
+        error = self._scans.failure or error
         if isinstance(error, FrazilError):
             return error
         if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "Out of Memory" in str(error):
             return self._too_much_memory()
         if isinstance(error, duckdb.Error | OSError | pa.ArrowException):
             # While rows are fetched, Arrow says what DuckDB said.
-            return explained(str(error), text)
+            return error_of(str(error), text)
         return FrazilError(f"The query failed: {type(error).__name__}: {error}")
 
 

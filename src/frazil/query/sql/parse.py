@@ -17,8 +17,8 @@ from typing import Any
 import duckdb
 
 from frazil.errors import QueryError
-from frazil.query.sql.allowed import EXPRESSIONS, FUNCTIONS, OTHER_NODES, TABLE_FUNCTIONS
-from frazil.query.sql.position import located
+from frazil.query.sql.allowlist import EXPRESSIONS, FUNCTIONS, OTHER_NODES, TABLE_FUNCTIONS
+from frazil.query.sql.error_position import error_at
 
 MAX_BYTES = 100_000
 """Of a query's text. DuckDB's parser calls itself for each level of nesting: a few MB of brackets end the process."""
@@ -99,7 +99,7 @@ def _tree(text: str) -> dict[str, Any]:
     if answer["error"]:
         if answer["error_type"] == "not implemented":
             raise QueryError(_ONLY)
-        raise located(answer["error_message"], text, answer.get("position"))
+        raise error_at(answer["error_message"], text, answer.get("position"))
     statements = answer["statements"]
     if len(statements) != 1:
         raise QueryError(f"There are {len(statements)} statements; ask them one at a time." if statements else _ONLY)
@@ -159,11 +159,11 @@ def _check_kind(each: dict[str, Any], text: str) -> None:
         return
     if kind not in allowed:
         said = str(kind).replace("_QUERY_NODE", "").replace("_", " ")
-        raise located(f"{said} is not allowed. {_ONLY}", text, each.get("query_location"))
+        raise error_at(f"{said} is not allowed. {_ONLY}", text, each.get("query_location"))
 
 
 def _check_function(function: dict[str, Any], allowed: frozenset[str], text: str) -> None:
     name = str(function["function_name"]).lower()
     if name not in allowed:
         listed = f" in FROM; there are {', '.join(sorted(allowed))}" if allowed is TABLE_FUNCTIONS else ""
-        raise located(f"The function {name} is not available{listed}.", text, function.get("query_location"))
+        raise error_at(f"The function {name} is not available{listed}.", text, function.get("query_location"))

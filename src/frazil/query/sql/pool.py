@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from frazil.config.model import Config
 from frazil.errors import QueriesBusy, ShutdownError
-from frazil.query.sql.messages import Question
+from frazil.query.sql.protocol import Question
 from frazil.query.sql.worker import TailsOf, Worker
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ IDLE_SECONDS = 120.0
 _LATER_SECONDS = 0.1
 
 
-class Pool:
+class WorkerPool:
     """Belongs to one event loop. Processes are started when they are needed, and the one used last is used next."""
 
     def __init__(self, config: Config, tails_of: TailsOf) -> None:
@@ -31,7 +31,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(config.sql.max_concurrent, thread_name_prefix="frazil-sql")
         self._closed = False
         self._warming: asyncio.Task[object] | None = None
-        self._resting: asyncio.TimerHandle | None = None
+        self._ending_idle: asyncio.TimerHandle | None = None
         self.waiting = 0
 
     @property
@@ -51,7 +51,7 @@ class Pool:
         return await self._use(lambda worker: worker.ask(question))
 
     async def _use(self, work: Callable[[Worker], T]) -> T:
-        await self._turn()
+        await self._wait_turn()
         try:
             if self._closed:
                 raise ShutdownError("Frazil is stopping: it answers no more queries.")
@@ -66,36 +66,36 @@ class Pool:
             finally:
                 self._free.append(worker)
                 worker.used_at = time.monotonic()
-                self._rest_later(IDLE_SECONDS)
+                self._end_idle_later(IDLE_SECONDS)
         finally:
             self._turns.release()
 
-    def _rest_later(self, seconds: float) -> None:
-        if self._resting is None and not self._closed:
-            self._resting = asyncio.get_running_loop().call_later(seconds, self._rest)
+    def _end_idle_later(self, seconds: float) -> None:
+        if self._ending_idle is None and not self._closed:
+            self._ending_idle = asyncio.get_running_loop().call_later(seconds, self._end_idle)
 
-    def _rest(self) -> None:
+    def _end_idle(self) -> None:
         """End processes that nobody has used for long."""
-        self._resting = None
+        self._ending_idle = None
         now = time.monotonic()
         for worker in self._free:
             if now - worker.used_at >= IDLE_SECONDS:
                 worker.close()
         used = [worker.used_at for worker in self._free if worker.running]
         if used:
-            self._rest_later(max(0.0, min(used) + IDLE_SECONDS - now) + _LATER_SECONDS)
+            self._end_idle_later(max(0.0, min(used) + IDLE_SECONDS - now) + _LATER_SECONDS)
 
     async def close(self) -> None:
         self._closed = True
-        if self._resting is not None:
-            self._resting.cancel()
+        if self._ending_idle is not None:
+            self._ending_idle.cancel()
         for worker in self._all:
             worker.kill()
         await asyncio.to_thread(self._threads.shutdown)
         for worker in self._all:
             worker.close()
 
-    async def _turn(self) -> None:
+    async def _wait_turn(self) -> None:
         started = time.monotonic()
         self.waiting += 1
         try:

@@ -12,8 +12,8 @@ from frazil.lake.tables.tables import base_identifier
 from frazil.log.topics.schemas import list_topics
 from frazil.query.sql.engine import Engine
 from frazil.query.sql.parse import Path, parse
-from frazil.query.sql.tables import Names
-from frazil.query.sql.timing import within
+from frazil.query.sql.table_names import TableNames
+from frazil.query.sql.time_limit import run_within
 from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.tenants import Tenant
 from frazil.scan.topic_rows import TopicRows
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frazil.scan.log_extents import Tails
 
 
-class Session:
+class SqlSession:
     """Answers one query at a time. `tenant` sees its own rows of topics with a tenant column; None sees all.
 
     `tails_of` is asked once for a query, with its topics, for the tails that are in the memory of their writers.
@@ -37,7 +37,7 @@ class Session:
         self._store = open_store(config.store, config.data_dir.absolute())
         self._tails_of = tails_of
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> SqlSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,16 +45,16 @@ class Session:
 
     def ask(self, text: str, tenant: str | None = None) -> pa.Table:
         engine = Engine(self._config.sql)
-        return within(self._config.sql.timeout_seconds, lambda: self._answer(engine, text, tenant), engine.stop)
+        return run_within(self._config.sql.timeout_seconds, lambda: self._answer(engine, text, tenant), engine.stop)
 
     def _answer(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
         statement = parse(text)
-        names = Names(self._config, list_topics(self._store))
+        names = TableNames(self._config, list_topics(self._store))
         if statement.lists_tables:
             return self._listed(names)
         return engine.run(statement, self._pin(names.resolve(statement), tenant))
 
-    def _listed(self, names: Names) -> pa.Table:
+    def _listed(self, names: TableNames) -> pa.Table:
         tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]
         return pa.table({"name": pa.array(names.topics, pa.string()), "table": pa.array(tables, pa.string())})
 

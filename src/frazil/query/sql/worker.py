@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError, QueryTimeout, QueryTooLarge, ShutdownError
-from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, TailsWanted
-from frazil.query.sql.tails import Views, send_views
+from frazil.query.sql.protocol import TOO_MUCH_MEMORY, Answer, Question, TailsWanted
+from frazil.query.sql.tail_transfer import Views, send_views
 
 TailsOf = Callable[[Iterable[str]], Views]
 

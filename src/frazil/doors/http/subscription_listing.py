@@ -23,7 +23,7 @@ async def subscriptions_of(
     """
     name = storage.name(topic)
     ends = await storage.get_write_position(name.path)
-    saved = await asyncio.to_thread(_saved, store, name, await storage.generation(topic))
+    saved = await asyncio.to_thread(_saved_subscriptions, store, name, await storage.generation(topic))
     found = []
     for each in sorted({*here, *saved}):
         kept = saved.get(each)
@@ -43,7 +43,7 @@ async def subscriptions_of(
     return found
 
 
-class _Saved:
+class _SavedSubscription:
     """What checkpoints say of a subscription: of one of all partitions, or of those of each."""
 
     def __init__(self, kind: str) -> None:
@@ -54,8 +54,8 @@ class _Saved:
         return {each: progress.missing_count(ends.get(each, 0)) for each, progress in self.partitions.items()}
 
 
-def _saved(store: ObjectStore, name: TopicName, generation: int) -> dict[str, _Saved]:
-    found: dict[str, _Saved] = {}
+def _saved_subscriptions(store: ObjectStore, name: TopicName, generation: int) -> dict[str, _SavedSubscription]:
+    found: dict[str, _SavedSubscription] = {}
     for place, _, last in standing(store, name.namespace, name.name, generation):
-        found.setdefault(place.subscription, _Saved(last.kind)).partitions.update(last.partitions)
+        found.setdefault(place.subscription, _SavedSubscription(last.kind)).partitions.update(last.partitions)
     return found

@@ -17,7 +17,7 @@ ROWS = pa.schema([*MESSAGE, pa.field(PARTITION, pa.int32()), pa.field(OFFSET, pa
 """As the topic's table has them."""
 
 
-class Rows(Protocol):
+class MessageRows(Protocol):
     """Neighbours in a partition: offsets `first` and following."""
 
     @property
@@ -30,7 +30,7 @@ class Rows(Protocol):
     def batch(self) -> pa.RecordBatch: ...
 
 
-def texts(records: Rows) -> pa.Array:
+def message_texts(records: MessageRows) -> pa.Array:
     """Each message as a JSON object: `payload` if it is text, else `payload_base64`; what is empty is left out."""
     batch, count = records.batch, len(records.batch)
     text, encoded = _payloads(batch.column("payload"))
@@ -50,15 +50,15 @@ def texts(records: Rows) -> pa.Array:
     return row_texts(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
 
 
-def joined(texts: pa.Array) -> bytes:
+def join_texts(message_texts: pa.Array) -> bytes:
     """One after the other."""
-    if not len(texts):
+    if not len(message_texts):
         return b""
-    everything = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    everything = pa.ListArray.from_arrays(pa.array([0, len(message_texts)], pa.int32()), message_texts)
     return bytes(pc.binary_join(everything, "")[0].as_buffer())
 
 
-def table_of(runs: Sequence[Rows]) -> pa.Table:
+def table_of(runs: Sequence[MessageRows]) -> pa.Table:
     batches = []
     for run in runs:
         partition = pa.repeat(pa.scalar(run.partition, pa.int32()), len(run.batch))
@@ -68,7 +68,7 @@ def table_of(runs: Sequence[Rows]) -> pa.Table:
     return pa.Table.from_batches(batches, ROWS)
 
 
-def _offsets(records: Rows) -> pa.Array:
+def _offsets(records: MessageRows) -> pa.Array:
     return pa.array(np.arange(records.first, records.end, dtype=np.int64))
 
 

@@ -15,16 +15,16 @@ from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.doors.http import arrow_body as arrowbody
 from frazil.doors.http import json_lines as jsonlines
-from frazil.doors.http.bodies import NDJSON, Room, content_type, finished
+from frazil.doors.http.bodies import NDJSON, BodyMemory, complete_messages, content_type
+from frazil.doors.http.endpoints import describe_subscriptions, endpoint
 from frazil.doors.http.events import EventStream, Streams
+from frazil.doors.http.message_rows import join_texts, message_texts, table_of
 from frazil.doors.http.pages import Page, cursors_of, probe, read_page
 from frazil.doors.http.positions import start_of
 from frazil.doors.http.refusals import refusal
-from frazil.doors.http.rows import joined, table_of, texts
-from frazil.doors.http.sending import Held
-from frazil.doors.http.serving import endpoint, told_subscriptions
-from frazil.doors.http.shown import as_data, stored_many, stored_one
-from frazil.doors.http.times import time_of
+from frazil.doors.http.slow_clients import ResponseMemory
+from frazil.doors.http.times import parse_time
+from frazil.doors.http.topic_json import stored_batch_json, stored_message_json, topic_stats_json
 from frazil.errors import FrazilError, InvalidTopic, RequestError, TopicMismatch, TopicNotFound
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message, to_batch
@@ -54,7 +54,7 @@ class TopicsApi:
 
     def __init__(self, config: Config, topics: Callable[[], Topics]) -> None:
         self._topics = topics
-        self._room = Room(config.log.max_append_mb * MIB)
+        self._room = BodyMemory(config.log.max_append_mb * MIB)
         self._reads = asyncio.Semaphore(READS)
         self._streams = Streams()
 
@@ -118,8 +118,8 @@ class TopicsApi:
     async def stats(self, request: Request) -> Response:
         check_parameters(request)
         name, topics = request.path_params["name"], self._topics()
-        told = as_data(await topics.get_topic_stats(name))
-        return JSONResponse({**told, "subscriptions": await told_subscriptions(topics, name)})
+        told = topic_stats_json(await topics.get_topic_stats(name))
+        return JSONResponse({**told, "subscriptions": await describe_subscriptions(topics, name)})
 
     # --- producing -----------------------------------------------------------------------------------------
 
@@ -150,14 +150,14 @@ class TopicsApi:
                 given = arrowbody.parse(body)
             else:
                 given = jsonlines.parse(body, now) if many else to_batch([_message(request, body)], now)
-            return finished(given, now, key)
+            return complete_messages(given, now, key)
 
         with self._room.reading(request) as body:
             data = await body.read()
             batch = await asyncio.to_thread(batch_of, data) if len(data) > _LITTLE else batch_of(data)
             stored = await topics.store(name, batch, partition=partition, producer=producer)
         topic = topics.name(name).topic
-        return JSONResponse(stored_many(topic, stored) if many else stored_one(topic, stored))
+        return JSONResponse(stored_batch_json(topic, stored) if many else stored_message_json(topic, stored))
 
     # --- reading -------------------------------------------------------------------------------------------
 
@@ -167,15 +167,17 @@ class TopicsApi:
         start = start_of(given.get("offset"), given.get("time"), None, EARLIEST)
         limit, partition = limit_of(request, LIMIT), optional_number(request, "partition")
         name, storage = request.path_params["name"], self._topics()
-        async with Held(storage.memory) as held:
-            most = held.reserve()
+        async with ResponseMemory(storage.memory) as response_memory:
+            most = response_memory.reserve()
             while True:
                 async with self._reads:
                     page = await read_page(await cursors_of(storage, name, partition, start), limit, most)
-                    if held.fits(size := page.nbytes):
-                        return held.answer(await asyncio.to_thread(_page, request, storage.name(name).topic, page))
+                    if response_memory.fits(size := page.nbytes):
+                        return response_memory.answer(
+                            await asyncio.to_thread(_page, request, storage.name(name).topic, page)
+                        )
                     del page
-                await held.make_room(size)
+                await response_memory.make_room(size)
 
     async def stream(self, request: Request) -> Response:
         check_parameters(request, "offset", "time", "partition")
@@ -200,7 +202,7 @@ _LITTLE = 16 * 1024
 def _page(request: Request, topic: str, page: Page) -> Response:
     if wants_arrow(request):
         return rows_answer(request, table_of(page.runs), {NEXT_OFFSET: page.next})
-    parts = [joined(pa.compute.binary_join_element_wise(texts(run), ",\n", "")) for run in page.runs]
+    parts = [join_texts(pa.compute.binary_join_element_wise(message_texts(run), ",\n", "")) for run in page.runs]
     messages = b"".join(parts).removesuffix(b",\n")
     told = {"topic": topic, "next": page.next, "at_end": page.at_end}
     body = json.dumps(told, ensure_ascii=False).encode().removesuffix(b"}")
@@ -231,7 +233,7 @@ def _message(request: Request, body: bytes) -> Message:
     time = given.get("publish_time")
     return Message(
         body,
-        None if time is None else time_of(time, "publish_time"),
+        None if time is None else parse_time(time, "publish_time"),
         given.get("producer_name", ""),
         attributes,
         schema_id=optional_number(request, "schema_id"),

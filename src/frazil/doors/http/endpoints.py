@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from frazil.doors.http.refusals import refusal
-from frazil.doors.http.subscribers import subscriptions_of
+from frazil.doors.http.subscription_listing import subscriptions_of
 from frazil.errors import FrazilError
 from frazil.topics.opening import Topics
 from frazil.web.operations import Endpoint
@@ -20,7 +20,7 @@ CLOSED = 499
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-async def told_subscriptions(topics: Topics, topic: str) -> list[dict[str, Any]]:
+async def describe_subscriptions(topics: Topics, topic: str) -> list[dict[str, Any]]:
     """Those of a topic, with their lag."""
     here = await topics.subscriptions.stats(topic)
     return await subscriptions_of(topics, topics.log.store, topic, here)

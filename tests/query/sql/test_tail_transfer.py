@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from frazil.log.wal.entries import Entry
-from frazil.query.sql.tails import Views, receive_views, send_views
+from frazil.query.sql.tail_transfer import Views, receive_views, send_views
 from tests.query.support import World, rows
 
 

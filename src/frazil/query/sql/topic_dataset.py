@@ -13,7 +13,7 @@ from frazil.errors import QueryTimeout
 from frazil.scan.pinned_topic import PinnedTopic
 
 
-class Scanning:
+class QueryScans:
     """What the scans of one query have in common: they end together, and tell what went wrong in them."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Scanning:
             raise QueryTimeout("The query was stopped.")
 
 
-class Scan:
+class TopicScanner:
     """What DuckDB uses of Arrow's `Scanner`.
 
     A scanner of Arrow's own would wait for batches on Arrow's IO threads. Parquet files are read on the same few
@@ -43,25 +43,27 @@ class Scan:
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
     """DuckDB takes any subclass of Arrow's `Dataset` for one, and calls what is defined here."""
 
-    def __init__(self, pinned: PinnedTopic, scanning: Scanning) -> None:
+    def __init__(self, pinned: PinnedTopic, scans: QueryScans) -> None:
         self._pinned = pinned
-        self._scanning = scanning
+        self._scans = scans
 
     @property
     def schema(self) -> pa.Schema:
         return self._pinned.schema
 
-    def scanner(self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object) -> Scan:
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
+    ) -> TopicScanner:
         """`filter` is applied here, to the letter: DuckDB does not look at these rows again."""
         wanted = self._pinned.select_columns(columns)
         schema = pa.schema([self.schema.field(name) for name in wanted])
-        return Scan(schema, self._read(wanted, filter))
+        return TopicScanner(schema, self._read(wanted, filter))
 
     def _read(self, columns: Sequence[str], where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         try:
-            yield from self._pinned.read(columns, where, stopped=self._scanning.stopped)
-            self._scanning.check()
+            yield from self._pinned.read(columns, where, stopped=self._scans.stopped)
+            self._scans.check()
         except Exception as error:
             # DuckDB makes a text of it.
-            self._scanning.failure = self._scanning.failure or error
+            self._scans.failure = self._scans.failure or error
             raise

@@ -16,7 +16,7 @@ _OF_DUCKDB = frozenset({"information_schema", "main", "memory", "pg_catalog", "s
 _DEEPEST = 3
 
 
-class Names:
+class TableNames:
     """Topics by what they are called in SQL: their own name, or that of their table with its namespace.
 
     Upper and lower case are alike, as in SQL, unless two topics differ in nothing else.

@@ -7,7 +7,7 @@ from typing import Any
 from frazil.topics.interface import Stored, TopicStats
 
 
-def as_data(stats: TopicStats) -> dict[str, Any]:
+def topic_stats_json(stats: TopicStats) -> dict[str, Any]:
     """All but the subscriptions."""
     return {
         "topic": stats.topic,
@@ -32,12 +32,12 @@ def as_data(stats: TopicStats) -> dict[str, Any]:
     }
 
 
-def stored_one(topic: str, stored: Stored) -> dict[str, Any]:
+def stored_message_json(topic: str, stored: Stored) -> dict[str, Any]:
     (run,) = stored.runs
     return {"topic": topic, "partition": run.partition, "offset": run.first, "duplicate": run.duplicate}
 
 
-def stored_many(topic: str, stored: Stored) -> dict[str, Any]:
+def stored_batch_json(topic: str, stored: Stored) -> dict[str, Any]:
     return {
         "topic": topic,
         "messages": sum(run.rows for run in stored.runs),

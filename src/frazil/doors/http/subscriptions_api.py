@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from frazil.doors.http.bodies import Room
+from frazil.doors.http.bodies import BodyMemory
+from frazil.doors.http.endpoints import describe_subscriptions, endpoint
+from frazil.doors.http.message_rows import message_texts, table_of
 from frazil.doors.http.pages import cursors_of, probe
 from frazil.doors.http.positions import start_of
-from frazil.doors.http.rows import table_of, texts
-from frazil.doors.http.sending import Held
-from frazil.doors.http.serving import endpoint, told_subscriptions
 from frazil.doors.http.sessions import Sessions
+from frazil.doors.http.slow_clients import ResponseMemory
 from frazil.errors import RequestError, SubscriptionNotFound
 from frazil.topics.opening import Topics
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
@@ -44,7 +44,7 @@ class SubscriptionsApi:
     def __init__(self, topics: Callable[[], Topics]) -> None:
         self._topics = topics
         self._sessions = Sessions()
-        self._room = Room(_OFFSETS_BYTES)
+        self._room = BodyMemory(_OFFSETS_BYTES)
 
     def close(self) -> None:
         self._sessions.close()
@@ -69,16 +69,16 @@ class SubscriptionsApi:
     async def listing(self, request: Request) -> Response:
         check_parameters(request)
         name, topics = request.path_params["name"], self._topics()
-        found = await told_subscriptions(topics, name)
+        found = await describe_subscriptions(topics, name)
         return JSONResponse({"topic": topics.name(name).topic, "subscriptions": found})
 
     async def show(self, request: Request) -> Response:
         check_parameters(request)
-        return JSONResponse(await self._told(request))
+        return JSONResponse(await self._described(request))
 
-    async def _told(self, request: Request) -> dict[str, object]:
+    async def _described(self, request: Request) -> dict[str, object]:
         name, subscription = request.path_params["name"], request.path_params["subscription"]
-        for each in await told_subscriptions(self._topics(), name):
+        for each in await describe_subscriptions(self._topics(), name):
             if each["subscription"] == subscription:
                 return each
         raise SubscriptionNotFound(f"Topic {name!r} has no subscription {subscription!r}.")
@@ -100,7 +100,7 @@ class SubscriptionsApi:
             kind = Kind.EXCLUSIVE if given is None else _kind(given)
             await topics.subscriptions.subscribe(each, subscription, kind, start)
             created |= not exists
-        return JSONResponse({**await self._told(request), "created": created}, 201 if created else 200)
+        return JSONResponse({**await self._described(request), "created": created}, 201 if created else 200)
 
     async def delete(self, request: Request) -> Response:
         check_parameters(request)
@@ -115,7 +115,7 @@ class SubscriptionsApi:
         start = await self._start(request, EARLIEST)
         name, subscription = request.path_params["name"], request.path_params["subscription"]
         await self._topics().subscriptions.seek(name, subscription, start)
-        return JSONResponse(await self._told(request))
+        return JSONResponse(await self._described(request))
 
     async def _start(self, request: Request, otherwise: Start) -> Start:
         """Where to begin, if that can be read."""
@@ -143,17 +143,25 @@ class SubscriptionsApi:
                 f"Say who consumes, consumer=NAME: who gets what in a subscription of type "
                 f"{subscription.options.kind} depends on it."
             )
-        async with Held(self._topics().memory) as held:
-            runs = await self._received(request, subscription, consumer, limit, wait, held)
-            if not held.fits(needed := size(runs)):
-                await held.make_room(needed)
-            return held.answer(await asyncio.to_thread(_messages, request, runs))
+        async with ResponseMemory(self._topics().memory) as response_memory:
+            runs = await self._received(request, subscription, consumer, limit, wait, response_memory)
+            if not response_memory.fits(needed := size(runs)):
+                await response_memory.make_room(needed)
+            return response_memory.answer(await asyncio.to_thread(_messages_answer, request, runs))
 
     async def _received(
-        self, request: Request, subscription: Subscription, consumer: str, limit: int, wait: float, held: Held
+        self,
+        request: Request,
+        subscription: Subscription,
+        consumer: str,
+        limit: int,
+        wait: float,
+        response_memory: ResponseMemory,
     ) -> list[Delivered]:
         """`ClientDisconnect` when the client goes before there is something for it."""
-        receiving = asyncio.create_task(self._sessions.receive(subscription, consumer, limit, wait, held.reserve))
+        receiving = asyncio.create_task(
+            self._sessions.receive(subscription, consumer, limit, wait, response_memory.reserve)
+        )
         gone = asyncio.create_task(_gone(request))
         try:
             await asyncio.wait([receiving, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -195,7 +203,7 @@ class SubscriptionsApi:
                 given = (await body.read()).decode(errors="replace").strip()
             if not given:
                 raise RequestError("Say which messages: offsets=0:15-20,1:7, or the same as the body.")
-        return [_range(part.strip()) for part in given.split(",") if given]
+        return [_parse_range(part.strip()) for part in given.split(",") if given]
 
 
 async def _gone(request: Request) -> None:
@@ -204,8 +212,8 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def _messages(request: Request, runs: Sequence[Delivered]) -> Response:
-    acks = _written(runs)
+def _messages_answer(request: Request, runs: Sequence[Delivered]) -> Response:
+    acks = _format_ranges(runs)
     if wants_arrow(request):
         return rows_answer(request, table_of(runs), {ACK: acks})
     head = json.dumps({"ack": acks}).encode().removesuffix(b"}")
@@ -217,12 +225,12 @@ def _messages(request: Request, runs: Sequence[Delivered]) -> Response:
 def _lines(run: Delivered) -> Iterable[bytes]:
     """Each message as a JSON object, which says how often it was delivered."""
     told = f',"deliveries":{run.deliveries}}}'.encode()
-    for text in texts(run).to_pylist():
+    for text in message_texts(run).to_pylist():
         yield text.encode().removesuffix(b"}") + told
 
 
-def _written(runs: Sequence[Delivered]) -> str:
-    """As `_range` reads it; neighbours are one."""
+def _format_ranges(runs: Sequence[Delivered]) -> str:
+    """As `_parse_range` reads it; neighbours are one."""
     found: list[list[int]] = []
     for run in sorted(runs, key=lambda run: (run.partition, run.first)):
         if found and found[-1][0] == run.partition and found[-1][2] == run.first:
@@ -234,7 +242,7 @@ def _written(runs: Sequence[Delivered]) -> str:
     )
 
 
-def _range(text: str) -> tuple[int, int, int]:
+def _parse_range(text: str) -> tuple[int, int, int]:
     match = _RANGE.fullmatch(text)
     if match is None or int(match[3] or match[2]) < int(match[2]):
         raise RequestError(

@@ -10,17 +10,17 @@ from frazil.errors import QueryError
 _WIDTH = 100
 
 
-def explained(said: str, text: str) -> QueryError:
+def error_of(said: str, text: str) -> QueryError:
     """What DuckDB said, which is JSON after the kind of the error where it knows more than a sentence."""
     _, start, rest = said.partition(": {")
     try:
         details = json.loads(f"{{{rest}") if start else {}
-        return located(details["exception_message"], text, details.get("position"))
+        return error_at(details["exception_message"], text, details.get("position"))
     except (ValueError, KeyError):
         return QueryError(said.partition("\n\nLINE ")[0])
 
 
-def located(reason: str, text: str, position: Any) -> QueryError:
+def error_at(reason: str, text: str, position: Any) -> QueryError:
     """`position` as DuckDB tells it, in bytes; whatever is no place in the text is left out."""
     data = text.encode()
     try:

@@ -16,7 +16,7 @@ _STOPPING_SECONDS = 2.0
 """DuckDB does not stop while it reads a text or makes a plan; whoever asked does not wait for it then."""
 
 
-def within(seconds: float, work: Callable[[], T], stop: Callable[[], None]) -> T:
+def run_within(seconds: float, work: Callable[[], T], stop: Callable[[], None]) -> T:
     """What `work` returns or raises; `stop` is called when it takes too long, or when Ctrl-C comes."""
     outcome: Future[T] = Future()
     thread = threading.Thread(target=_settle, args=(outcome, work), name=_NAME, daemon=True)

@@ -19,24 +19,24 @@ logger = logging.getLogger(__name__)
 
 RUN_BYTES = 256 * 1024
 """Whoever has so much more than its part, which is one large message, waits for its own room."""
-PIECE_BYTES = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 """Of an answer that are sent at a time. The server has about ten pieces for each client that does not read."""
 STALL_SECONDS = 300.0
 """A reader that takes nothing for so long has gone, or may come back."""
 CROWDED_STALL_SECONDS = 10.0
 """The same, while others wait for the memory that it has."""
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """How often it is looked whether others wait."""
 
 
-class Held:
+class ResponseMemory:
     """The memory of one answer: from before it is made until its client has taken it, or it comes to nothing."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._account = memory.account()
-        self._let_go = AsyncExitStack()
-        self._let_go.callback(self._account.close)
+        self._cleanup = AsyncExitStack()
+        self._cleanup.callback(self._account.close)
         self._most = 0
         self._has_room = False
 
@@ -44,7 +44,7 @@ class Held:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._let_go.aclose()
+        await self._cleanup.aclose()
 
     def reserve(self) -> int:
         """How many bytes of messages it may have. They count from now on, or many at once would all have them."""
@@ -58,37 +58,37 @@ class Held:
 
     async def make_room(self, nbytes: int) -> None:
         """Wait until there is room for what does not fit; nothing of it may be kept meanwhile."""
-        await self._let_go.enter_async_context(self._memory.large.room(nbytes))
+        await self._cleanup.enter_async_context(self._memory.large.room(nbytes))
         self._has_room = True
 
     def answer(self, made: Response) -> Response:
         """The same answer, which lets go of the memory as it is sent."""
         body = bytes(made.body)
         self._account.add(len(body) - self._account.held)
-        return _HeldAnswer(made, _pieces(body, self._account), self._memory, self._let_go.pop_all())
+        return _AccountedResponse(made, _chunks(body, self._account), self._memory, self._cleanup.pop_all())
 
 
-class _HeldAnswer(StreamingResponse):
+class _AccountedResponse(StreamingResponse):
     def __init__(
-        self, made: Response, pieces: AsyncGenerator[bytes, None], memory: Memory, let_go: AsyncExitStack
+        self, made: Response, pieces: AsyncGenerator[bytes, None], memory: Memory, cleanup: AsyncExitStack
     ) -> None:
         super().__init__(pieces, made.status_code)
         self.raw_headers = made.raw_headers
         self._memory = memory
-        self._let_go = let_go
+        self._cleanup = cleanup
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._let_go:
+        async with self._cleanup:
             if scope["method"] == "HEAD":
                 await Response(headers=dict(self.headers))(scope, receive, send)
                 return
-            with letting_go(scope):
-                await super().__call__(scope, receive, patiently(send, self._memory))
+            with dropping_stalled(scope):
+                await super().__call__(scope, receive, with_stall_timeout(send, self._memory))
 
 
-async def _pieces(body: bytes, account: Account) -> AsyncGenerator[bytes, None]:
+async def _chunks(body: bytes, account: Account) -> AsyncGenerator[bytes, None]:
     """Each is let go of when the client has taken it, and not kept as a part of the whole."""
-    pieces = deque(body[start : start + PIECE_BYTES] for start in range(0, len(body), PIECE_BYTES))
+    pieces = deque(body[start : start + CHUNK_BYTES] for start in range(0, len(body), CHUNK_BYTES))
     del body
     while pieces:
         piece = pieces.popleft()
@@ -96,7 +96,7 @@ async def _pieces(body: bytes, account: Account) -> AsyncGenerator[bytes, None]:
         account.add(-len(piece))
 
 
-def patiently(send: Send, memory: Memory) -> Send:
+def with_stall_timeout(send: Send, memory: Memory) -> Send:
     """`TimeoutError` when the client takes nothing for too long."""
 
     async def send_soon(message: MutableMapping[str, Any]) -> None:
@@ -107,7 +107,7 @@ def patiently(send: Send, memory: Memory) -> Send:
                 stalled = CROWDED_STALL_SECONDS if memory.large.crowded else STALL_SECONDS
                 if loop.time() - started > stalled:
                     raise TimeoutError
-                await asyncio.wait([sending], timeout=min(stalled, LOOK_SECONDS))
+                await asyncio.wait([sending], timeout=min(stalled, CHECK_SECONDS))
             sending.result()
         finally:
             sending.cancel()
@@ -116,7 +116,7 @@ def patiently(send: Send, memory: Memory) -> Send:
 
 
 @contextmanager
-def letting_go(scope: Scope) -> Iterator[None]:
+def dropping_stalled(scope: Scope) -> Iterator[None]:
     """Of a client that takes nothing."""
     try:
         yield
