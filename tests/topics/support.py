@@ -15,7 +15,7 @@ from frazil.lake.commit.completeness import marks
 from frazil.log.log import Log
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.trim import trim
-from frazil.topics.messages import Message, Records, from_batch
+from frazil.topics.messages import Message, MessageRun, from_batch
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.storage import TopicStorage
 from tests.lake.commit.commits import expire
@@ -32,7 +32,7 @@ def numbered(start: int, count: int, **more: Any) -> list[Message]:
     return [Message(str(number).encode(), TIME + number, **more) for number in range(start, start + count)]
 
 
-def numbers(records: Sequence[Records]) -> list[int]:
+def numbers(records: Sequence[MessageRun]) -> list[int]:
     return [int(message.payload) for run in records for message in from_batch(run.batch)]
 
 
@@ -100,7 +100,7 @@ def kill(log: Log) -> None:
 
 async def read_all(cursor: PartitionCursor, max_rows: int = LOTS, max_bytes: int = LOTS) -> list[int]:
     """The numbers of all messages up to the end, after a check that their offsets follow each other."""
-    found: list[Records] = []
+    found: list[MessageRun] = []
     at = cursor.position
     while (run := await cursor.read(max_rows, max_bytes)) is not None:
         assert run.first == at

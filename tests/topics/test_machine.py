@@ -21,12 +21,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from frazil.errors import OffsetGone
 from frazil.lake.commit.offsets import TableState
 from frazil.topics.interface import Producer
-from frazil.topics.read import cold
-from frazil.topics.read import table_files as tablefiles
+from frazil.topics.read import cold_reader, data_file
 from frazil.topics.read import table_runs as tableruns
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
-from frazil.topics.read.topic_place import TopicPlace
+from frazil.topics.read.topic_handle import TopicHandle
 from tests.topics.support import LOTS, TIME, TOPIC, Shop, numbered, numbers
 
 T = TypeVar("T")
@@ -42,8 +41,8 @@ class TopicLife(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         # Small enough that a file has several pieces.
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(cold, "PIECE_BYTES", 400)
-        self.patch.setattr(tablefiles, "PIECE_BYTES", 400)
+        self.patch.setattr(cold_reader, "CHUNK_BYTES", 400)
+        self.patch.setattr(data_file, "CHUNK_BYTES", 400)
         self.patch.setattr(tableruns, "MOST_FILES", 3)
         self.patch.setattr(tableruns, "MOST_OPEN", 2)
         self.expected: list[list[int]] = [[] for _ in range(PARTITIONS)]
@@ -80,7 +79,7 @@ class TopicLife(RuleBasedStateMachine):
         return self.runner.run(work)
 
     def committed(self) -> dict[int, int] | None:
-        table = TopicPlace(TOPIC, self.shop.log, self.shop.topics._lake).table()
+        table = TopicHandle(TOPIC, self.shop.log, self.shop.topics._lake).table()
         return dict(TableState.of(table).offsets) if table is not None else None
 
     # --- what producers do -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from frazil.errors import OffsetGone
 from frazil.topics.messages import from_batch
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
@@ -36,7 +36,7 @@ class SubscribedLife(TopicLife):
 
     def make_shop(self) -> Shop:
         shop = Shop(self.folder, topics=SETTINGS)
-        self.subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+        self.subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
         return shop
 
     @initialize(kind=st.sampled_from([Kind.EXCLUSIVE, Kind.SHARED, Kind.KEY_SHARED]), at_once=st.booleans())

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from frazil.topics.interface import PersistentStorage, Producer
     from frazil.topics.messages import Message, from_batch
-    from frazil.topics.opening import Topics, open_topics
     from frazil.topics.read.starts import EARLIEST, LATEST, Start
     from frazil.topics.subscriptions.options import Kind
+    from frazil.topics.topic_service import Topics, open_topics
 
 __all__ = [
     "EARLIEST",
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EARLIEST": "starts",
-    "LATEST": "starts",
+    "EARLIEST": "read.starts",
+    "LATEST": "read.starts",
     "Kind": "subscriptions.options",
     "Message": "messages",
     "PersistentStorage": "interface",
     "Producer": "interface",
-    "Start": "starts",
-    "Topics": "opening",
+    "Start": "read.starts",
+    "Topics": "topic_service",
     "from_batch": "messages",
-    "open_topics": "opening",
+    "open_topics": "topic_service",
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from frazil.topics.messages import Message, Records
+from frazil.topics.messages import Message, MessageRun
 from frazil.topics.read.cursor import Cursor
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscriptions.options import Kind
@@ -24,7 +24,7 @@ class Producer(NamedTuple):
     sequence: int
 
 
-class Run(NamedTuple):
+class StoredRun(NamedTuple):
     """Messages that were stored together in one partition, as neighbours."""
 
     partition: int
@@ -38,10 +38,10 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoreResult:
     """Where messages are stored. Those of one run were stored all or none."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[StoredRun, ...]
 
     @property
     def first(self) -> int:
@@ -123,7 +123,7 @@ class TopicStats:
         return self.hot_bytes + self.cold_bytes
 
 
-class Deleted(NamedTuple):
+class DeletedTopic(NamedTuple):
     topic: str
     messages: int
     """How many it had."""
@@ -148,12 +148,12 @@ class PersistentStorage(Protocol):
         partition: int | None = None,
         routing_key: str | None = None,
         producer: Producer | None = None,
-    ) -> Stored:
+    ) -> StoreResult:
         """Store messages; acknowledged as durably as the topic's settings say when this returns."""
 
     async def create_message_stream(
         self, topic: str, start: Start = EARLIEST, *, follow: bool = True
-    ) -> AsyncIterator[Records]:
+    ) -> AsyncIterator[MessageRun]:
         """All messages from `start` on, and those that come; in order within each partition."""
 
     async def subscribe(
@@ -174,7 +174,7 @@ class PersistentStorage(Protocol):
 
     async def list_topics(self) -> Sequence[str]: ...
 
-    async def delete_topic(self, topic: str, *, drop_table: bool) -> Deleted:
+    async def delete_topic(self, topic: str, *, drop_table: bool) -> DeletedTopic:
         """Delete the topic with what the log has of it; its table is dropped, or kept as it is."""
 
     async def shutdown(self) -> None:

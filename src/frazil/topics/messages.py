@@ -45,7 +45,7 @@ class Message:
     schema_version: int | None = None
 
 
-class Records(NamedTuple):
+class MessageRun(NamedTuple):
     """A run of neighbours of one partition: offsets `first` to `first + rows - 1`, with the columns of `MESSAGE`."""
 
     partition: int
@@ -62,7 +62,7 @@ def to_batch(messages: Sequence[Message], now_ms: int) -> pa.RecordBatch:
     """Messages as rows; those without a publish time get `now_ms`."""
     try:
         if len(messages) == 1:
-            return _alone(messages[0], now_ms)
+            return _single_row_batch(messages[0], now_ms)
         rows = pa.array([_row(message, now_ms) for message in messages], _ROW)
     except (pa.ArrowException, OverflowError, ValueError, TypeError, AttributeError, StructError) as error:
         raise _problem(messages, error) from error
@@ -84,7 +84,7 @@ def _name(name: str) -> pa.Array:
     return pa.array([name], _NAME)
 
 
-def _alone(message: Message, now_ms: int) -> pa.RecordBatch:
+def _single_row_batch(message: Message, now_ms: int) -> pa.RecordBatch:
     """One message, in a third of the time: most of its columns are those of others."""
     payload = message.payload
     if not isinstance(payload, bytes):
@@ -150,11 +150,11 @@ def from_batch(batch: pa.RecordBatch) -> list[Message]:
     ]
 
 
-def arriving(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
+def conform_messages(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
     """A batch of somebody's as rows of a topic: columns may be missing, messages without a time get `now_ms`."""
     if batch.schema.equals(MESSAGE) and not batch.column("publish_time").null_count:
         return batch
-    check_names(batch.schema)
+    check_columns(batch.schema)
     try:
         whole = conform(batch, MESSAGE)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -164,7 +164,7 @@ def arriving(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
     return whole.set_column(1, MESSAGE.field(1), times)
 
 
-def check_names(schema: pa.Schema) -> None:
+def check_columns(schema: pa.Schema) -> None:
     """Raises `InvalidMessage` for columns that messages do not have, or have once."""
     if unknown := [name for name in schema.names if name not in MESSAGE.names]:
         raise InvalidMessage(f"Messages have no column {unknown[0]!r}; there are: {', '.join(MESSAGE.names)}.")
@@ -174,7 +174,7 @@ def check_names(schema: pa.Schema) -> None:
         raise InvalidMessage("Messages need a column 'payload' of bytes.")
 
 
-def signed(batch: pa.RecordBatch, producer: str, sequence: int) -> pa.RecordBatch:
+def with_producer(batch: pa.RecordBatch, producer: str, sequence: int) -> pa.RecordBatch:
     """The rows with the mark of an idempotent producer."""
     count = len(batch)
     columns = [*batch.columns[:7], pa.repeat(pa.scalar(producer), count), pa.repeat(pa.scalar(sequence), count)]

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from frazil.log.log import Log
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 
 _SUBSCRIPTION = ("topic", "subscription")
 _COUNTERS = (
@@ -46,7 +46,7 @@ class SubscriptionsCollector(Collector):
     Belongs to the event loop of the subscriptions.
     """
 
-    def __init__(self, log: Log, subscriptions: Subscriptions) -> None:
+    def __init__(self, log: Log, subscriptions: SubscriptionManager) -> None:
         self._log = log
         self._subscriptions = subscriptions
 

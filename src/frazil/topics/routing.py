@@ -22,7 +22,7 @@ def partition_of(key: str, partitions: int) -> int:
     return value % partitions
 
 
-class Share(NamedTuple):
+class PartitionShare(NamedTuple):
     """The messages of a batch that go to one partition, in their order."""
 
     partition: int
@@ -30,10 +30,10 @@ class Share(NamedTuple):
     """Their places in the batch."""
 
 
-def share_out(keys: pa.StringArray, partitions: int, otherwise: int) -> list[Share]:
+def split_by_key(keys: pa.StringArray, partitions: int, otherwise: int) -> list[PartitionShare]:
     """Each message to the partition of its key; those without one all to `otherwise`."""
     encoded = pc.dictionary_encode(keys)
     homes = np.array([partition_of(key, partitions) for key in encoded.dictionary.to_pylist()] + [otherwise])
     places = encoded.indices.fill_null(len(homes) - 1).to_numpy(zero_copy_only=False)
     chosen = homes[places]
-    return [Share(int(each), np.flatnonzero(chosen == each)) for each in np.unique(chosen)]
+    return [PartitionShare(int(each), np.flatnonzero(chosen == each)) for each in np.unique(chosen)]

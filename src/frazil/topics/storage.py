@@ -20,23 +20,23 @@ from frazil.log.positions import Sequence as Numbered
 from frazil.log.topics.generations import Creation, Dispatch
 from frazil.log.writer.writer import PartitionWriter
 from frazil.topics import lifecycle
-from frazil.topics.interface import Deleted, Producer, Run, Stored, SubscriptionStats, TopicStats
+from frazil.topics.interface import DeletedTopic, Producer, StoredRun, StoreResult, SubscriptionStats, TopicStats
 from frazil.topics.message_limits import MOST_BYTES, check_bounds
-from frazil.topics.messages import LARGEST, MESSAGE, Message, Records, arriving, signed, to_batch
+from frazil.topics.messages import LARGEST, MESSAGE, Message, MessageRun, conform_messages, to_batch, with_producer
 from frazil.topics.names import TopicName, parse_name
 from frazil.topics.read.cursor import PartitionCursor
-from frazil.topics.read.memory import Memory
+from frazil.topics.read.memory_budget import MemoryBudget
 from frazil.topics.read.shared_files import PartitionFiles, SharedFiles
 from frazil.topics.read.starts import EARLIEST, Start
 from frazil.topics.read.stream import stream
 from frazil.topics.read.tail import MessageTail
-from frazil.topics.read.topic_place import TopicPlace
-from frazil.topics.routing import Share, partition_of, share_out
+from frazil.topics.read.topic_handle import TopicHandle
+from frazil.topics.routing import PartitionShare, partition_of, split_by_key
 from frazil.topics.stats import committed_positions, topic_stats, write_positions
 
 T = TypeVar("T")
 
-Subscriptions = Callable[[str], Awaitable[Mapping[str, SubscriptionStats]]]
+SubscriptionStatsOf = Callable[[str], Awaitable[Mapping[str, SubscriptionStats]]]
 """Asked for the subscriptions of a topic and their lag."""
 
 
@@ -47,8 +47,8 @@ async def _none(_: str) -> Mapping[str, SubscriptionStats]:
 class OpenTopic:
     """A topic in use by this process."""
 
-    def __init__(self, place: TopicPlace, creation: Creation, shared: SharedFiles) -> None:
-        self.place = place
+    def __init__(self, handle: TopicHandle, creation: Creation, shared: SharedFiles) -> None:
+        self.handle = handle
         self.creation = creation
         self._shared = shared
         self.partitions = creation.partitions
@@ -61,19 +61,19 @@ class OpenTopic:
 
     def files(self, partition: int) -> PartitionFiles:
         if partition not in self._files:
-            self._files[partition] = self._shared.of(self.place, self.creation.generation, partition)
+            self._files[partition] = self._shared.of(self.handle, self.creation.generation, partition)
         return self._files[partition]
 
     def tail(self, partition: int) -> MessageTail:
         if partition not in self._tails:
-            log, topic = self.place.log, self.place.topic
+            log, topic = self.handle.log, self.handle.topic
             self._tails[partition] = MessageTail(topic, partition, lambda: log.tail(topic, partition))
         return self._tails[partition]
 
     def check(self, partition: int) -> int:
         if not 0 <= partition < self.partitions:
             raise InvalidTopic(
-                f"Topic {self.place.topic!r} has no partition {partition}: it has {self.partitions}, from 0 on."
+                f"Topic {self.handle.topic!r} has no partition {partition}: it has {self.partitions}, from 0 on."
             )
         return partition
 
@@ -92,7 +92,7 @@ class TopicStorage:
         *,
         max_concurrent_reads: int | None = None,
         prefetch: int | None = None,
-        subscriptions: Subscriptions = _none,
+        subscriptions: SubscriptionStatsOf = _none,
     ) -> None:
         self._log = log
         self._lake = lake or Lake(log.config)
@@ -105,7 +105,7 @@ class TopicStorage:
         )
         limit = reading.max_memory_mb * MIB
         self._shared = SharedFiles(self._executor, limit // 2)
-        self.memory = Memory(limit // 2)
+        self.memory = MemoryBudget(limit // 2)
         """What those who receive messages hold of them."""
         self._names: dict[str, TopicName] = {}
         self._topics: dict[str, OpenTopic] = {}
@@ -118,7 +118,7 @@ class TopicStorage:
 
     # --- topics --------------------------------------------------------------------------------------------
 
-    def _alone(self, name: TopicName) -> asyncio.Lock:
+    def _topic_lock(self, name: TopicName) -> asyncio.Lock:
         return self._creating.setdefault(name.topic, asyncio.Lock())
 
     def name(self, text: str) -> TopicName:
@@ -138,10 +138,10 @@ class TopicStorage:
                 f"that with the number of partitions it is to have."
             )
         self._check_open()
-        async with self._alone(name):
-            place = self._place(name)
-            creation = await asyncio.to_thread(lifecycle.create, place, partitions)
-            self._topics.setdefault(name.topic, OpenTopic(place, creation, self._shared))
+        async with self._topic_lock(name):
+            handle = self._handle(name)
+            creation = await asyncio.to_thread(lifecycle.create, handle, partitions)
+            self._topics.setdefault(name.topic, OpenTopic(handle, creation, self._shared))
         return creation.partitions
 
     async def initialize_topic(self, topic: str, partitions: int = 1) -> int:
@@ -156,10 +156,10 @@ class TopicStorage:
         known = self._topics.get(name.topic)
         if known is None or known.partitions < partitions or known.creation.dispatch != dispatch:
             self._check_open()
-            async with self._alone(name):
-                place = self._place(name)
-                made = await asyncio.to_thread(lifecycle.ensure, place, partitions, dispatch)
-                known = self._topics.setdefault(name.topic, OpenTopic(place, made, self._shared))
+            async with self._topic_lock(name):
+                handle = self._handle(name)
+                made = await asyncio.to_thread(lifecycle.ensure, handle, partitions, dispatch)
+                known = self._topics.setdefault(name.topic, OpenTopic(handle, made, self._shared))
                 known.creation, known.partitions = made, made.partitions
         return known.creation
 
@@ -174,7 +174,7 @@ class TopicStorage:
     async def list_topics(self) -> Sequence[str]:
         return await asyncio.to_thread(self._log.topics)
 
-    async def delete_topic(self, topic: str, *, drop_table: bool) -> Deleted:
+    async def delete_topic(self, topic: str, *, drop_table: bool) -> DeletedTopic:
         """Delete the topic with what the log has of it; its table is dropped, or kept with the rows it has.
 
         Messages that were not moved to the table yet are gone in both cases. A topic of the same name that is created
@@ -186,11 +186,11 @@ class TopicStorage:
                 f"{topic!r} is one partition of {name.path}: only all of them can be deleted together."
             )
         self._check_open()
-        async with self._alone(name):
+        async with self._topic_lock(name):
             try:
                 opened = await self._topic(name)
             except TopicNotFound:
-                await asyncio.to_thread(lifecycle.finish_deletion, self._place(name))
+                await asyncio.to_thread(lifecycle.finish_deletion, self._handle(name))
                 raise
             opened.deleting = True
             try:
@@ -198,28 +198,28 @@ class TopicStorage:
             finally:
                 self._topics.pop(name.topic, None)
 
-    async def _delete(self, topic: OpenTopic, drop_table: bool) -> Deleted:
-        place = topic.place
+    async def _delete(self, topic: OpenTopic, drop_table: bool) -> DeletedTopic:
+        handle = topic.handle
         async with topic.opening:
             writers = [await self._opened(topic, partition) for partition in range(topic.partitions)]
-            before = await self._reading(lambda: topic_stats(place, topic.partitions, {}))
+            before = await self._reading(lambda: topic_stats(handle, topic.partitions, {}))
             for writer in writers:
                 await asyncio.to_thread(self._log.release, writer)
             ends = {writer.partition: writer.next_offset for writer in writers}
-            await asyncio.to_thread(lifecycle.delete, place, topic.creation, ends, drop_table=drop_table)
+            await asyncio.to_thread(lifecycle.delete, handle, topic.creation, ends, drop_table=drop_table)
         messages = before.message_count
-        return Deleted(place.topic, messages, messages if drop_table else before.hot_messages)
+        return DeletedTopic(handle.topic, messages, messages if drop_table else before.hot_messages)
 
     async def _topic(self, name: TopicName) -> OpenTopic:
         """`TopicNotFound` if there is none."""
         if (known := self._topics.get(name.topic)) is not None:
             return known
-        place = self._place(name)
-        creation = await asyncio.to_thread(lifecycle.existing, place)
-        return self._topics.setdefault(name.topic, OpenTopic(place, creation, self._shared))
+        handle = self._handle(name)
+        creation = await asyncio.to_thread(lifecycle.existing, handle)
+        return self._topics.setdefault(name.topic, OpenTopic(handle, creation, self._shared))
 
-    def _place(self, name: TopicName) -> TopicPlace:
-        return TopicPlace(name.topic, self._log, self._lake)
+    def _handle(self, name: TopicName) -> TopicHandle:
+        return TopicHandle(name.topic, self._log, self._lake)
 
     # --- storing -------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class TopicStorage:
         routing_key: str | None = None,
         producer: Producer | None = None,
         most_bytes: int = MOST_BYTES,
-    ) -> Stored:
+    ) -> StoreResult:
         """Store messages, and return when they are as durable as the topic's settings say.
 
         They go to `partition`, or to that of `routing_key`, or each to that of its own key; those without one go
@@ -244,14 +244,14 @@ class TopicStorage:
         name = self.name(topic)
         opened = self._topics.get(name.topic) or await self._topic(name)
         now = self._log.world.clock.now_ms()
-        batch = arriving(messages, now) if isinstance(messages, pa.RecordBatch) else to_batch(messages, now)
+        batch = conform_messages(messages, now) if isinstance(messages, pa.RecordBatch) else to_batch(messages, now)
         if not len(batch):
-            raise InvalidMessage(f"Nothing to store in topic {opened.place.topic!r}: no messages were given.")
+            raise InvalidMessage(f"Nothing to store in topic {opened.handle.topic!r}: no messages were given.")
         check_bounds(batch, most_bytes)
         origin = None
         if producer is not None:
             origin = _origin(producer)
-            batch = signed(batch, *producer)
+            batch = with_producer(batch, *producer)
         if name.partition is not None:
             if partition not in (None, name.partition):
                 raise RequestError(f"{topic!r} is partition {name.partition}, not {partition}: give one of them.")
@@ -265,10 +265,10 @@ class TopicStorage:
         elif batch.column("routing_key").null_count < len(batch):
             return await self._store_shares(opened, batch, origin, producer)
         else:
-            partition = self._in_turn(opened, producer)
-        return Stored((await self._append(opened, partition, batch, origin),))
+            partition = self._next_partition(opened, producer)
+        return StoreResult((await self._append(opened, partition, batch, origin),))
 
-    def _in_turn(self, topic: OpenTopic, producer: Producer | None) -> int:
+    def _next_partition(self, topic: OpenTopic, producer: Producer | None) -> int:
         """The next partition; for a producer one of its own, or what it sends again could go to another."""
         return (
             next(topic.turn) % topic.partitions if producer is None else partition_of(producer.id, topic.partitions)
@@ -276,11 +276,11 @@ class TopicStorage:
 
     async def _store_shares(
         self, topic: OpenTopic, batch: pa.RecordBatch, origin: Origin | None, producer: Producer | None
-    ) -> Stored:
+    ) -> StoreResult:
         keys = batch.column("routing_key")
-        shares = share_out(keys, topic.partitions, self._in_turn(topic, producer) if keys.null_count else 0)
+        shares = split_by_key(keys, topic.partitions, self._next_partition(topic, producer) if keys.null_count else 0)
 
-        async def one(share: Share) -> Run:
+        async def one(share: PartitionShare) -> StoredRun:
             rows = batch if len(shares) == 1 else batch.take(pa.array(share.rows))
             run = await self._append(topic, share.partition, rows, origin)
             return run._replace(places=tuple(share.rows.tolist()))
@@ -289,9 +289,11 @@ class TopicStorage:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-        return Stored(tuple(outcome for outcome in outcomes if isinstance(outcome, Run)))
+        return StoreResult(tuple(outcome for outcome in outcomes if isinstance(outcome, StoredRun)))
 
-    async def _append(self, topic: OpenTopic, partition: int, batch: pa.RecordBatch, origin: Origin | None) -> Run:
+    async def _append(
+        self, topic: OpenTopic, partition: int, batch: pa.RecordBatch, origin: Origin | None
+    ) -> StoredRun:
         self._check_open()
         self._pending += 1
         self._settled.clear()
@@ -300,7 +302,7 @@ class TopicStorage:
             ack = await writer.append_async(batch, origin)
         except ShutdownError:
             if topic.deleting:
-                raise lifecycle.gone(topic.place.topic) from None
+                raise lifecycle.topic_deleted(topic.handle.topic) from None
             raise
         finally:
             self._pending -= 1
@@ -309,20 +311,20 @@ class TopicStorage:
         if ack.rows != len(batch):
             raise InvalidMessage(
                 f"The producer sent {len(batch)} messages under a number under which it had sent {ack.rows} before, "
-                f"to partition {partition} of topic {topic.place.topic!r}. Each append needs a number of its own."
+                f"to partition {partition} of topic {topic.handle.topic!r}. Each append needs a number of its own."
             )
-        return Run(partition, ack.offset, ack.rows, ack.epoch, ack.duplicate)
+        return StoredRun(partition, ack.offset, ack.rows, ack.epoch, ack.duplicate)
 
     async def _writer(self, topic: OpenTopic, partition: int) -> PartitionWriter:
         async with topic.opening:
             if topic.deleting:
-                raise lifecycle.gone(topic.place.topic)
+                raise lifecycle.topic_deleted(topic.handle.topic)
             return await self._opened(topic, partition)
 
     async def _opened(self, topic: OpenTopic, partition: int) -> PartitionWriter:
         writer = topic.writers.get(partition)
         if writer is None:
-            name = topic.place.topic
+            name = topic.handle.topic
             writer = await asyncio.to_thread(self._log.writer, name, MESSAGE, partition=partition)
             topic.writers[partition] = writer
         return writer
@@ -340,13 +342,13 @@ class TopicStorage:
 
     async def _cursor(self, topic: OpenTopic, partition: int, start: Start) -> PartitionCursor:
         topic.check(partition)
-        cursor = PartitionCursor(topic.place, partition, topic.tail(partition), topic.files(partition))
+        cursor = PartitionCursor(topic.handle, partition, topic.tail(partition), topic.files(partition))
         await cursor.begin(start)
         return cursor
 
     async def create_message_stream(
         self, topic: str, start: Start = EARLIEST, *, follow: bool = True
-    ) -> AsyncIterator[Records]:
+    ) -> AsyncIterator[MessageRun]:
         """All messages from `start` on, in order within each partition, then those that come.
 
         Without `follow` it ends where the topic ends now. A name of one partition means that one only.
@@ -368,8 +370,8 @@ class TopicStorage:
         """As `partitions`, when another process may have given it more."""
         name = self.name(topic)
         opened = await self._topic(name)
-        async with self._alone(name):
-            made = await asyncio.to_thread(lifecycle.existing, opened.place)
+        async with self._topic_lock(name):
+            made = await asyncio.to_thread(lifecycle.existing, opened.handle)
             if made.generation == opened.creation.generation:
                 opened.creation, opened.partitions = made, made.partitions
         return opened.partitions
@@ -391,16 +393,16 @@ class TopicStorage:
 
     async def get_write_position(self, topic: str) -> Mapping[int, int]:
         opened = await self._topic(self.name(topic))
-        return await self._reading(lambda: write_positions(opened.place, opened.partitions))
+        return await self._reading(lambda: write_positions(opened.handle, opened.partitions))
 
     async def get_committed_position(self, topic: str) -> Mapping[int, int]:
         opened = await self._topic(self.name(topic))
-        return await self._reading(lambda: committed_positions(opened.place, opened.partitions))
+        return await self._reading(lambda: committed_positions(opened.handle, opened.partitions))
 
     async def get_topic_stats(self, topic: str) -> TopicStats:
         opened = await self._topic(self.name(topic))
-        lags = await self._subscriptions(opened.place.topic)
-        return await self._reading(lambda: topic_stats(opened.place, opened.partitions, lags))
+        lags = await self._subscriptions(opened.handle.topic)
+        return await self._reading(lambda: topic_stats(opened.handle, opened.partitions, lags))
 
     @property
     def shared_bytes(self) -> int:

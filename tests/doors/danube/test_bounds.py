@@ -17,7 +17,7 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.failures import ProducerRefused
 from frazil.doors.danube.ids import LONGEST_NAME, producer_id
 from frazil.doors.danube.producers import Producers
-from frazil.topics.read.memory import LEAST_BYTES
+from frazil.topics.read.memory_budget import LEAST_BYTES
 from tests.doors.danube.support import TOPIC, Calls, message, run, subscription
 
 

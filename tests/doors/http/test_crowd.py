@@ -16,7 +16,7 @@ import pytest
 
 from frazil.config.sections.section import MIB
 from frazil.doors.http import slow_clients
-from frazil.topics.read.memory import LEAST_BYTES
+from frazil.topics.read.memory_budget import LEAST_BYTES
 from tests.doors.http.support import Served, serving
 from tests.doors.process import IngestProcess
 from tests.servers.child import free_ports

@@ -14,7 +14,7 @@ import pytest
 
 from frazil.config.sections.section import MIB
 from frazil.doors.http import slow_clients
-from frazil.topics.read.memory import LEAST_BYTES, Memory
+from frazil.topics.read.memory_budget import LEAST_BYTES, MemoryBudget
 from tests.doors.http.support import Served, serving
 from tests.doors.http.test_crowd import MESSAGES, fill, readers_bytes, restarted, running
 
@@ -59,7 +59,7 @@ async def ask_and_never_read(served: Served, request: str) -> asyncio.StreamWrit
     return writer
 
 
-async def until_free(memory: Memory) -> None:
+async def until_free(memory: MemoryBudget) -> None:
     while memory.held:
         await asyncio.sleep(0.02)
 

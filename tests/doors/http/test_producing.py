@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.doors.http import arrow_body as arrowbody
-from frazil.doors.http import json_lines as jsonlines
+from frazil.doors.http import arrow_body, json_lines
 from frazil.errors import InvalidMessage
 from frazil.topics.message_limits import MOST_BYTES
 from frazil.topics.messages import MESSAGE, from_batch
@@ -153,7 +152,7 @@ def test_bytes_that_are_wrong_somewhere_never_break_the_reader(place: int) -> No
     body = bytearray(encoded(GOOD))
     body[place] ^= 0xFF
     try:
-        found = arrowbody.parse(bytes(body))
+        found = arrow_body.parse(bytes(body))
     except InvalidMessage:
         return
     found.validate(full=True)
@@ -165,7 +164,7 @@ def test_a_column_of_nothing_has_no_more_rows_than_there_are_bytes(rows: int) ->
     body = encoded(pa.RecordBatch.from_arrays([pa.nulls(777_777)], names=["payload"]))
     body = body.replace(struct.pack("<q", 777_777), struct.pack("<q", rows))
     with pytest.raises(InvalidMessage, match=f"says that it has {rows:,} messages"):
-        arrowbody.parse(body)
+        arrow_body.parse(body)
 
 
 def test_a_stream_that_begins_with_no_schema() -> None:
@@ -173,16 +172,16 @@ def test_a_stream_that_begins_with_no_schema() -> None:
     reader = pa.BufferReader(encoded(GOOD))
     pa.ipc.read_message(reader)
     with pytest.raises(InvalidMessage, match="begins with a schema, not with a record batch"):
-        arrowbody.parse(reader.read())
+        arrow_body.parse(reader.read())
 
 
 def test_no_column_comes_twice() -> None:
     with pytest.raises(InvalidMessage, match="comes twice"):
-        arrowbody.parse(encoded(pa.RecordBatch.from_arrays([pa.array([b"a"])] * 2, names=["payload"] * 2)))
+        arrow_body.parse(encoded(pa.RecordBatch.from_arrays([pa.array([b"a"])] * 2, names=["payload"] * 2)))
 
 
 def test_batches_with_nothing_in_them_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrowbody, "MOST_BATCHES", 10)
+    monkeypatch.setattr(arrow_body, "MOST_BATCHES", 10)
 
     def stream(batches: int) -> bytes:
         sink = pa.BufferOutputStream()
@@ -192,9 +191,9 @@ def test_batches_with_nothing_in_them_are_bounded(monkeypatch: pytest.MonkeyPatc
         found: bytes = sink.getvalue().to_pybytes()
         return found
 
-    assert len(arrowbody.parse(stream(10))) == 0
+    assert len(arrow_body.parse(stream(10))) == 0
     with pytest.raises(InvalidMessage, match="more than 10 batches"):
-        arrowbody.parse(stream(11))
+        arrow_body.parse(stream(11))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +236,7 @@ LINE = st.fixed_dictionaries(
 @settings(max_examples=100, deadline=None)
 def test_lines_become_the_messages_they_are(lines: list[dict[str, object]], escaped: bool) -> None:
     body = "\n".join(json.dumps(line, ensure_ascii=escaped) for line in lines).encode()
-    found = from_batch(jsonlines.parse(body, 5))
+    found = from_batch(json_lines.parse(body, 5))
     assert [
         {"payload": each.payload.decode(), "key": each.routing_key, "producer_name": each.producer_name}
         for each in found
@@ -251,7 +250,7 @@ def test_lines_become_the_messages_they_are(lines: list[dict[str, object]], esca
 
 def test_many_lines_keep_their_order() -> None:
     body = "\n".join(f'{{"payload": "{number}"}}' for number in range(10_000)).encode()
-    assert jsonlines.parse(body, 0)["payload"].to_pylist() == [str(number).encode() for number in range(10_000)]
+    assert json_lines.parse(body, 0)["payload"].to_pylist() == [str(number).encode() for number in range(10_000)]
 
 
 def test_what_is_too_large_is_refused_before_it_is_stored(tmp_path: Path) -> None:

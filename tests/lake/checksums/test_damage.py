@@ -28,8 +28,8 @@ from frazil.maintain.files import place
 from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.table_files import FileReader
 from frazil.topics.messages import MESSAGE, Message, to_batch
-from frazil.topics.read.table_files import DataFile as MessageFile
-from frazil.topics.read.table_files import Fields
+from frazil.topics.read.data_file import ColumnIds
+from frazil.topics.read.data_file import DataFile as MessageFile
 from tests.lake.checksums.damaging import flip, flipped
 from tests.lake.support import local_config, make_base_table
 from tests.servers.shared import S3Server
@@ -200,7 +200,7 @@ def test_messages_are_read_from_files_whose_headers_are_right(tmp_path: Path, se
     path = Path(place(file.file_path))
 
     def read() -> list[pa.RecordBatch]:
-        opened = MessageFile(VerifyingFileIO.of(table), FileScanTask(file), Fields.of(table), 0)
+        opened = MessageFile(VerifyingFileIO.of(table), FileScanTask(file), ColumnIds.of(table), 0)
         try:
             return [rows.batch for rows in opened.ordered(0)]
         finally:

@@ -12,7 +12,7 @@ from frazil.errors import EpochChanged, OffsetGone, OffsetOutOfRange, RequestErr
 from frazil.log import layout
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message
-from frazil.topics.read import table_files as tablefiles
+from frazil.topics.read import data_file
 from frazil.topics.read import table_runs as tableruns
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.storage import TopicStorage
@@ -142,7 +142,7 @@ def test_what_happens_between_two_reads_is_not_noticed(tmp_path: Path, what: str
 def test_files_in_any_order_and_of_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, most_open: int
 ) -> None:
-    monkeypatch.setattr(tablefiles, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(data_file, "CHUNK_BYTES", piece_bytes)
     monkeypatch.setattr(tableruns, "MOST_OPEN", most_open)
 
     async def body() -> None:

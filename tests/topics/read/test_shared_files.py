@@ -13,9 +13,9 @@ import pytest
 
 from frazil.config.sections.section import MIB
 from frazil.errors import OffsetGone
-from frazil.topics.messages import Message, Records
+from frazil.topics.messages import Message, MessageRun
 from frazil.topics.read import shared_files as sharing
-from frazil.topics.read.cold import ColdReader
+from frazil.topics.read.cold_reader import ColdReader
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import Start
 from tests.topics.support import LOTS, TOPIC, Shop, read_all
@@ -41,17 +41,17 @@ def _hundred(start: int) -> range:
     return range(start, start + 100)
 
 
-def count_pieces(monkeypatch: pytest.MonkeyPatch) -> list[Records]:
-    read: list[Records] = []
-    original = ColdReader._piece
+def count_pieces(monkeypatch: pytest.MonkeyPatch) -> list[MessageRun]:
+    read: list[MessageRun] = []
+    original = ColdReader._next_chunk
 
-    def counted(self: ColdReader) -> Records | None:
+    def counted(self: ColdReader) -> MessageRun | None:
         piece = original(self)
         if piece is not None:
             read.append(piece)
         return piece
 
-    monkeypatch.setattr(ColdReader, "_piece", counted)
+    monkeypatch.setattr(ColdReader, "_next_chunk", counted)
     return read
 
 

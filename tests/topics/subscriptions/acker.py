@@ -18,12 +18,12 @@ from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Kind, Options
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.subscription import Subscription
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 from tests.topics.subscriptions.support import MemoryTopic
 
-PLACE = Place("billing", "shop", "orders")
+PLACE = SubscriptionName("billing", "shop", "orders")
 PARTITIONS = 2
 
 
@@ -55,7 +55,7 @@ async def main(folder: Path, sync: Any, kind: Kind, messages: int) -> None:
     for partition in range(PARTITIONS):
         topic.produce(partition, messages)
 
-    async def birth() -> dict[int, Progress]:
+    async def initial_progress() -> dict[int, Progress]:
         return {partition: Progress() for partition in range(PARTITIONS)}
 
     journal = await Journal.open(folder, sync=sync, sync_interval_seconds=0.01, max_file_bytes=20_000)
@@ -65,7 +65,7 @@ async def main(folder: Path, sync: Any, kind: Kind, messages: int) -> None:
         store=LocalStore(folder / "store"),
         journal=journal,
         cursors=topic.cursor,
-        birth=birth,
+        initial_progress=initial_progress,
         checkpoint_seconds=0.02,
     )
     names = ["a"] if kind is Kind.EXCLUSIVE else ["a", "b"]

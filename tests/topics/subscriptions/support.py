@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from frazil.errors import OffsetGone
 from frazil.log.epochs import Epochs
-from frazil.topics.messages import Message, Records, to_batch
+from frazil.topics.messages import Message, MessageRun, to_batch
 
 
 def key_of(offset: int) -> str:
@@ -29,8 +29,8 @@ def messages(partition: int, start: int, end: int, epoch: str = "e1") -> pa.Reco
     )
 
 
-def records(partition: int, start: int, end: int, epoch: str = "e1") -> Records:
-    return Records(partition, start, messages(partition, start, end, epoch), epoch)
+def records(partition: int, start: int, end: int, epoch: str = "e1") -> MessageRun:
+    return MessageRun(partition, start, messages(partition, start, end, epoch), epoch)
 
 
 class MemoryTopic:
@@ -65,7 +65,7 @@ class MemoryCursor:
         self._topic = topic
         self._partition = partition
 
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
         await asyncio.sleep(0)
         left = self._topic.gone[self._partition]
         if self.position < left:

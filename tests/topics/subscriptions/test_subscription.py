@@ -18,7 +18,7 @@ from frazil.errors import (
     SubscriptionNotFound,
 )
 from frazil.store import ObjectStore
-from frazil.topics.messages import Message, Records, to_batch
+from frazil.topics.messages import Message, MessageRun, to_batch
 from frazil.topics.subscriptions.checkpoints import newest
 from frazil.topics.subscriptions.options import Kind
 from tests.topics.subscriptions.machine import OPTIONS, PLACE, SOON, Machine, machine, offsets, run, take
@@ -335,12 +335,12 @@ def test_large_messages_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     large = 100_000
 
     class Large(MemoryCursor):
-        async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+        async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
             await asyncio.sleep(0)
             if self.position >= 200:
                 return None
             batch = to_batch([Message(bytes(large))] * min(max_rows, 10), 0)
-            found = Records(0, self.position, batch, "e1")
+            found = MessageRun(0, self.position, batch, "e1")
             self.position = found.end
             return found
 

@@ -21,12 +21,12 @@ from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestErr
 from frazil.store import ObjectStore
 from frazil.topics.messages import from_batch
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
-from frazil.topics.subscriptions.keys import Accepts, one_of
+from frazil.topics.subscriptions.delivery_slices import split, take_within, total_bytes
+from frazil.topics.subscriptions.key_routing import Accepts, one_of
 from frazil.topics.subscriptions.options import Kind
-from frazil.topics.subscriptions.parting import parted, pieces, size
 from frazil.topics.subscriptions.subscription import Subscription
 
 _KINDS = {
@@ -79,7 +79,7 @@ class Consumers:
     def __init__(
         self,
         storage: TopicStorage,
-        subscriptions: Subscriptions,
+        subscriptions: SubscriptionManager,
         store: ObjectStore,
         url: str,
         monotonic: Callable[[], float],
@@ -157,14 +157,14 @@ class Consumers:
                 while True:
                     received = await consumer.receive(_WINDOW)
                     with closing(self._storage.memory.account()) as account:
-                        runs, rest = parted(received, account.allowed)
+                        runs, rest = take_within(received, account.allowed)
                         del received
                         consumer.give_back(rest)
-                        account.add(size(runs))
+                        account.add(total_bytes(runs))
                         if at_most_once:
                             await consumer.ack_all(runs)
                         while runs:
-                            for piece in pieces(runs.pop(0), PIECE_BYTES):
+                            for piece in split(runs.pop(0), PIECE_BYTES):
                                 nbytes = piece.batch.nbytes
                                 for message in self._messages(piece, registration):
                                     yield message

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from frazil.errors import InvalidMessage
-from frazil.topics.messages import MESSAGE, check_names
+from frazil.topics.messages import MESSAGE, check_columns
 
 MOST_BATCHES = 10_000
 """In a stream; each costs time, even if nothing is in it."""
@@ -77,7 +77,7 @@ def _messages(source: pa.BufferReader) -> list[pa.Message]:
 
 
 def _check_columns(schema: pa.Schema) -> None:
-    check_names(schema)
+    check_columns(schema)
     for field in schema:
         if not _plain(field.type, MESSAGE.field(field.name).type):
             wanted = MESSAGE.field(field.name).type

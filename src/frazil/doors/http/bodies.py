@@ -9,7 +9,7 @@ import pyarrow as pa
 from starlette.requests import Request
 
 from frazil.errors import BufferFull, InvalidMessage, RequestError
-from frazil.topics.messages import MESSAGE, arriving
+from frazil.topics.messages import MESSAGE, conform_messages
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import read_body
 
@@ -84,7 +84,7 @@ def content_type(request: Request) -> str:
 
 def complete_messages(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBatch:
     """Rows of a topic: messages without a time get `now_ms`, those without a key `key`."""
-    batch = arriving(batch, now_ms)
+    batch = conform_messages(batch, now_ms)
     if key is not None:
         place = MESSAGE.get_field_index("routing_key")
         batch = batch.set_column(place, MESSAGE.field(place), batch.column(place).fill_null(key))

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from frazil.doors.http.refusals import refusal
 from frazil.doors.http.subscription_listing import subscriptions_of
 from frazil.errors import FrazilError
-from frazil.topics.opening import Topics
+from frazil.topics.topic_service import Topics
 from frazil.web.operations import Endpoint
 
 CLOSED = 499

@@ -20,10 +20,10 @@ from frazil.doors.http.message_rows import join_texts, message_texts
 from frazil.doors.http.positions import format_positions
 from frazil.doors.http.slow_clients import RUN_BYTES, dropping_stalled, with_stall_timeout
 from frazil.errors import BufferFull, FrazilError, OffsetGone, RequestError
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.cursor import PartitionCursor
-from frazil.topics.read.memory import Memory
-from frazil.topics.read.turns import Turns
+from frazil.topics.read.memory_budget import MemoryBudget
+from frazil.topics.read.round_robin import RoundRobinReader
 from frazil.web.disclosure import told
 
 MOST_STREAMS = 200
@@ -58,7 +58,7 @@ class Streams:
         """End all streams; their readers come back."""
         self._closing.set()
 
-    async def events(self, cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
+    async def events(self, cursors: Sequence[PartitionCursor], memory: MemoryBudget) -> AsyncGenerator[bytes, None]:
         self._open += 1
         closing = asyncio.create_task(self._closing.wait())
         try:
@@ -79,7 +79,7 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None], memory: Memory, headers: Mapping[str, str]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None], memory: MemoryBudget, headers: Mapping[str, str]) -> None:
         super().__init__(events, headers=headers)
         self._memory = memory
 
@@ -89,10 +89,10 @@ class EventStream(StreamingResponse):
                 await super().__call__(scope, receive, with_stall_timeout(send, self._memory))
 
 
-async def _message_events(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
+async def _message_events(cursors: Sequence[PartitionCursor], memory: MemoryBudget) -> AsyncGenerator[bytes, None]:
     """Events of runs of messages. While they are sent, nothing of the messages themselves is kept."""
     last = {cursor.partition: cursor.position - 1 for cursor in cursors}
-    account, turns = memory.account(), Turns(cursors)
+    account, turns = memory.account(), RoundRobinReader(cursors)
     try:
         while True:
             most = min(RUN_BYTES, account.allowed)
@@ -136,7 +136,7 @@ async def _with_heartbeats(
                 await asyncio.gather(coming, return_exceptions=True)
 
 
-def _events(records: Records, last: Mapping[int, int]) -> bytes:
+def _events(records: MessageRun, last: Mapping[int, int]) -> bytes:
     others = format_positions((partition, at) for partition, at in last.items() if partition != records.partition)
     offsets = pa.array(range(records.first, records.end), pa.int64()).cast(pa.string())
     begin = f"id: {records.partition}:"

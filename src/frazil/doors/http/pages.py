@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.doors.http.positions import check_partitions, format_positions
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import Start
 from frazil.topics.storage import TopicStorage
@@ -17,7 +17,7 @@ PAGE_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Page:
-    runs: Sequence[Records]
+    runs: Sequence[MessageRun]
     """In order of their partitions; those of one partition follow each other."""
     next: str
     """The offset to go on with."""
@@ -49,7 +49,7 @@ async def probe(cursors: Sequence[PartitionCursor]) -> None:
 
 async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int = PAGE_BYTES) -> Page:
     """Up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
-    runs: dict[int, list[Records]] = {cursor.partition: [] for cursor in cursors}
+    runs: dict[int, list[MessageRun]] = {cursor.partition: [] for cursor in cursors}
     left, room = limit, most_bytes
     going = list(cursors)
     while going and left > 0 and room > 0:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from frazil.errors import ConsumerGone
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
-from frazil.topics.subscriptions.parting import parted
-from frazil.topics.subscriptions.places import Place
+from frazil.topics.subscriptions.delivery_slices import take_within
 from frazil.topics.subscriptions.subscription import Subscription
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 IDLE_SECONDS = 60.0
 """A consumer that does not ask for so long has left; what it has goes to others."""
@@ -30,7 +30,7 @@ class Sessions:
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds
-        self._sessions: dict[tuple[Place, str], _Session] = {}
+        self._sessions: dict[tuple[SubscriptionName, str], _Session] = {}
 
     async def receive(
         self, subscription: Subscription, name: str, most: int, wait: float, room: Callable[[], int]
@@ -39,12 +39,12 @@ class Sessions:
 
         `room` is asked then how many bytes of them there may be; the others come when it asks again.
         """
-        key = (subscription.place, name)
+        key = (subscription.full_name, name)
         session = self._joined(key, subscription)
         session.receiving = True
         self._stay(session)
         try:
-            runs, rest = parted(await session.consumer.receive(most, wait), room())
+            runs, rest = take_within(await session.consumer.receive(most, wait), room())
             session.consumer.give_back(rest)
             return runs
         except ConsumerGone:
@@ -59,14 +59,14 @@ class Sessions:
 
     def leave(self, subscription: Subscription, name: str) -> bool:
         """What it has goes to others. False if nobody of this name is here."""
-        session = self._sessions.pop((subscription.place, name), None)
+        session = self._sessions.pop((subscription.full_name, name), None)
         if session is None:
             return False
         self._stay(session)
         session.consumer.close()
         return True
 
-    def _joined(self, key: tuple[Place, str], subscription: Subscription) -> _Session:
+    def _joined(self, key: tuple[SubscriptionName, str], subscription: Subscription) -> _Session:
         """Whoever asks again before it was answered begins another session, which ends the former."""
         session = self._sessions.get(key)
         if session is None or session.receiving or session.subscription is not subscription:
@@ -80,11 +80,11 @@ class Sessions:
             session.leaving.cancel()
             session.leaving = None
 
-    def _leave_later(self, key: tuple[Place, str], session: _Session) -> None:
+    def _leave_later(self, key: tuple[SubscriptionName, str], session: _Session) -> None:
         loop = asyncio.get_running_loop()
         session.leaving = loop.call_later(self._idle_seconds, self._leave, key, session)
 
-    def _leave(self, key: tuple[Place, str], session: _Session) -> None:
+    def _leave(self, key: tuple[SubscriptionName, str], session: _Session) -> None:
         if self._sessions.get(key) is session:
             del self._sessions[key]
             session.consumer.close()

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from frazil.doors.http.pages import PAGE_BYTES
-from frazil.topics.read.memory import Account, Memory
+from frazil.topics.read.memory_budget import MemoryAccount, MemoryBudget
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ CHECK_SECONDS = 1.0
 class ResponseMemory:
     """The memory of one answer: from before it is made until its client has taken it, or it comes to nothing."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
         self._account = memory.account()
         self._cleanup = AsyncExitStack()
@@ -70,7 +70,7 @@ class ResponseMemory:
 
 class _AccountedResponse(StreamingResponse):
     def __init__(
-        self, made: Response, pieces: AsyncGenerator[bytes, None], memory: Memory, cleanup: AsyncExitStack
+        self, made: Response, pieces: AsyncGenerator[bytes, None], memory: MemoryBudget, cleanup: AsyncExitStack
     ) -> None:
         super().__init__(pieces, made.status_code)
         self.raw_headers = made.raw_headers
@@ -86,7 +86,7 @@ class _AccountedResponse(StreamingResponse):
                 await super().__call__(scope, receive, with_stall_timeout(send, self._memory))
 
 
-async def _chunks(body: bytes, account: Account) -> AsyncGenerator[bytes, None]:
+async def _chunks(body: bytes, account: MemoryAccount) -> AsyncGenerator[bytes, None]:
     """Each is let go of when the client has taken it, and not kept as a part of the whole."""
     pieces = deque(body[start : start + CHUNK_BYTES] for start in range(0, len(body), CHUNK_BYTES))
     del body
@@ -96,7 +96,7 @@ async def _chunks(body: bytes, account: Account) -> AsyncGenerator[bytes, None]:
         account.add(-len(piece))
 
 
-def with_stall_timeout(send: Send, memory: Memory) -> Send:
+def with_stall_timeout(send: Send, memory: MemoryBudget) -> Send:
     """`TimeoutError` when the client takes nothing for too long."""
 
     async def send_soon(message: MutableMapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from frazil.store import ObjectStore
 from frazil.topics.interface import SubscriptionStats
 from frazil.topics.names import TopicName
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscriptions.checkpoints import standing
+from frazil.topics.subscriptions.checkpoints import saved_subscriptions
 from frazil.topics.subscriptions.progress import Progress
 
 
@@ -56,6 +56,6 @@ class _SavedSubscription:
 
 def _saved_subscriptions(store: ObjectStore, name: TopicName, generation: int) -> dict[str, _SavedSubscription]:
     found: dict[str, _SavedSubscription] = {}
-    for place, _, last in standing(store, name.namespace, name.name, generation):
-        found.setdefault(place.subscription, _SavedSubscription(last.kind)).partitions.update(last.partitions)
+    for full_name, _, last in saved_subscriptions(store, name.namespace, name.name, generation):
+        found.setdefault(full_name.subscription, _SavedSubscription(last.kind)).partitions.update(last.partitions)
     return found

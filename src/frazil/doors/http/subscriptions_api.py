@@ -18,12 +18,12 @@ from frazil.doors.http.positions import start_of
 from frazil.doors.http.sessions import Sessions
 from frazil.doors.http.slow_clients import ResponseMemory
 from frazil.errors import RequestError, SubscriptionNotFound
-from frazil.topics.opening import Topics
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscriptions.delivery import Delivered
+from frazil.topics.subscriptions.delivery_slices import total_bytes
 from frazil.topics.subscriptions.options import Kind
-from frazil.topics.subscriptions.parting import size
 from frazil.topics.subscriptions.subscription import Subscription
+from frazil.topics.topic_service import Topics
 from frazil.web.answers import rows_answer, wants_arrow
 from frazil.web.operations import Endpoint
 from frazil.web.parameters import check_parameters, flag, limit_of, number
@@ -145,7 +145,7 @@ class SubscriptionsApi:
             )
         async with ResponseMemory(self._topics().memory) as response_memory:
             runs = await self._received(request, subscription, consumer, limit, wait, response_memory)
-            if not response_memory.fits(needed := size(runs)):
+            if not response_memory.fits(needed := total_bytes(runs)):
                 await response_memory.make_room(needed)
             return response_memory.answer(await asyncio.to_thread(_messages_answer, request, runs))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.topics.interface import Stored, TopicStats
+from frazil.topics.interface import StoreResult, TopicStats
 
 
 def topic_stats_json(stats: TopicStats) -> dict[str, Any]:
@@ -32,12 +32,12 @@ def topic_stats_json(stats: TopicStats) -> dict[str, Any]:
     }
 
 
-def stored_message_json(topic: str, stored: Stored) -> dict[str, Any]:
+def stored_message_json(topic: str, stored: StoreResult) -> dict[str, Any]:
     (run,) = stored.runs
     return {"topic": topic, "partition": run.partition, "offset": run.first, "duplicate": run.duplicate}
 
 
-def stored_batch_json(topic: str, stored: Stored) -> dict[str, Any]:
+def stored_batch_json(topic: str, stored: StoreResult) -> dict[str, Any]:
     return {
         "topic": topic,
         "messages": sum(run.rows for run in stored.runs),

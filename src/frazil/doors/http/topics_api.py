@@ -13,8 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
 from frazil.config.sections.section import MIB
-from frazil.doors.http import arrow_body as arrowbody
-from frazil.doors.http import json_lines as jsonlines
+from frazil.doors.http import arrow_body, json_lines
 from frazil.doors.http.bodies import NDJSON, BodyMemory, complete_messages, content_type
 from frazil.doors.http.endpoints import describe_subscriptions, endpoint
 from frazil.doors.http.events import EventStream, Streams
@@ -29,8 +28,8 @@ from frazil.errors import FrazilError, InvalidTopic, RequestError, TopicMismatch
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.names import MOST_PARTITIONS
-from frazil.topics.opening import Topics
 from frazil.topics.read.starts import EARLIEST, LATEST
+from frazil.topics.topic_service import Topics
 from frazil.web.answers import ARROW_STREAM, problem, rows_answer, wants_arrow
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import BodyIncomplete, BodyStalled, pass_over
@@ -147,9 +146,9 @@ class TopicsApi:
 
         def batch_of(body: bytes) -> pa.RecordBatch:
             if kind == ARROW_STREAM:
-                given = arrowbody.parse(body)
+                given = arrow_body.parse(body)
             else:
-                given = jsonlines.parse(body, now) if many else to_batch([_message(request, body)], now)
+                given = json_lines.parse(body, now) if many else to_batch([_message(request, body)], now)
             return complete_messages(given, now, key)
 
         with self._room.reading(request) as body:

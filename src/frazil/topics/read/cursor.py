@@ -7,14 +7,14 @@ from typing import Protocol
 
 from frazil.errors import RequestError
 from frazil.log.follow import STORE_POLL_SECONDS, WAIT_SECONDS
-from frazil.topics.messages import Records
-from frazil.topics.read.cache import View
-from frazil.topics.read.cutting import head
-from frazil.topics.read.finding import first_since
+from frazil.topics.messages import MessageRun
+from frazil.topics.read.batch_slices import head
+from frazil.topics.read.chunk_cache import ReaderView
 from frazil.topics.read.shared_files import PartitionFiles
 from frazil.topics.read.starts import Start
 from frazil.topics.read.tail import MessageTail
-from frazil.topics.read.topic_place import TopicPlace
+from frazil.topics.read.time_search import first_since
+from frazil.topics.read.topic_handle import TopicHandle
 
 
 class Cursor(Protocol):
@@ -26,7 +26,7 @@ class Cursor(Protocol):
 
     position: int
 
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
         """The next run; None when there is nothing now."""
 
     async def wait(self, timeout: float) -> bool:
@@ -38,18 +38,18 @@ class Cursor(Protocol):
 class PartitionCursor:
     """Belongs to one task. Holds nothing of what it has read: others may have to read it anew."""
 
-    def __init__(self, place: TopicPlace, partition: int, tail: MessageTail, files: PartitionFiles) -> None:
+    def __init__(self, handle: TopicHandle, partition: int, tail: MessageTail, files: PartitionFiles) -> None:
         self.partition = partition
         self.position = 0
         self.epoch: str | None = None
         """Of the last message that was read; None where a reader begins."""
-        self._view: View | None = None
+        self._view: ReaderView | None = None
         """None where a reader begins, or as long as it reads from memory."""
-        self._place = place
+        self._handle = handle
         self._tail = tail
         self._files = files
 
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
         """The next messages, at least one, no more than this; None when there are none now."""
         if max_rows < 1 or max_bytes < 1:
             raise RequestError(
@@ -64,7 +64,7 @@ class PartitionCursor:
             self.position, self.epoch = found.end, found.epoch
         return found
 
-    async def _from_files(self) -> Records | None:
+    async def _from_files(self) -> MessageRun | None:
         position, epoch = self.position, self.epoch
         if self._view is None:
             self._view = await self._files.view(position, epoch)
@@ -82,7 +82,7 @@ class PartitionCursor:
                 # Looks again now and then: the writer may be another one, or gone.
                 if await tail.wait_async(self.position, max(0.0, patience)):
                     return True
-            elif await self._files.ask(lambda cold: cold.end()) > self.position:
+            elif await self._files.ask(lambda reader: reader.end()) > self.position:
                 return True
             else:
                 await asyncio.sleep(max(0.0, min(patience, STORE_POLL_SECONDS)))
@@ -99,13 +99,13 @@ class PartitionCursor:
         """Seek to where a reader is to begin."""
         match start.kind:
             case "earliest":
-                self.seek(await self._files.ask(lambda cold: cold.earliest()))
+                self.seek(await self._files.ask(lambda reader: reader.earliest()))
             case "latest":
                 self.seek(await self.end())
             case "time":
                 find = first_since
-                place, partition = self._place, self.partition
-                self.seek(await self._files.ask(lambda _: find(place, partition, start.time_ms)))
+                handle, partition = self._handle, self.partition
+                self.seek(await self._files.ask(lambda _: find(handle, partition, start.time_ms)))
             case "offset":
                 one = start.of(self.partition)
                 if one.kind == "earliest":
@@ -119,4 +119,4 @@ class PartitionCursor:
         tail = self._tail.tail
         if tail is not None:
             return tail.end
-        return await self._files.ask(lambda cold: cold.end())
+        return await self._files.ask(lambda reader: reader.end())

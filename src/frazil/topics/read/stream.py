@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.cursor import PartitionCursor
 
 MAX_ROWS = 4096
@@ -21,12 +21,12 @@ async def stream(
     ends: Mapping[int, int] | None = None,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
-) -> AsyncIterator[Records]:
+) -> AsyncIterator[MessageRun]:
     """Runs of messages; each partition reads ahead by at most `prefetch` of them.
 
     With `ends` it stops there, else it goes on with what comes.
     """
-    runs: asyncio.Queue[Records | None] = asyncio.Queue()
+    runs: asyncio.Queue[MessageRun | None] = asyncio.Queue()
     room = {cursor.partition: asyncio.Semaphore(prefetch) for cursor in cursors}
 
     async def pump(cursor: PartitionCursor) -> None:

@@ -19,7 +19,7 @@ from frazil.lake.checksums.damage import VerifyingFileIO
 from frazil.lake.commit.offsets import named
 from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.table_files import plan_files
-from frazil.topics.read.table_files import DataFile, Fields, Rows, Unordered
+from frazil.topics.read.data_file import ColumnIds, DataFile, OffsetRows, Unordered
 
 MOST_OPEN = 4
 """Files that are open at a time, each with a piece in memory."""
@@ -29,7 +29,7 @@ MOST_FILES = 64
 """Files that are remembered for later."""
 
 
-class Hole(Exception):
+class TableGap(Exception):
     """The table does not have an offset, nor any that follows before `next`."""
 
     def __init__(self, next: int) -> None:
@@ -43,13 +43,13 @@ def first_from(table: Table, partition: int, offset_range: OffsetRange) -> int:
         try:
             next(iter(TableRuns(table, partition, offset_range)))
             break
-        except Hole as hole:
-            offset_range = OffsetRange(hole.next, offset_range.end)
+        except TableGap as gap:
+            offset_range = OffsetRange(gap.next, offset_range.end)
     return offset_range.start
 
 
 @dataclass(order=True)
-class _Waiting:
+class _PendingFile:
     """A file whose turn has not come: it has nothing before `lowest`."""
 
     lowest: int
@@ -60,15 +60,15 @@ class _Waiting:
 
 
 @dataclass(eq=False)
-class _Open:
+class _OpenFile:
     task: FileScanTask
     file: DataFile
-    rest: Iterator[Rows]
-    rows: Rows
+    rest: Iterator[OffsetRows]
+    rows: OffsetRows
 
 
 class TableRuns:
-    """Iterates over runs `(first offset, messages)` without gaps; raises `Hole` where there is one.
+    """Iterates over runs `(first offset, messages)` without gaps; raises `TableGap` where there is one.
 
     Ends early where there are many files: what is known of each would fill the memory of those who read slowly.
     """
@@ -76,10 +76,10 @@ class TableRuns:
     def __init__(self, table: Table, partition: int, offset_range: OffsetRange) -> None:
         self._name = named(table)
         self._io = VerifyingFileIO.of(table)
-        self._fields = Fields.of(table)
+        self._fields = ColumnIds.of(table)
         self._partition = partition
         self._waiting = sorted(
-            _Waiting(self._fields.lowest(task), task.file.file_path, task)
+            _PendingFile(self._fields.lowest(task), task.file.file_path, task)
             for task in plan_files(table, {partition: offset_range})
         )
         border = next(
@@ -87,7 +87,7 @@ class TableRuns:
         )
         self._waiting = [each for each in self._waiting if each.lowest < border]
         self._offset_range = OffsetRange(offset_range.start, min(border, offset_range.end))
-        self._open: list[_Open] = []
+        self._open: list[_OpenFile] = []
         self._unordered: set[str] = set()
 
     def __iter__(self) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -118,21 +118,21 @@ class TableRuns:
                     return run
             self._put_back(at, keep=0)
             if not self._waiting:
-                raise Hole(self._offset_range.end)
+                raise TableGap(self._offset_range.end)
             first = self._waiting[0]
             if first.lowest > at and first.exact:
-                raise Hole(min(first.lowest, self._offset_range.end))
+                raise TableGap(min(first.lowest, self._offset_range.end))
             # The lowest offset may be one of another partition: look.
             self._begin(heapq.heappop(self._waiting).task, at)
 
     def _begin(self, task: FileScanTask, at: int) -> None:
         file = DataFile(self._io, task, self._fields, self._partition)
-        opened = _Open(task, file, iter(()), _EMPTY)
+        opened = _OpenFile(task, file, iter(()), _EMPTY)
         self._open.append(opened)
         opened.rest = file.sorted(at) if file.path in self._unordered else file.ordered(at)
         self._advance(opened, at)
 
-    def _advance(self, each: _Open, at: int) -> bool:
+    def _advance(self, each: _OpenFile, at: int) -> bool:
         """Skip what is before an offset; False, and the file is done with, when nothing is left."""
         each.rows = each.rows.since(at)
         while not len(each.rows.offsets):
@@ -149,13 +149,13 @@ class TableRuns:
             each.rows = following.since(at)
         return True
 
-    def _take(self, each: _Open) -> pa.RecordBatch:
+    def _take(self, each: _OpenFile) -> pa.RecordBatch:
         """The longest run at its beginning."""
         offsets, batch = each.rows
         whole = int(offsets[-1]) - int(offsets[0]) == len(offsets) - 1
         count = len(offsets) if whole else int(np.flatnonzero(np.diff(offsets) != 1)[0]) + 1
         count = min(count, self._offset_range.end - int(offsets[0]))
-        each.rows = Rows(offsets[count:], batch.slice(count))
+        each.rows = OffsetRows(offsets[count:], batch.slice(count))
         return batch.slice(0, count)
 
     def _put_back(self, at: int, keep: int) -> None:
@@ -172,9 +172,9 @@ class TableRuns:
             if each.file.path not in self._unordered and (least := each.file.lowest(at)) < lowest:
                 self._unordered.add(each.file.path)
                 lowest = least
-            heapq.heappush(self._waiting, _Waiting(lowest, each.file.path, each.task, exact=True))
+            heapq.heappush(self._waiting, _PendingFile(lowest, each.file.path, each.task, exact=True))
             each.file.close()
             self._open.remove(each)
 
 
-_EMPTY = Rows(np.empty(0, np.int64), None)
+_EMPTY = OffsetRows(np.empty(0, np.int64), None)

@@ -11,8 +11,8 @@ from frazil.errors import OffsetOutOfRange
 from frazil.log.schema.schema import conform
 from frazil.log.tail import Tail
 from frazil.log.wal.entries import Entry
-from frazil.topics.messages import MESSAGE, Records
-from frazil.topics.read.cutting import head
+from frazil.topics.messages import MESSAGE, MessageRun
+from frazil.topics.read.batch_slices import head
 
 REMEMBERED = 512
 REMEMBERED_BYTES = 16 * 1024 * 1024
@@ -40,7 +40,7 @@ class MessageTail:
         tail = self._tail()
         return tail is not None and tail.start <= offset
 
-    def read(self, offset: int, epoch: str | None, max_rows: int, max_bytes: int) -> Records | None:
+    def read(self, offset: int, epoch: str | None, max_rows: int, max_bytes: int) -> MessageRun | None:
         """The messages at an offset, if they are in memory. `EpochChanged` when the position did not last."""
         tail = self._tail()
         if tail is None:
@@ -56,7 +56,7 @@ class MessageTail:
             raise OffsetOutOfRange(f"{self._where}: asked for offset {offset}, but the topic ends at {view.end}.")
         return self._joined(view.entries, offset, max_rows, max_bytes, view.epochs.at(offset))
 
-    def _joined(self, entries: list[Entry], offset: int, max_rows: int, max_bytes: int, epoch: str) -> Records:
+    def _joined(self, entries: list[Entry], offset: int, max_rows: int, max_bytes: int, epoch: str) -> MessageRun:
         batches: list[pa.RecordBatch] = []
         end, size = offset, 0
         for entry in entries[:MOST_ENTRIES]:
@@ -69,7 +69,7 @@ class MessageTail:
             end += len(batch)
             size += entry.nbytes
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-        return Records(self._partition, offset, head(batch, max_rows, max_bytes), epoch)
+        return MessageRun(self._partition, offset, head(batch, max_rows, max_bytes), epoch)
 
     def _batch(self, entry: Entry) -> pa.RecordBatch:
         key = (entry.offset, entry.chain)

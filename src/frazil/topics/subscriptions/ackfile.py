@@ -20,8 +20,8 @@ from frazil.disk.durable import make_folder, sync_data, sync_file, sync_folder
 from frazil.disk.files import DirectoryLock, io_error, move_away, write_all
 from frazil.errors import LogBroken, LogCorrupted, LogVersionUnsupported
 from frazil.framefile import frames
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 SUFFIX = ".acks"
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 class LaneKey(NamedTuple):
     """One partition for one subscription."""
 
-    place: Place
+    place: SubscriptionName
     generation: str
     partition: int
 
@@ -74,7 +74,7 @@ def _lane_json(key: LaneKey, progress: Progress) -> dict[str, Any]:
 
 
 def _lane(data: Any) -> tuple[LaneKey, Progress]:
-    key = LaneKey(Place(*map(str, data["place"])), str(data["generation"]), int(data["partition"]))
+    key = LaneKey(SubscriptionName(*map(str, data["place"])), str(data["generation"]), int(data["partition"]))
     return key, Progress.from_json(data["progress"])
 
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from frazil.clock import World, iso
 from frazil.errors import LogCorrupted, ObjectExists, ObjectNotFound, SubscriptionFenced
 from frazil.store import ObjectStore
-from frazil.topics.subscriptions.places import Place, places_of
 from frazil.topics.subscriptions.progress import Progress
+from frazil.topics.subscriptions.subscription_name import SubscriptionName, subscriptions_of
 
 KEPT = 3
 """Older checkpoints that stay, for people."""
@@ -72,33 +72,35 @@ class Checkpoint:
         )
 
 
-def newest(store: ObjectStore, place: Place) -> Checkpoint | None:
+def newest(store: ObjectStore, full_name: SubscriptionName) -> Checkpoint | None:
     """The one that counts, perhaps one that says that the subscription was deleted."""
-    while numbers := _numbers(store, place):
+    while numbers := _numbers(store, full_name):
         try:
-            return _read(store, place, numbers[-1])
+            return _read(store, full_name, numbers[-1])
         except ObjectNotFound:
             # A newer one came, and this one went, since it was listed.
             continue
     return None
 
 
-class Standing(NamedTuple):
-    place: Place
+class SavedSubscription(NamedTuple):
+    full_name: SubscriptionName
     partition: int | None
     """Set where it is a subscription to one partition alone."""
     checkpoint: Checkpoint
 
 
-def standing(store: ObjectStore, namespace: str, topic: str, topic_generation: int) -> Iterator[Standing]:
+def saved_subscriptions(
+    store: ObjectStore, namespace: str, topic: str, topic_generation: int
+) -> Iterator[SavedSubscription]:
     """The subscriptions that a topic has. Others may have acknowledged more since, never less.
 
     What is at or beyond their marks must stay where it can be read.
     """
-    for place, partition in places_of(store, namespace, topic):
-        last = newest(store, place)
+    for full_name, partition in subscriptions_of(store, namespace, topic):
+        last = newest(store, full_name)
         if last is not None and last.lasts(topic_generation):
-            yield Standing(place, partition, last)
+            yield SavedSubscription(full_name, partition, last)
 
 
 class Ownership:
@@ -107,20 +109,20 @@ class Ownership:
     Calls block, and may come from any thread.
     """
 
-    def __init__(self, store: ObjectStore, place: Place, world: World, process: str) -> None:
-        self.place = place
+    def __init__(self, store: ObjectStore, full_name: SubscriptionName, world: World, process: str) -> None:
+        self.full_name = full_name
         self.owner = world.new_id()
         self._store = store
         self._world = world
         self._process = process
-        self._held: Checkpoint | None = None
+        self._last_written: Checkpoint | None = None
         self._lock = threading.Lock()
 
     @property
-    def held(self) -> Checkpoint:
+    def last_written(self) -> Checkpoint:
         """The checkpoint that was written last."""
-        assert self._held is not None, "take() comes first"
-        return self._held
+        assert self._last_written is not None, "take() comes first"
+        return self._last_written
 
     def take(
         self, former: Checkpoint | None, kind: str, birth: Mapping[int, Progress], topic_generation: int
@@ -136,13 +138,13 @@ class Ownership:
         number = former.number + 1 if former else 1
         mine = Checkpoint(number, self.owner, self._process, generation, topic_generation, kind, partitions)
         try:
-            self._store.put_new(self.place.key(number), mine.encode(self._world.clock.now_ms()))
+            self._store.put_new(self.full_name.key(number), mine.encode(self._world.clock.now_ms()))
         except ObjectExists:
             if self._owner_of(number) != self.owner:
                 return False
-        if _numbers(self._store, self.place)[-1] > number:
+        if _numbers(self._store, self.full_name)[-1] > number:
             return False
-        self._held = mine
+        self._last_written = mine
         return True
 
     def put(self, partitions: Mapping[int, Progress]) -> None:
@@ -159,58 +161,58 @@ class Ownership:
             self._put({}, deleted=True)
 
     def _put(self, partitions: Mapping[int, Progress], *, deleted: bool) -> None:
-        if self.held.deleted:
+        if self.last_written.deleted:
             raise self._fenced()
-        number, now_ms = self.held.number, self._world.clock.now_ms()
+        number, now_ms = self.last_written.number, self._world.clock.now_ms()
         while True:
             number += 1
-            held = self.held
-            mine = replace(held, number=number, partitions=partitions, deleted=deleted)
+            last_written = self.last_written
+            mine = replace(last_written, number=number, partitions=partitions, deleted=deleted)
             try:
-                self._store.put_new(self.place.key(number), mine.encode(now_ms))
+                self._store.put_new(self.full_name.key(number), mine.encode(now_ms))
                 break
             except ObjectExists:
                 if self._owner_of(number) != self.owner:
                     raise self._fenced() from None
                 # A put of ours whose outcome was unknown: it is there, perhaps with less in it.
-        numbers = _numbers(self._store, self.place)
+        numbers = _numbers(self._store, self.full_name)
         if numbers[-1] > number:
             raise self._fenced()
-        self._held = mine
-        self._store.delete(self.place.key(each) for each in numbers if each < number - KEPT)
+        self._last_written = mine
+        self._store.delete(self.full_name.key(each) for each in numbers if each < number - KEPT)
 
     def _owner_of(self, number: int) -> str | None:
         """None when it is gone, as only old ones are."""
         try:
-            return _read(self._store, self.place, number).owner
+            return _read(self._store, self.full_name, number).owner
         except ObjectNotFound:
             return None
 
     def _fenced(self) -> SubscriptionFenced:
-        other = newest(self._store, self.place)
+        other = newest(self._store, self.full_name)
         if other is not None and other.deleted:
             return SubscriptionFenced(
-                f"The {self.place} was deleted by {other.process}. Subscribe anew to create it."
+                f"The {self.full_name} was deleted by {other.process}. Subscribe anew to create it."
             )
         who = other.process if other else "another process"
         return SubscriptionFenced(
-            f"The {self.place} was taken over by {who}; this process has stopped to deliver for it. Messages that "
-            f"were acknowledged here since the last checkpoint may be delivered once more. Consumers must connect "
-            f"to the new owner; to take it back, open it here again."
+            f"The {self.full_name} was taken over by {who}; this process has stopped to deliver for it. Messages "
+            f"that were acknowledged here since the last checkpoint may be delivered once more. Consumers must "
+            f"connect to the new owner; to take it back, open it here again."
         )
 
 
-def _numbers(store: ObjectStore, place: Place) -> list[int]:
-    names = (info.key.rpartition("/")[2].removesuffix(".json") for info in store.list(place.prefix))
+def _numbers(store: ObjectStore, full_name: SubscriptionName) -> list[int]:
+    names = (info.key.rpartition("/")[2].removesuffix(".json") for info in store.list(full_name.prefix))
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def _read(store: ObjectStore, place: Place, number: int) -> Checkpoint:
-    key = place.key(number)
+def _read(store: ObjectStore, full_name: SubscriptionName, number: int) -> Checkpoint:
+    key = full_name.key(number)
     try:
         return Checkpoint.decode(number, json.loads(bytes(store.get(key))))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogCorrupted(
-            f"{key} in {store.url} is not a checkpoint of the {place}: {error!r}. Delete it to go on from the one "
-            f"before it; what was acknowledged since is delivered again."
+            f"{key} in {store.url} is not a checkpoint of the {full_name}: {error!r}. Delete it to go on from the "
+            f"one before it; what was acknowledged since is delivered again."
         ) from error

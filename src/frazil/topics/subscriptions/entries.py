@@ -11,13 +11,13 @@ from enum import Enum
 import pyarrow as pa
 
 from frazil.topics.messages import MESSAGE
-from frazil.topics.subscriptions.keys import Accepts
+from frazil.topics.subscriptions.key_routing import Accepts
 
 
-class State(Enum):
+class EntryState(Enum):
     WAITING = "waiting"
     """To be delivered, not before it is due."""
-    FLYING = "flying"
+    IN_FLIGHT = "in_flight"
     """Delivered; given up on when it is due."""
     DEAD = "dead"
     """On its way to the dead-letter topic."""
@@ -25,7 +25,7 @@ class State(Enum):
     """Nothing more is to be done."""
 
 
-class Run:
+class HeldBatch:
     """Rows in memory, shared by entries."""
 
     __slots__ = ("batch", "epoch", "first", "live", "nbytes")
@@ -39,15 +39,15 @@ class Run:
         self.nbytes = int(batch.nbytes)
 
 
-NO_RUN = Run(0, pa.RecordBatch.from_pylist([], schema=MESSAGE), "", 0)
+NO_BATCH = HeldBatch(0, pa.RecordBatch.from_pylist([], schema=MESSAGE), "", 0)
 """Of entries that are settled: whoever still knows them keeps no rows in memory."""
 
 
-Flown = tuple[int, int]
+DeliveryPosition = tuple[int, int]
 """The number of a delivery, and an offset in it: in this order a consumer gets messages."""
 
 
-class Seat:
+class ConsumerState:
     """A consumer that has joined."""
 
     __slots__ = (
@@ -57,8 +57,8 @@ class Seat:
         "accepts",
         "answered_at",
         "credit",
-        "flying",
         "id",
+        "in_flight",
         "most",
         "name",
         "passed",
@@ -74,68 +74,68 @@ class Seat:
         self.window = most
         """The same, but less while it does not answer."""
         self.answered_at = 0.0
-        self._newest: Flown = (0, 0)
+        self._newest: DeliveryPosition = (0, 0)
         """Of all that it answered, what it got last."""
-        self._newest_before: Flown = (0, 0)
+        self._newest_before: DeliveryPosition = (0, 0)
         """The same, as of when the clock was turned."""
         self._turned_at = 0.0
-        self.passed: Flown = (0, 0)
+        self.passed: DeliveryPosition = (0, 0)
         """What it got before this, and did not answer for a while after it had answered this, it has forgotten."""
         self.accepts = accepts
         """Which keys it wants; None if all."""
         self.credit = 0
         """How many more messages it asked for."""
-        self.flying = 0
+        self.in_flight = 0
         """Messages that it has and did not settle."""
-        self.queue: dict[Strand, None] = {}
+        self.queue: dict[MessageGroup, None] = {}
         """Strands that may have something for it, the longest waiting first."""
 
     @property
     def room(self) -> int:
-        return min(self.credit, self.window - self.flying)
+        return min(self.credit, self.window - self.in_flight)
 
-    def answer(self, flown: Flown, now: float, patience: float | None) -> bool:
+    def answer(self, position: DeliveryPosition, now: float, patience: float | None) -> bool:
         """It acknowledged or refused something. True when `passed` has changed, which is never within `patience`."""
         self.answered_at = now
         self.window = self.most
         turned = patience is not None and now - self._turned_at >= patience
         if turned:
             self.passed, self._newest_before, self._turned_at = self._newest_before, self._newest, now
-        self._newest = max(self._newest, flown)
+        self._newest = max(self._newest, position)
         return turned
 
 
-class Entry:
+class DeliveryEntry:
     """Offsets [start, end) of one partition."""
 
     __slots__ = (
+        "consumer",
+        "delivered_at",
         "deliveries",
+        "delivery_number",
         "due",
         "end",
         "failures",
-        "flight",
-        "flown_at",
+        "group",
+        "held",
         "partition",
         "reason",
-        "run",
-        "seat",
         "stamp",
         "start",
         "state",
-        "strand",
     )
 
-    def __init__(self, partition: int, start: int, end: int, run: Run, strand: Strand | None) -> None:
+    def __init__(self, partition: int, start: int, end: int, held: HeldBatch, group: MessageGroup | None) -> None:
         self.partition = partition
         self.start = start
         self.end = end
-        self.run = run
-        self.strand = strand
-        self.state = State.WAITING
-        self.seat: Seat | None = None
+        self.held = held
+        self.group = group
+        self.state = EntryState.WAITING
+        self.consumer: ConsumerState | None = None
         """Who has it, while it flies."""
-        self.flight = 0
-        self.flown_at = 0.0
+        self.delivery_number = 0
+        self.delivered_at = 0.0
         """The number and the time of its last delivery."""
         self.due = 0.0
         """Never, if it flies and this is 0."""
@@ -150,13 +150,13 @@ class Entry:
         return self.end - self.start
 
     def batch(self) -> pa.RecordBatch:
-        return self.run.batch.slice(self.start - self.run.first, self.end - self.start)
+        return self.held.batch.slice(self.start - self.held.first, self.end - self.start)
 
-    def cut(self, at: int) -> Entry:
+    def cut(self, at: int) -> DeliveryEntry:
         """Take out the part below `at`."""
-        part = Entry(self.partition, self.start, at, self.run, self.strand)
-        part.state, part.seat, part.due = self.state, self.seat, self.due
-        part.flight, part.flown_at = self.flight, self.flown_at
+        part = DeliveryEntry(self.partition, self.start, at, self.held, self.group)
+        part.state, part.consumer, part.due = self.state, self.consumer, self.due
+        part.delivery_number, part.delivered_at = self.delivery_number, self.delivered_at
         part.deliveries, part.failures, part.reason = self.deliveries, self.failures, self.reason
         self.start = at
         return part
@@ -165,26 +165,26 @@ class Entry:
         return f"Entry({self.partition}: {self.start}-{self.end}, {self.state.value})"
 
 
-class Strand:
+class MessageGroup:
     """Messages that keep their order and are with one consumer at a time: a partition's, or those of a key.
 
     Of each partition, all that fly come before all that wait.
     """
 
-    __slots__ = ("chosen", "chosen_in", "flying", "key", "owner", "waiting")
+    __slots__ = ("chosen", "chosen_in", "in_flight", "key", "owner", "waiting")
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self.waiting: deque[Entry] = deque()
-        self.flying = 0
-        self.owner: Seat | None = None
+        self.waiting: deque[DeliveryEntry] = deque()
+        self.in_flight = 0
+        self.owner: ConsumerState | None = None
         """Who has what flies."""
-        self.chosen: Seat | None = None
+        self.chosen: ConsumerState | None = None
         """Who is to have it next, as of the change of consumers `chosen_in`."""
         self.chosen_in = -1
 
-    def head(self) -> Entry | None:
+    def head(self) -> DeliveryEntry | None:
         """The next to be delivered."""
-        while self.waiting and self.waiting[0].state is not State.WAITING:
+        while self.waiting and self.waiting[0].state is not EntryState.WAITING:
             self.waiting.popleft()
         return self.waiting[0] if self.waiting else None

@@ -26,25 +26,25 @@ from frazil.errors import (
 )
 from frazil.failpoints import failpoint
 from frazil.store import ObjectStore
-from frazil.topics.messages import Message, Records
-from frazil.topics.read.memory import Memory
+from frazil.topics.messages import Message, MessageRun
+from frazil.topics.read.memory_budget import MemoryBudget
 from frazil.topics.subscriptions.ackfile import LaneKey
-from frazil.topics.subscriptions.ahead import ReadAhead
-from frazil.topics.subscriptions.borders import OpenCursor
 from frazil.topics.subscriptions.checkpoints import Ownership, newest
 from frazil.topics.subscriptions.consumer import Consumer
-from frazil.topics.subscriptions.delivery import Delivery, Letter
+from frazil.topics.subscriptions.dead_letters import dead_letters
+from frazil.topics.subscriptions.delivery import DeadLetter, Delivery
+from frazil.topics.subscriptions.epoch_end import OpenCursor
 from frazil.topics.subscriptions.journal import Journal
-from frazil.topics.subscriptions.keys import Accepts
-from frazil.topics.subscriptions.letters import dead_letters
+from frazil.topics.subscriptions.key_routing import Accepts
 from frazil.topics.subscriptions.options import Options
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
-from frazil.topics.subscriptions.report import SubscriptionReport, gathered
+from frazil.topics.subscriptions.read_ahead import ReadAhead
+from frazil.topics.subscriptions.report import SubscriptionReport, build_report
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
-Birth = Callable[[], Awaitable[Mapping[int, Progress]]]
+InitialProgress = Callable[[], Awaitable[Mapping[int, Progress]]]
 """Where a new subscription begins, by partition."""
-Bury = Callable[[str, Message], Awaitable[object]]
+StoreDeadLetter = Callable[[str, Message], Awaitable[object]]
 """Stores a message in the dead-letter topic, once for each id that it comes with, or raises."""
 
 MAX_CONCURRENT_READS = 10
@@ -57,27 +57,27 @@ logger = logging.getLogger(__name__)
 class Subscription:
     def __init__(
         self,
-        place: Place,
+        full_name: SubscriptionName,
         options: Options,
         *,
         owner: Ownership,
         journal: Journal,
         cursors: OpenCursor,
-        lanes: Mapping[int, Progress],
+        progress_by_partition: Mapping[int, Progress],
         restored: bool,
         world: World,
-        bury: Bury | None,
+        store_dead_letter: StoreDeadLetter | None,
         reads: asyncio.Semaphore,
         checkpoint_seconds: float,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
-        self.place = place
+        self.full_name = full_name
         self.options = options
         self._owner = owner
         self._journal = journal
         self._cursors = cursors
         self._world = world
-        self._bury = bury
+        self._store_dead_letter = store_dead_letter
         self._reads = reads
         self._checkpoint_seconds = checkpoint_seconds
         self._loop = asyncio.get_running_loop()
@@ -86,7 +86,7 @@ class Subscription:
         self._problems: dict[int, FrazilError] = {}
         """Why a partition cannot be read on, until somebody decides."""
         self._stopped: FrazilError | None = None
-        self._dirty = dict(lanes) != dict(owner.held.partitions)
+        self._dirty = dict(progress_by_partition) != dict(owner.last_written.partitions)
         """Something is acknowledged that is in no checkpoint."""
         self._putting = asyncio.Lock()
         self._moving = asyncio.Lock()
@@ -96,70 +96,73 @@ class Subscription:
         self._tasks: set[asyncio.Task[None]] = set()
         self._readers: dict[int, asyncio.Task[None]] = {}
         self._ahead: dict[int, ReadAhead] = {}
-        for partition, progress in lanes.items():
+        for partition, progress in progress_by_partition.items():
             self._add(partition, progress, restored=restored)
         self._spawn(self._checkpoint_now_and_then())
 
     @classmethod
     async def open(
         cls,
-        place: Place,
+        full_name: SubscriptionName,
         options: Options,
         *,
         store: ObjectStore,
         journal: Journal,
         cursors: OpenCursor,
-        birth: Birth,
+        initial_progress: InitialProgress,
         partitions: Iterable[int] = (),
         topic_generation: int = 1,
         world: World | None = None,
         process: str = "",
-        bury: Bury | None = None,
+        store_dead_letter: StoreDeadLetter | None = None,
         reads: asyncio.Semaphore | None = None,
         checkpoint_seconds: float = 10.0,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
     ) -> Subscription:
         """Take the subscription over from whoever has it, or create it.
 
         `partitions` are all that the topic has now: one that came after the subscription was created is read from
-        its start. `reads` bounds the reads at one time, and `memory` what is held, of all subscriptions that share
+        its start. `reads` bounds the reads at one time, and `memory` what is written, of all subscriptions that share
         them.
         """
-        if options.poison == "dead_letter" and bury is None:
-            raise ConfigError(f"The {place} is to have dead letters, but no topic for them is set.")
+        if options.poison == "dead_letter" and store_dead_letter is None:
+            raise ConfigError(f"The {full_name} is to have dead letters, but no topic for them is set.")
         world = world or World()
-        owner = Ownership(store, place, world, process or "another process")
+        owner = Ownership(store, full_name, world, process or "another process")
         while True:
-            former = await asyncio.to_thread(newest, store, place)
+            former = await asyncio.to_thread(newest, store, full_name)
             is_new = former is None or not former.lasts(topic_generation)
             if former is not None and former.topic_generation > topic_generation:
                 raise TopicNotFound(
-                    f"Topic {place.namespace}.{place.topic} was deleted here, and created again elsewhere."
+                    f"Topic {full_name.namespace}.{full_name.topic} was deleted here, and created again elsewhere."
                 )
             if former is not None and not is_new and former.kind != options.kind:
                 raise SubscriptionMismatch(
-                    f"The {place} is of type {former.kind}, not {options.kind}. Use that type, or delete it first."
+                    f"The {full_name} is of type {former.kind}, not {options.kind}. Use that type, or delete it "
+                    f"first."
                 )
-            lanes = dict(await birth()) if is_new else {}
-            if await asyncio.to_thread(owner.take, former, str(options.kind), lanes, topic_generation):
+            progress_by_partition = dict(await initial_progress()) if is_new else {}
+            if await asyncio.to_thread(
+                owner.take, former, str(options.kind), progress_by_partition, topic_generation
+            ):
                 break
-        held = owner.held
-        lanes = {partition: progress.copy() for partition, progress in held.partitions.items()}
-        for partition, known in journal.recovered(place, held.generation).items():
-            lanes.setdefault(partition, Progress()).join(known)
+        written = owner.last_written
+        progress_by_partition = {partition: progress.copy() for partition, progress in written.partitions.items()}
+        for partition, known in journal.recovered(full_name, written.generation).items():
+            progress_by_partition.setdefault(partition, Progress()).join(known)
         for partition in partitions:
-            lanes.setdefault(partition, Progress())
-        journal.forget(place, but=held.generation)
+            progress_by_partition.setdefault(partition, Progress())
+        journal.forget(full_name, but=written.generation)
         return cls(
-            place,
+            full_name,
             options,
             owner=owner,
             journal=journal,
             cursors=cursors,
-            lanes=lanes,
+            progress_by_partition=progress_by_partition,
             restored=not is_new,
             world=world,
-            bury=bury,
+            store_dead_letter=store_dead_letter,
             reads=reads or asyncio.Semaphore(MAX_CONCURRENT_READS),
             checkpoint_seconds=checkpoint_seconds,
             memory=memory,
@@ -234,10 +237,10 @@ class Subscription:
     ) -> None:
         """Have messages delivered again, at the earliest after a delay in seconds."""
         self._check()
-        seat = consumer.number if consumer else None
+        number = consumer.number if consumer else None
         reason = reason[:MOST_REASON]
         try:
-            self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, seat=seat)
+            self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, consumer=number)
         except NotDelivered:
             # What a former process delivered is delivered anyway.
             if not await self._delivered_before(partition, end):
@@ -249,12 +252,12 @@ class Subscription:
 
         Consumers answer messages that they got before a restart. But nobody may acknowledge what is yet to come.
         """
-        lane = self._delivery.lanes.get(partition)
-        if lane is None or not lane.restored or end <= 0:
+        backlog = self._delivery.backlogs.get(partition)
+        if backlog is None or not backlog.restored or end <= 0:
             return False
-        if end <= lane.position:
+        if end <= backlog.position:
             return True
-        cursor = await self._cursors(partition, end - 1, lane.progress.epoch)
+        cursor = await self._cursors(partition, end - 1, backlog.progress.epoch)
         return await cursor.read(1, 1) is not None
 
     def _record(self, partition: int, start: int, end: int) -> asyncio.Future[None]:
@@ -270,12 +273,12 @@ class Subscription:
 
     @property
     def partitions(self) -> list[int]:
-        return sorted(self._delivery.lanes)
+        return sorted(self._delivery.backlogs)
 
     def add_partition(self, partition: int) -> None:
         """A partition that the topic did not have before."""
         self._check()
-        if partition not in self._delivery.lanes:
+        if partition not in self._delivery.backlogs:
             self._add(partition, Progress(), restored=False)
 
     async def skip_gone(self, partition: int) -> int:
@@ -284,7 +287,7 @@ class Subscription:
             self._check()
             problem = self._problems.get(partition)
             if not isinstance(problem, OffsetGone):
-                raise RequestError(f"The {self.place} misses nothing of partition {partition}.")
+                raise RequestError(f"The {self.full_name} misses nothing of partition {partition}.")
             start, end = self._delivery.skip(partition, problem.first_left, self._now())
             stored = self._record(partition, start, end)
             await self._read_anew(partition)
@@ -295,8 +298,8 @@ class Subscription:
         """Go on at another offset: what is below counts as acknowledged, nothing else does."""
         async with self._moving:
             self._check()
-            if partition not in self._delivery.lanes:
-                raise RequestError(f"The {self.place} has no partition {partition}.")
+            if partition not in self._delivery.backlogs:
+                raise RequestError(f"The {self.full_name} has no partition {partition}.")
             await self._stop_reading(partition)
             self._delivery.restart(partition, offset, epoch, self._now())
             stored = self._store_whole(partition)
@@ -307,7 +310,7 @@ class Subscription:
         self._delivery.add_partition(partition, progress, restored=restored)
         self._journal.attach(self._key(partition), progress)
         ahead = self._ahead[partition] = ReadAhead(
-            self.place,
+            self.full_name,
             partition,
             delivery=self._delivery,
             cursors=self._cursors,
@@ -319,11 +322,11 @@ class Subscription:
 
     def _store_whole(self, partition: int) -> asyncio.Future[None]:
         """Store a progress of which something was taken back."""
-        self._journal.attach(self._key(partition), self._delivery.lanes[partition].progress)
+        self._journal.attach(self._key(partition), self._delivery.backlogs[partition].progress)
         return self._record(partition, 0, 0)
 
     def _key(self, partition: int) -> LaneKey:
-        return LaneKey(self.place, self._owner.held.generation, partition)
+        return LaneKey(self.full_name, self._owner.last_written.generation, partition)
 
     async def _stop_reading(self, partition: int) -> None:
         reader = self._readers[partition]
@@ -337,7 +340,7 @@ class Subscription:
 
     # --- reading ahead -----------------------------------------------------------------------------------
 
-    def _take(self, records: Records) -> None:
+    def _take(self, records: MessageRun) -> None:
         if records.first > self._delivery.next_offset(records.partition):
             # Something before it was forgotten while it was being read; it is read again, and then this.
             return
@@ -345,7 +348,7 @@ class Subscription:
             logger.warning(
                 "a new epoch began; messages that did not last are forgotten, what stands there now is delivered",
                 extra={
-                    "subscription": str(self.place),
+                    "subscription": str(self.full_name),
                     "partition": records.partition,
                     "epoch": records.epoch,
                     "offset": records.first,
@@ -357,7 +360,7 @@ class Subscription:
     def _report(self, partition: int, error: FrazilError) -> None:
         logger.error(
             "a partition cannot be read on",
-            extra={"subscription": str(self.place), "partition": partition, "reason": str(error)},
+            extra={"subscription": str(self.full_name), "partition": partition, "reason": str(error)},
         )
         self._problems[partition] = error
         for consumer in self._consumers.values():
@@ -382,19 +385,19 @@ class Subscription:
             return
         now = self._now()
         for run in self._delivery.hand_out(now):
-            self._consumers[run.seat].give(run)
+            self._consumers[run.consumer].give(run)
         for dropped in self._delivery.take_dropped():
             logger.warning(
                 "gave up messages that failed too often",
-                extra={"subscription": str(self.place), "partition": dropped[0], "offset": dropped[1]},
+                extra={"subscription": str(self.full_name), "partition": dropped[0], "offset": dropped[1]},
             )
             self._record(*dropped)
         for passed_over in self._delivery.take_unwanted():
             self._record(*passed_over)
-        for letter in self._delivery.take_letters():
-            self._spawn(self._bury_letter(letter))
+        for dead_letter in self._delivery.take_dead_letters():
+            self._spawn(self._move_to_dead_letters(dead_letter))
         for ahead in self._ahead.values():
-            ahead.look()
+            ahead.notify_room()
         self._set_timer(now)
 
     def _set_timer(self, now: float) -> None:
@@ -403,27 +406,27 @@ class Subscription:
             self._timer.cancel()
         self._timer = None if due is None else self._loop.call_later(max(0.0, due - now), self._pump)
 
-    async def _bury_letter(self, letter: Letter) -> None:
-        assert self._bury is not None
+    async def _move_to_dead_letters(self, dead_letter: DeadLetter) -> None:
+        assert self._store_dead_letter is not None
         try:
-            for name, message in dead_letters(letter, self.place, self._owner.held.generation):
-                await self._bury(name, message)
+            for name, message in dead_letters(dead_letter, self.full_name, self._owner.last_written.generation):
+                await self._store_dead_letter(name, message)
         except FrazilError as error:
             logger.warning(
                 "cannot store a dead letter; trying again",
                 extra={
-                    "subscription": str(self.place),
-                    "partition": letter.partition,
-                    "offset": letter.first,
+                    "subscription": str(self.full_name),
+                    "partition": dead_letter.partition,
+                    "offset": dead_letter.first,
                     "reason": str(error),
                 },
             )
-            self._delivery.not_buried(letter, self._now())
+            self._delivery.dead_letter_failed(dead_letter, self._now())
             self._pump_soon()
         else:
             failpoint("subscriptions.buried")
-            self._delivery.buried(letter, self._now())
-            self._record(letter.partition, letter.first, letter.end)
+            self._delivery.dead_letter_stored(dead_letter, self._now())
+            self._record(dead_letter.partition, dead_letter.first, dead_letter.end)
 
     def _now(self) -> float:
         return self._world.clock.monotonic()
@@ -440,7 +443,7 @@ class Subscription:
             except FrazilError as error:
                 logger.warning(
                     "no checkpoint of a subscription; trying again",
-                    extra={"subscription": str(self.place), "reason": str(error)},
+                    extra={"subscription": str(self.full_name), "reason": str(error)},
                 )
 
     async def checkpoint(self) -> None:
@@ -456,7 +459,9 @@ class Subscription:
             if not self._dirty:
                 return
             self._dirty = False
-            partitions = {partition: lane.progress.copy() for partition, lane in self._delivery.lanes.items()}
+            partitions = {
+                partition: backlog.progress.copy() for partition, backlog in self._delivery.backlogs.items()
+            }
             try:
                 await asyncio.to_thread(self._owner.put, partitions)
             except SubscriptionFenced as error:
@@ -477,8 +482,8 @@ class Subscription:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a subscription failed", extra={"subscription": str(self.place)}, exc_info=error)
-            self._stop(FrazilError(f"The {self.place} failed: {error!r}. Open it again."))
+            logger.error("a subscription failed", extra={"subscription": str(self.full_name)}, exc_info=error)
+            self._stop(FrazilError(f"The {self.full_name} failed: {error!r}. Open it again."))
 
     def _check(self) -> None:
         if self._stopped:
@@ -516,30 +521,30 @@ class Subscription:
 
     async def _last_checkpoint(self) -> None:
         await self._put_checkpoint()
-        for partition, lane in self._delivery.lanes.items():
-            self._journal.detach(self._key(partition), lane.progress)
+        for partition, backlog in self._delivery.backlogs.items():
+            self._journal.detach(self._key(partition), backlog.progress)
 
     async def delete(self) -> None:
         """End the subscription for good: nothing of it is kept."""
         self._check()
-        self._stop(SubscriptionNotFound(f"The {self.place} was deleted."))
+        self._stop(SubscriptionNotFound(f"The {self.full_name} was deleted."))
         await self._end()
         async with self._putting:
             self._dirty = False
             await asyncio.to_thread(self._owner.delete)
-        self._journal.forget(self.place)
+        self._journal.forget(self.full_name)
 
     async def abandon(self, why: FrazilError) -> None:
         """Stop without another word: what it is a subscription of is gone."""
         self._stop(why)
         await self._end()
-        self._journal.forget(self.place)
+        self._journal.forget(self.full_name)
 
     async def _end(self) -> None:
-        self._stop(ShutdownError(f"The {self.place} is closed here."))
+        self._stop(ShutdownError(f"The {self.full_name} is closed here."))
         if tasks := list(self._tasks):
             await asyncio.wait(tasks)
 
     def stats(self, ends: Mapping[int, int]) -> SubscriptionReport:
         """`ends`: the offset after the newest message of each partition."""
-        return gathered(self.place, self._delivery, ends, self._problems)
+        return build_report(self.full_name, self._delivery, ends, self._problems)

@@ -32,7 +32,7 @@ def key_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, int]]:
             yield names[indices[start]], start, end
 
 
-class Ring:
+class HashRing:
     """Each name has its points on a ring; a key belongs to the next point. A name that comes or goes moves only the
     keys that it gets or had."""
 

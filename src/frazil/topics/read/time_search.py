@@ -22,18 +22,18 @@ from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import open_records
 from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.table_files import plan_files
-from frazil.topics.read.table_files import DataFile, Fields
-from frazil.topics.read.topic_place import Cold, TopicPlace
+from frazil.topics.read.data_file import ColumnIds, DataFile
+from frazil.topics.read.topic_handle import TablePartition, TopicHandle
 
 TIME = "publish_time"
 TRIES = 5
 
 
-def first_since(place: TopicPlace, partition: int, time_ms: int) -> int:
+def first_since(handle: TopicHandle, partition: int, time_ms: int) -> int:
     """The offset of that message; the end of the partition when there is none."""
     for _ in range(TRIES):
         try:
-            return _first_since(place, partition, time_ms)
+            return _first_since(handle, partition, time_ms)
         except (SegmentsGone, SegmentMissing, StorageError) as error:
             if error.retryable or isinstance(error, TableDamaged):
                 raise
@@ -42,16 +42,16 @@ def first_since(place: TopicPlace, partition: int, time_ms: int) -> int:
     raise problem
 
 
-def _first_since(place: TopicPlace, partition: int, time_ms: int) -> int:
-    reader = place.reader(partition)
+def _first_since(handle: TopicHandle, partition: int, time_ms: int) -> int:
+    reader = handle.reader(partition)
     bounds = reader.bounds()
-    cold = place.cold(partition) if bounds.start > 0 else None
-    if cold is not None:
-        offset_range = OffsetRange(cold.complete, min(cold.committed, bounds.start))
-        found = _in_table(cold, partition, offset_range, time_ms) if offset_range.rows else None
+    in_table = handle.table_partition(partition) if bounds.start > 0 else None
+    if in_table is not None:
+        offset_range = OffsetRange(in_table.complete, min(in_table.committed, bounds.start))
+        found = _in_table(in_table, partition, offset_range, time_ms) if offset_range.rows else None
         if found is not None:
             return found
-    found = _in_segments(place, partition, time_ms)
+    found = _in_segments(handle, partition, time_ms)
     if found is not None:
         return found
     if bounds.sealed_end < bounds.end:
@@ -61,8 +61,8 @@ def _first_since(place: TopicPlace, partition: int, time_ms: int) -> int:
     return bounds.end
 
 
-def _in_table(cold: Cold, partition: int, offset_range: OffsetRange, time_ms: int) -> int | None:
-    table, fields = cold.table, Fields.of(cold.table)
+def _in_table(in_table: TablePartition, partition: int, offset_range: OffsetRange, time_ms: int) -> int | None:
+    table, fields = in_table.table, ColumnIds.of(in_table.table)
     wanted = parse(f"{TIME} >= '{datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()}'")
     tasks = sorted(plan_files(table, {partition: offset_range}, wanted), key=fields.lowest)
     best: int | None = None
@@ -83,9 +83,9 @@ def _in_table(cold: Cold, partition: int, offset_range: OffsetRange, time_ms: in
     return best
 
 
-def _in_segments(place: TopicPlace, partition: int, time_ms: int) -> int | None:
-    store = place.log.store
-    index = SegmentIndex(store, place.topic, partition)
+def _in_segments(handle: TopicHandle, partition: int, time_ms: int) -> int | None:
+    store = handle.log.store
+    index = SegmentIndex(store, handle.topic, partition)
     index.refresh()
     for first in index.firsts:
         with open_records(store, index.footer(first)) as file:

@@ -13,11 +13,11 @@ from frazil.config.load import load_config
 from frazil.config.model import Config
 from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log
-from frazil.topics.interface import Deleted, SubscriptionStats
+from frazil.topics.dead_letter_settings import check_dead_letter_topics
+from frazil.topics.interface import DeletedTopic, SubscriptionStats
 from frazil.topics.read.starts import LATEST, Start
-from frazil.topics.settings import check_names
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
 
@@ -28,7 +28,7 @@ class Topics(TopicStorage):
     def __init__(self, log: Log, lake: Lake | None = None) -> None:
         super().__init__(log, lake, subscriptions=self._lags)
         self.log = log
-        self.subscriptions = Subscriptions(self, log, f"{socket.gethostname()}/{os.getpid()}")
+        self.subscriptions = SubscriptionManager(self, log, f"{socket.gethostname()}/{os.getpid()}")
 
     async def _lags(self, topic: str) -> Mapping[str, SubscriptionStats]:
         return await self.subscriptions.stats(topic)
@@ -39,7 +39,7 @@ class Topics(TopicStorage):
         """A durable subscription; `start` is for one that is created. Consumers `join` it."""
         return await self.subscriptions.subscribe(topic, subscription, kind, start)
 
-    async def delete_topic(self, topic: str, *, drop_table: bool) -> Deleted:
+    async def delete_topic(self, topic: str, *, drop_table: bool) -> DeletedTopic:
         deleted = await super().delete_topic(topic, drop_table=drop_table)
         await self.subscriptions.topic_deleted(topic)
         return deleted
@@ -58,7 +58,7 @@ async def open_topics(config: Config | str | Path | None = None) -> AsyncIterato
     Settings are found as the command line finds them: `config` or `frazil.yaml`, and the environment.
     """
     settings = config if isinstance(config, Config) else load_config(Path(config) if config else None).config
-    check_names(settings)
+    check_dead_letter_topics(settings)
     log = await asyncio.to_thread(Log, settings)
     try:
         with closing(Lake(settings)) as lake:

@@ -13,85 +13,85 @@ from typing import NamedTuple
 from frazil.errors import OffsetGone, OffsetOutOfRange, SegmentMissing, SegmentsGone, StorageError, TableDamaged
 from frazil.log.reader import Bounds
 from frazil.scan.offset_ranges import OffsetRange
-from frazil.topics.messages import MESSAGE, Records
-from frazil.topics.read.cache import PIECE_BYTES, Found, Origin, View, since
-from frazil.topics.read.table_runs import Hole, TableRuns, first_from
-from frazil.topics.read.topic_place import Cold, TopicPlace
+from frazil.topics.messages import MESSAGE, MessageRun
+from frazil.topics.read.chunk_cache import CHUNK_BYTES, FileLookup, FileSet, ReaderView, from_offset
+from frazil.topics.read.table_runs import TableGap, TableRuns, first_from
+from frazil.topics.read.topic_handle import TablePartition, TopicHandle
 
 TRIES = 5
 MOST_SEGMENTS = 8
 """Segments that are looked up at a time: each costs a request before anything of it is read."""
 
 
-_SEALED, _TAIL = Origin(lasts=True), Origin(lasts=False)
+_SEALED, _TAIL = FileSet(permanent=True), FileSet(permanent=False)
 """Segments, and what another process has not sealed yet."""
-_NOTHING = Found(float("-inf"), _TAIL)
+_NOTHING = FileLookup(float("-inf"), _TAIL)
 
 
-class _Files(NamedTuple):
+class _ReadPlan(NamedTuple):
     bounds: Bounds
-    cold: Cold | None
+    in_table: TablePartition | None
     """The table, if the log does not have it any more."""
-    found: Found
+    lookup: FileLookup
 
 
-class Read(NamedTuple):
-    piece: Records
+class ChunkRead(NamedTuple):
+    chunk: MessageRun
     """All that was read at a time."""
-    records: Records
+    records: MessageRun
     """From the offset on that was asked for."""
-    found: Found
+    lookup: FileLookup
 
 
 class ColdReader:
     """Answers one question at a time, from any thread. Goes on where it stands without looking for files anew."""
 
-    def __init__(self, place: TopicPlace, partition: int) -> None:
-        self._place = place
-        self._where = place.where(partition)
+    def __init__(self, handle: TopicHandle, partition: int) -> None:
+        self._handle = handle
+        self._where = handle.where(partition)
         self._partition = partition
-        self._reader = place.reader(partition)
-        self._pieces: Iterator[Records] | None = None
-        self._found = _NOTHING
+        self._reader = handle.reader(partition)
+        self._chunks: Iterator[MessageRun] | None = None
+        self._lookup = _NOTHING
         """Where the pieces come from."""
         self._next = 0
         """The offset of the piece that comes next."""
-        self._last: Records | None = None
+        self._last: MessageRun | None = None
         """The piece that was read last."""
 
-    def read(self, offset: int, epoch: str | None, view: View) -> Read | None:
+    def read(self, offset: int, epoch: str | None, view: ReaderView) -> ChunkRead | None:
         """The piece with an offset; None when there is nothing yet."""
         for _ in range(TRIES):
             try:
-                found = self._at(offset, epoch, view)
+                found = self._chunk_at(offset, epoch, view)
             except (SegmentsGone, SegmentMissing, StorageError) as error:
                 self.forget()
                 if error.retryable or isinstance(error, TableDamaged):
                     raise
                 problem = error
                 continue
-            return None if found is None else Read(found, since(found, offset), self._found)
+            return None if found is None else ChunkRead(found, from_offset(found, offset), self._lookup)
         raise problem
 
     @property
     def is_open(self) -> bool:
         """It stands somewhere in a file."""
-        return self._pieces is not None
+        return self._chunks is not None
 
-    def goes_on(self, offset: int, view: View) -> bool:
+    def continues_at(self, offset: int, view: ReaderView) -> bool:
         """Whether it can read on at an offset, for somebody who may be shown that."""
-        if self._pieces is None or not view.accepts(self._found):
+        if self._chunks is None or not view.accepts(self._lookup):
             return False
         return offset == self._next or (self._last is not None and self._last.first <= offset < self._last.end)
 
     def forget(self) -> None:
         """Begin anew with the next read."""
-        self._pieces = self._last = None
+        self._chunks = self._last = None
 
-    def find(self, offset: int, epoch: str | None) -> Found | None:
+    def find(self, offset: int, epoch: str | None) -> FileLookup | None:
         """Where a reader that begins at an offset finds its messages; None when there is nothing yet."""
-        files = self._find(offset, epoch)
-        return None if files is None else files.found
+        files = self._plan(offset, epoch)
+        return None if files is None else files.lookup
 
     def check(self, epoch: str | None, offset: int) -> None:
         """`EpochChanged` when a position did not last."""
@@ -109,13 +109,13 @@ class ColdReader:
         """The first offset from which on all messages are there."""
         for _ in range(TRIES):
             now = time.monotonic()
-            bounds, cold = self._look()
-            first = _earliest(bounds, cold)
-            if cold is None or first >= min(bounds.start, cold.committed):
+            bounds, in_table = self._bounds_and_table()
+            first = _earliest(bounds, in_table)
+            if in_table is None or first >= min(bounds.start, in_table.committed):
                 return first
             try:
-                self._begin(first, _Files(bounds, cold, Found(now, _origin(cold))))
-                self._piece()
+                self._begin(first, _ReadPlan(bounds, in_table, FileLookup(now, _file_set(in_table))))
+                self._next_chunk()
                 return first
             except OffsetGone as gone:
                 self.forget()
@@ -127,34 +127,34 @@ class ColdReader:
                 problem = error
         raise problem
 
-    def _look(self) -> tuple[Bounds, Cold | None]:
+    def _bounds_and_table(self) -> tuple[Bounds, TablePartition | None]:
         """The log first: what is trimmed from it is in the table."""
         bounds = self._reader.bounds()
-        return bounds, self._place.cold(self._partition)
+        return bounds, self._handle.table_partition(self._partition)
 
-    def _at(self, offset: int, epoch: str | None, view: View) -> Records | None:
-        if self.goes_on(offset, view):
+    def _chunk_at(self, offset: int, epoch: str | None, view: ReaderView) -> MessageRun | None:
+        if self.continues_at(offset, view):
             last = self._last
             if last is not None and last.first <= offset < last.end and epoch in (None, last.epoch):
                 return last
-            if self._next == offset and (piece := self._piece()) is not None:
-                return piece
+            if self._next == offset and (chunk := self._next_chunk()) is not None:
+                return chunk
         self.forget()
-        files = self._find(offset, epoch)
+        files = self._plan(offset, epoch)
         if files is None:
             return None
         self._begin(offset, files)
-        return self._piece()
+        return self._next_chunk()
 
-    def _piece(self) -> Records | None:
-        assert self._pieces is not None
-        piece = next(self._pieces, None)
-        if piece is not None:
-            self._next = piece.end
-            self._last = piece
-        return piece
+    def _next_chunk(self) -> MessageRun | None:
+        assert self._chunks is not None
+        chunk = next(self._chunks, None)
+        if chunk is not None:
+            self._next = chunk.end
+            self._last = chunk
+        return chunk
 
-    def _find(self, offset: int, epoch: str | None) -> _Files | None:
+    def _plan(self, offset: int, epoch: str | None) -> _ReadPlan | None:
         """Where an offset is; None when nothing is there yet."""
         now = time.monotonic()
         bounds = self._reader.bounds()
@@ -163,40 +163,40 @@ class ColdReader:
             raise OffsetOutOfRange(f"{self._where}: asked for offset {offset}, but the topic ends at {bounds.end}.")
         if bounds.start <= offset:
             if offset < bounds.sealed_end:
-                return _Files(bounds, None, Found(now, _SEALED))
-            return _Files(bounds, None, Found(now, _TAIL)) if offset < bounds.end else None
-        cold = self._place.cold(self._partition)
-        if cold is None or offset >= cold.committed:
+                return _ReadPlan(bounds, None, FileLookup(now, _SEALED))
+            return _ReadPlan(bounds, None, FileLookup(now, _TAIL)) if offset < bounds.end else None
+        in_table = self._handle.table_partition(self._partition)
+        if in_table is None or offset >= in_table.committed:
             raise self._gone(offset, bounds.start)
-        if offset < cold.complete:
-            raise self._gone(offset, _earliest(bounds, cold))
-        return _Files(bounds, cold, Found(now, _origin(cold)))
+        if offset < in_table.complete:
+            raise self._gone(offset, _earliest(bounds, in_table))
+        return _ReadPlan(bounds, in_table, FileLookup(now, _file_set(in_table)))
 
-    def _begin(self, offset: int, files: _Files) -> None:
-        self._found = files.found
+    def _begin(self, offset: int, files: _ReadPlan) -> None:
+        self._lookup = files.lookup
         bounds = files.bounds
-        if files.cold is not None:
-            self._pieces = self._from_table(offset, bounds, files.cold)
+        if files.in_table is not None:
+            self._chunks = self._from_table(offset, bounds, files.in_table)
             return
         end = self._reader.reach(offset, MOST_SEGMENTS) if offset < bounds.sealed_end else bounds.end
-        self._pieces = self._from_log(offset, end)
+        self._chunks = self._from_log(offset, end)
 
-    def _from_log(self, offset: int, end: int) -> Iterator[Records]:
-        for run in self._reader.read(offset, end, columns=MESSAGE.names, piece_bytes=PIECE_BYTES):
-            yield Records(self._partition, run.offset, run.batch, run.epoch)
+    def _from_log(self, offset: int, end: int) -> Iterator[MessageRun]:
+        for run in self._reader.read(offset, end, columns=MESSAGE.names, piece_bytes=CHUNK_BYTES):
+            yield MessageRun(self._partition, run.offset, run.batch, run.epoch)
 
-    def _from_table(self, offset: int, bounds: Bounds, cold: Cold) -> Iterator[Records]:
-        end = min(cold.committed, bounds.start)
+    def _from_table(self, offset: int, bounds: Bounds, in_table: TablePartition) -> Iterator[MessageRun]:
+        end = min(in_table.committed, bounds.start)
         at = offset
         while at < end:
             try:
-                for first, batch in TableRuns(cold.table, self._partition, OffsetRange(at, end)):
+                for first, batch in TableRuns(in_table.table, self._partition, OffsetRange(at, end)):
                     epoch = bounds.epochs.at(first) if bounds.epochs else ""
-                    yield Records(self._partition, first, batch, epoch)
+                    yield MessageRun(self._partition, first, batch, epoch)
                     at = first + len(batch)
-            except Hole as hole:
-                following = first_from(cold.table, self._partition, OffsetRange(hole.next, end))
-                raise self._gone(at, following if following < cold.committed else bounds.start) from None
+            except TableGap as gap:
+                following = first_from(in_table.table, self._partition, OffsetRange(gap.next, end))
+                raise self._gone(at, following if following < in_table.committed else bounds.start) from None
 
     def _gone(self, offset: int, first_left: int) -> OffsetGone:
         return OffsetGone(
@@ -206,14 +206,14 @@ class ColdReader:
         )
 
 
-def _earliest(bounds: Bounds, cold: Cold | None) -> int:
+def _earliest(bounds: Bounds, in_table: TablePartition | None) -> int:
     """Where messages begin that may all be there."""
-    if cold is None:
+    if in_table is None:
         return bounds.start
     in_log = bounds.end > bounds.start
-    return min(bounds.start, cold.complete) if in_log else min(cold.complete, bounds.end)
+    return min(bounds.start, in_table.complete) if in_log else min(in_table.complete, bounds.end)
 
 
-def _origin(cold: Cold) -> Origin:
-    snapshot = cold.table.metadata.current_snapshot_id
-    return Origin(True, (-1 if snapshot is None else snapshot, cold.complete))
+def _file_set(in_table: TablePartition) -> FileSet:
+    snapshot = in_table.table.metadata.current_snapshot_id
+    return FileSet(True, (-1 if snapshot is None else snapshot, in_table.complete))

@@ -15,17 +15,17 @@ LEAST_BYTES = 64 * 1024
 """Everybody may hold so much, whatever others hold."""
 
 
-class Memory:
+class MemoryBudget:
     """Counts bytes. Belongs to the event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.held = 0
-        self.large = Queue(limit // 2)
+        self.large = LargeMessageQueue(limit // 2)
         """For what is larger than its holder may have."""
 
-    def account(self) -> Account:
-        return Account(self)
+    def account(self) -> MemoryAccount:
+        return MemoryAccount(self)
 
     @property
     def allowed(self) -> int:
@@ -33,10 +33,10 @@ class Memory:
         return max(LEAST_BYTES, self._limit - self.held)
 
 
-class Account:
+class MemoryAccount:
     """What one holder has, or several that end together."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
         self._closed = False
         self.held = 0
@@ -57,7 +57,7 @@ class Account:
         self._closed = True
 
 
-class Queue:
+class LargeMessageQueue:
     """One after the other gets room, in the order in which they asked.
 
     Whoever is alone gets it, however much it is. Belongs to the event loop.

@@ -7,7 +7,7 @@ from frazil.errors import ConfigError, InvalidTopic
 from frazil.topics.names import parse_name
 
 
-def check_names(config: Config) -> None:
+def check_dead_letter_topics(config: Config) -> None:
     """`ConfigError` says which topic for dead letters cannot be one."""
     for topic, settings in config.topics.items():
         letters = settings.subscriptions.dead_letter_topic

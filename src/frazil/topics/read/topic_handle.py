@@ -16,7 +16,7 @@ from frazil.log.reader import PartitionReader
 
 
 @dataclass(frozen=True)
-class Cold:
+class TablePartition:
     """What a table has of one partition."""
 
     table: Table
@@ -27,7 +27,7 @@ class Cold:
 
 
 @dataclass(frozen=True)
-class TopicPlace:
+class TopicHandle:
     """Any thread may ask."""
 
     topic: str
@@ -52,9 +52,9 @@ class TopicPlace:
         check_history(check.table)
         return check.table
 
-    def cold(self, partition: int) -> Cold | None:
+    def table_partition(self, partition: int) -> TablePartition | None:
         table = self.table()
         committed = None if table is None else TableState.of(table).next_offset(partition)
         if table is None or committed is None:
             return None
-        return Cold(table, complete_from(table).get(partition, 0), committed)
+        return TablePartition(table, complete_from(table).get(partition, 0), committed)

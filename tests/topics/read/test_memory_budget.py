@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from frazil.topics.read.memory import LEAST_BYTES, Memory, Queue
+from frazil.topics.read.memory_budget import LEAST_BYTES, LargeMessageQueue, MemoryBudget
 
 LIMIT = 64 * LEAST_BYTES
 
 
 @pytest.mark.parametrize("holders", [1, 3, 20, 500])
 def test_many_holders_have_equal_parts_and_one_has_half(holders: int) -> None:
-    memory = Memory(LIMIT)
+    memory = MemoryBudget(LIMIT)
     accounts = [memory.account() for _ in range(holders)]
     growing = True
     while growing:
@@ -32,7 +32,7 @@ def test_many_holders_have_equal_parts_and_one_has_half(holders: int) -> None:
 
 def test_whoever_asked_first_gets_room_first() -> None:
     async def body() -> None:
-        queue, order = Queue(10), list[int]()
+        queue, order = LargeMessageQueue(10), list[int]()
         leave = [asyncio.Event() for _ in range(4)]
 
         async def hold(number: int, size: int) -> None:
@@ -61,7 +61,7 @@ def test_whoever_asked_first_gets_room_first() -> None:
 
 def test_who_is_cancelled_when_its_turn_comes_takes_no_room() -> None:
     async def body() -> None:
-        queue = Queue(10)
+        queue = LargeMessageQueue(10)
 
         async def hold() -> None:
             async with queue.room(10):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.subscriptions.delivery import Delivered
-from frazil.topics.subscriptions.parting import parted, pieces, size
+from frazil.topics.subscriptions.delivery_slices import split, take_within, total_bytes
 
 SIZES = st.lists(st.lists(st.integers(0, 3000), min_size=1, max_size=20), max_size=6)
 
@@ -30,10 +30,10 @@ def messages(runs: list[Delivered]) -> list[tuple[int, int, int, int]]:
 @given(SIZES, st.integers(1, 20_000))
 def test_parts_are_the_whole_and_no_larger_than_asked_for(sizes: list[list[int]], most: int) -> None:
     runs = delivered(sizes)
-    taken, rest = parted(runs, most)
+    taken, rest = take_within(runs, most)
     assert messages([*taken, *rest]) == messages(runs)
     assert bool(taken) == bool(runs)
-    assert size(taken) <= most or len(messages(taken)) == 1
-    cut = [piece for run in runs for piece in pieces(run, most)]
+    assert total_bytes(taken) <= most or len(messages(taken)) == 1
+    cut = [piece for run in runs for piece in split(run, most)]
     assert messages(cut) == messages(runs)
-    assert all(size([piece]) <= most or len(messages([piece])) == 1 for piece in cut)
+    assert all(total_bytes([piece]) <= most or len(messages([piece])) == 1 for piece in cut)

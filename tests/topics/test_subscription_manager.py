@@ -25,13 +25,13 @@ from frazil.errors import (
 )
 from frazil.topics.message_limits import MOST_BYTES
 from frazil.topics.messages import Message, from_batch
-from frazil.topics.opening import open_topics
 from frazil.topics.read.starts import EARLIEST, LATEST
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
+from frazil.topics.topic_service import open_topics
 from tests.topics.support import TOPIC, Shop, numbered
 
 REDELIVERIES = 2
@@ -40,9 +40,9 @@ SOON = 20.0
 
 
 @asynccontextmanager
-async def opened(folder: Path, **subscriptions: object) -> AsyncIterator[tuple[Shop, Subscriptions]]:
+async def opened(folder: Path, **subscriptions: object) -> AsyncIterator[tuple[Shop, SubscriptionManager]]:
     with Shop(folder, topics={TOPIC: {"subscriptions": {**IMPATIENT, **subscriptions}}}) as shop:
-        found = Subscriptions(shop.topics, shop.log, "a test")
+        found = SubscriptionManager(shop.topics, shop.log, "a test")
         try:
             yield shop, found
         finally:
@@ -144,7 +144,7 @@ def test_whoever_is_killed_after_storing_a_dead_letter_does_not_store_it_again(t
             assert len(await letters_in(shop, f"{TOPIC}_dead_letters")) == 1
 
     asyncio.run(before())
-    command = [sys.executable, "-m", "tests.topics.test_subscribing", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.topics.test_subscription_manager", str(tmp_path)]
     environment = {**os.environ, "FRAZIL_FAILPOINT": "subscriptions.buried"}
     assert subprocess.run(command, env=environment, timeout=100, check=False).returncode == -signal.SIGKILL
     asyncio.run(after())
@@ -176,7 +176,7 @@ def test_partitions_that_come_are_read_too(tmp_path: Path) -> None:
 def test_a_subscription_that_is_gone_does_not_keep_others_from_new_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frazil.topics.subscribing.GROWTH_SECONDS", 0.02)
+    monkeypatch.setattr("frazil.topics.subscription_manager.GROWTH_SECONDS", 0.02)
 
     async def body() -> None:
         async with opened(tmp_path) as (shop, subscriptions):

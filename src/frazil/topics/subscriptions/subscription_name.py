@@ -16,7 +16,7 @@ MAX_NAME_BYTES = 200
 """Of a name as it stands in a key: file systems take 255."""
 
 
-class Place(NamedTuple):
+class SubscriptionName(NamedTuple):
     subscription: str
     namespace: str
     topic: str
@@ -32,13 +32,13 @@ class Place(NamedTuple):
         return f"subscription {self.subscription!r} of topic {self.namespace}.{self.topic}"
 
 
-def places_of(store: ObjectStore, namespace: str, topic: str) -> Iterator[tuple[Place, int | None]]:
+def subscriptions_of(store: ObjectStore, namespace: str, topic: str) -> Iterator[tuple[SubscriptionName, int | None]]:
     """Every subscription that a topic has or had, with its partition if it is to one alone."""
     for folder in store.list_folders(ROOT):
-        yield from forms_of(store, Place(_last(folder), namespace, topic))
+        yield from variants_of(store, SubscriptionName(_last(folder), namespace, topic))
 
 
-def forms_of(store: ObjectStore, whole: Place) -> Iterator[tuple[Place, int | None]]:
+def variants_of(store: ObjectStore, whole: SubscriptionName) -> Iterator[tuple[SubscriptionName, int | None]]:
     """The same of one name: a subscription to all of a topic, or to some of its partitions."""
     for each in store.list_folders(whole.prefix.rstrip("/").rpartition("/")[0]):
         name = _last(each)

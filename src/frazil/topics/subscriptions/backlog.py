@@ -8,8 +8,8 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
-from frazil.topics.read.memory import Account
-from frazil.topics.subscriptions.entries import NO_RUN, Entry, Run, State
+from frazil.topics.read.memory_budget import MemoryAccount
+from frazil.topics.subscriptions.entries import NO_BATCH, DeliveryEntry, EntryState, HeldBatch
 from frazil.topics.subscriptions.progress import Progress
 
 SPARSE = 4
@@ -18,17 +18,17 @@ SPARSE = 4
 _START = attrgetter("start")
 
 
-class Lane:
-    def __init__(self, partition: int, progress: Progress, account: Account, *, restored: bool) -> None:
+class PartitionBacklog:
+    def __init__(self, partition: int, progress: Progress, account: MemoryAccount, *, restored: bool) -> None:
         self.partition = partition
         self.progress = progress
         self.restored = restored
         """A former process may have delivered what this one has not: its consumers may still acknowledge it."""
         self.position = progress.mark
         """The next offset to be read."""
-        self.entries: list[Entry] = []
+        self.entries: list[DeliveryEntry] = []
         """In order, and none is settled."""
-        self.fresh = 0
+        self.undelivered = 0
         """Rows that were read and never delivered."""
         self.unsettled = 0
         """Rows that were delivered and are not settled."""
@@ -36,10 +36,10 @@ class Lane:
         self._account = account
         self._sparse = False
         """There may be batches of which few rows are left."""
-        self.paused: list[Entry] = []
+        self.paused: list[DeliveryEntry] = []
         """What waits until less is acknowledged out of order."""
 
-    def allowance(self, entry: Entry, max_gaps: int) -> int:
+    def allowance(self, entry: DeliveryEntry, max_gaps: int) -> int:
         """How many rows of an entry may be delivered for the first time without too many gaps.
 
         The message at the mark always may: no gap comes of it, and without it none would ever close.
@@ -56,57 +56,57 @@ class Lane:
         index = bisect_right(self.entries, offset, key=_START)
         return index - 1 if index and self.entries[index - 1].end > offset else index
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: DeliveryEntry) -> None:
         """Append one that was just read."""
         self.entries.append(entry)
-        self.fresh += entry.rows
+        self.undelivered += entry.rows
 
-    def hold(self, run: Run) -> None:
-        self._count(run.nbytes)
+    def hold(self, held: HeldBatch) -> None:
+        self._count(held.nbytes)
 
     def _count(self, nbytes: int) -> None:
         self.held_bytes += nbytes
         self._account.add(nbytes)
 
-    def cut(self, entry: Entry, at: int) -> Entry:
+    def cut(self, entry: DeliveryEntry, at: int) -> DeliveryEntry:
         """Take the part below `at` out of an entry, as one of its own before it."""
         index = self._index(entry)
         part = entry.cut(at)
         self.entries.insert(index, part)
         return part
 
-    def launch(self, entry: Entry) -> None:
+    def count_delivery(self, entry: DeliveryEntry) -> None:
         """Count a delivery."""
         if entry.deliveries == 0:
-            self.fresh -= entry.rows
+            self.undelivered -= entry.rows
             self.unsettled += entry.rows
         entry.deliveries += 1
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: DeliveryEntry) -> None:
         """Let go of a whole entry."""
         del self.entries[self._index(entry)]
-        run, entry.run = entry.run, NO_RUN
-        entry.state = State.SETTLED
+        held, entry.held = entry.held, NO_BATCH
+        entry.state = EntryState.SETTLED
         entry.stamp += 1
-        self._release(run, entry.rows, delivered=entry.deliveries > 0)
+        self._release(held, entry.rows, delivered=entry.deliveries > 0)
 
-    def shorten(self, entry: Entry, start: int) -> None:
+    def shorten(self, entry: DeliveryEntry, start: int) -> None:
         """Let go of the part of an entry below `start`."""
         rows, entry.start = start - entry.start, start
-        self._release(entry.run, rows, delivered=entry.deliveries > 0)
+        self._release(entry.held, rows, delivered=entry.deliveries > 0)
 
-    def _index(self, entry: Entry) -> int:
+    def _index(self, entry: DeliveryEntry) -> int:
         return bisect_left(self.entries, entry.start, key=_START)
 
-    def _release(self, run: Run, rows: int, *, delivered: bool) -> None:
+    def _release(self, held: HeldBatch, rows: int, *, delivered: bool) -> None:
         if delivered:
             self.unsettled -= rows
         else:
-            self.fresh -= rows
-        run.live -= rows
-        if run.live == 0:
-            self._count(-run.nbytes)
-        elif run.live * SPARSE < run.batch.num_rows:
+            self.undelivered -= rows
+        held.live -= rows
+        if held.live == 0:
+            self._count(-held.nbytes)
+        elif held.live * SPARSE < held.batch.num_rows:
             self._sparse = True
 
     def thin_out(self) -> None:
@@ -115,11 +115,11 @@ class Lane:
             return
         self._sparse = False
         for entry in self.entries:
-            run = entry.run
-            if run.live * SPARSE < run.batch.num_rows:
-                rows = pa.array(np.arange(entry.start - run.first, entry.end - run.first))
-                entry.run = Run(entry.start, run.batch.take(rows), run.epoch, entry.rows)
-                self._count(entry.run.nbytes)
-                run.live -= entry.rows
-                if run.live == 0:
-                    self._count(-run.nbytes)
+            held = entry.held
+            if held.live * SPARSE < held.batch.num_rows:
+                rows = pa.array(np.arange(entry.start - held.first, entry.end - held.first))
+                entry.held = HeldBatch(entry.start, held.batch.take(rows), held.epoch, entry.rows)
+                self._count(entry.held.nbytes)
+                held.live -= entry.rows
+                if held.live == 0:
+                    self._count(-held.nbytes)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from frazil.topics.read.cutting import head
+from frazil.topics.read.batch_slices import head
 from frazil.topics.subscriptions.delivery import Delivered
 
 
-def pieces(run: Delivered, most_bytes: int) -> Iterator[Delivered]:
+def split(run: Delivered, most_bytes: int) -> Iterator[Delivered]:
     """Each no larger than this, unless it is a single message."""
     while run.batch.num_rows:
         first = head(run.batch, run.batch.num_rows, most_bytes)
@@ -16,14 +16,14 @@ def pieces(run: Delivered, most_bytes: int) -> Iterator[Delivered]:
         run = run._replace(first=run.first + first.num_rows, batch=run.batch.slice(first.num_rows))
 
 
-def parted(runs: Sequence[Delivered], most_bytes: int) -> tuple[list[Delivered], list[Delivered]]:
+def take_within(runs: Sequence[Delivered], most_bytes: int) -> tuple[list[Delivered], list[Delivered]]:
     """The first of them, at least one message, that are no more than this; and the rest."""
     taken: list[Delivered] = []
     left = most_bytes
     for index, run in enumerate(runs):
         if taken and left <= 0:
             return taken, list(runs[index:])
-        part = next(pieces(run, left))
+        part = next(split(run, left))
         if taken and part.batch.nbytes > left:
             return taken, list(runs[index:])
         taken.append(part)
@@ -34,5 +34,5 @@ def parted(runs: Sequence[Delivered], most_bytes: int) -> tuple[list[Delivered],
     return taken, []
 
 
-def size(runs: Sequence[Delivered]) -> int:
+def total_bytes(runs: Sequence[Delivered]) -> int:
     return sum(run.batch.nbytes for run in runs)

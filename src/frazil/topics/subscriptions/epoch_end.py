@@ -11,7 +11,7 @@ OpenCursor = Callable[[int, int, str], Awaitable[Cursor]]
 """A cursor for a partition, at an offset of an epoch; the epoch is empty when it is not known."""
 
 
-async def border(cursors: OpenCursor, partition: int, epoch: str, offset: int) -> int | None:
+async def find_epoch_end(cursors: OpenCursor, partition: int, epoch: str, offset: int) -> int | None:
     """The offset at which `epoch` ended, below an `offset` that cannot be read in it. None if it is not known.
 
     What did not last are the newest messages before a crash, so the search begins near `offset`.

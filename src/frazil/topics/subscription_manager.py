@@ -15,10 +15,10 @@ from frazil.errors import (
     ShutdownError,
     SubscriptionMismatch,
     SubscriptionNotFound,
-    TopicNotFound,
 )
 from frazil.log.log import Log
 from frazil.topics.interface import Producer, SubscriptionStats
+from frazil.topics.lifecycle import topic_deleted
 from frazil.topics.message_limits import LETTER_BYTES
 from frazil.topics.messages import Message
 from frazil.topics.names import TopicName
@@ -28,10 +28,10 @@ from frazil.topics.storage import TopicStorage
 from frazil.topics.subscriptions.checkpoints import Checkpoint, newest
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Kind, Options
-from frazil.topics.subscriptions.places import PART, Place, forms_of
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.report import SubscriptionReport
-from frazil.topics.subscriptions.subscription import Bury, Subscription
+from frazil.topics.subscriptions.subscription import StoreDeadLetter, Subscription
+from frazil.topics.subscriptions.subscription_name import PART, SubscriptionName, variants_of
 
 DEAD_LETTERS = "_dead_letters"
 GROWTH_SECONDS = 5.0
@@ -40,14 +40,14 @@ GROWTH_SECONDS = 5.0
 logger = logging.getLogger(__name__)
 
 
-class _Open(NamedTuple):
+class _OpenSubscription(NamedTuple):
     name: TopicName
     generation: int
     """Of the topic."""
     subscription: Subscription
 
 
-class Subscriptions:
+class SubscriptionManager:
     """Belongs to one event loop. A name of one partition means a subscription to that partition alone."""
 
     def __init__(self, storage: TopicStorage, log: Log, process: str) -> None:
@@ -59,8 +59,8 @@ class Subscriptions:
         self.problem: FrazilError | None = None
         """Why nobody can subscribe: the journal of acknowledgements cannot be opened."""
         self._opening_journal = asyncio.Lock()
-        self._open: dict[Place, _Open] = {}
-        self._opening: defaultdict[Place, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._open: dict[SubscriptionName, _OpenSubscription] = {}
+        self._opening: defaultdict[SubscriptionName, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reads = asyncio.Semaphore(log.config.messages.max_concurrent_reads)
         self._growing: asyncio.Task[None] | None = None
         self._closing = False
@@ -91,51 +91,51 @@ class Subscriptions:
     ) -> Subscription:
         """The subscription, taken over or created if it is not open here; `start` is for one that is created."""
         name = self._storage.name(topic)
-        place = place_of(name, subscription)
-        async with self._opening[place]:
-            if (found := self._served(place)) is not None:
+        full_name = subscription_name(name, subscription)
+        async with self._opening[full_name]:
+            if (found := self._served(full_name)) is not None:
                 if found.options.kind != kind:
                     raise SubscriptionMismatch(
-                        f"The {place} is of type {found.options.kind}, not {kind}. Use that type, or another "
+                        f"The {full_name} is of type {found.options.kind}, not {kind}. Use that type, or another "
                         f"subscription."
                     )
                 return found
-            if await self._saved(name, place) is None:
-                await self._check_form(name, subscription)
-            return await self._open_anew(name, place, kind, start)
+            if await self._saved(name, full_name) is None:
+                await self._check_variant(name, subscription)
+            return await self._open_anew(name, full_name, kind, start)
 
     async def existing(self, topic: str, subscription: str) -> Subscription:
         """One that was created before, wherever that was."""
         name = self._storage.name(topic)
-        place = place_of(name, subscription)
-        async with self._opening[place]:
-            return await self._existing(name, place)
+        full_name = subscription_name(name, subscription)
+        async with self._opening[full_name]:
+            return await self._existing(name, full_name)
 
-    async def _existing(self, name: TopicName, place: Place) -> Subscription:
-        if (found := self._served(place)) is not None:
+    async def _existing(self, name: TopicName, full_name: SubscriptionName) -> Subscription:
+        if (found := self._served(full_name)) is not None:
             return found
-        if (last := await self._saved(name, place)) is not None:
-            return await self._open_anew(name, place, Kind(last.kind), LATEST)
-        parts = [] if name.partition is not None else await self._parts(name, place.subscription)
+        if (last := await self._saved(name, full_name)) is not None:
+            return await self._open_anew(name, full_name, Kind(last.kind), LATEST)
+        parts = [] if name.partition is not None else await self._partition_names(name, full_name.subscription)
         hint = f"It has one for each partition: name {parts[0]} and so on." if parts else "Subscribe first."
-        raise SubscriptionNotFound(f"There is no {place}. {hint}")
+        raise SubscriptionNotFound(f"There is no {full_name}. {hint}")
 
     async def exists(self, topic: str, subscription: str) -> bool:
         name = self._storage.name(topic)
-        place = place_of(name, subscription)
-        return self._served(place) is not None or await self._saved(name, place) is not None
+        full_name = subscription_name(name, subscription)
+        return self._served(full_name) is not None or await self._saved(name, full_name) is not None
 
-    async def _parts(self, name: TopicName, subscription: str) -> list[str]:
+    async def _partition_names(self, name: TopicName, subscription: str) -> list[str]:
         """The partitions that have a subscription of this name of their own."""
-        whole = place_of(name, subscription)
-        forms = await asyncio.to_thread(lambda: list(forms_of(self._log.store, whole)))
+        whole = subscription_name(name, subscription)
+        forms = await asyncio.to_thread(lambda: list(variants_of(self._log.store, whole)))
         among = [name.part(partition) for _, partition in forms if partition is not None]
         return [each for each in among if await self.exists(each, subscription)]
 
-    async def _check_form(self, name: TopicName, subscription: str) -> None:
+    async def _check_variant(self, name: TopicName, subscription: str) -> None:
         """One name is that of a subscription to a topic, or of one to each of its partitions, and never of both."""
         if name.partition is None:
-            if parts := await self._parts(name, subscription):
+            if parts := await self._partition_names(name, subscription):
                 raise SubscriptionMismatch(
                     f"Subscription {subscription!r} of topic {name.topic!r} is one for each partition, as Danube's "
                     f"clients have them. Name a partition, {parts[0]} or another, or choose another subscription."
@@ -146,35 +146,39 @@ class Subscriptions:
                 f"one for each partition. Delete it and create it with per_partition=true, or choose another."
             )
 
-    def _served(self, place: Place) -> Subscription | None:
-        found = self._open.get(place)
+    def _served(self, full_name: SubscriptionName) -> Subscription | None:
+        found = self._open.get(full_name)
         if found is None or found.subscription.stopped is not None:
             return None
         return found.subscription if found.generation == self._storage.known_generation(found.name.path) else None
 
-    async def _saved(self, name: TopicName, place: Place) -> Checkpoint | None:
+    async def _saved(self, name: TopicName, full_name: SubscriptionName) -> Checkpoint | None:
         generation = await self._storage.generation(name.path)
-        last = await asyncio.to_thread(newest, self._log.store, place)
+        last = await asyncio.to_thread(newest, self._log.store, full_name)
         return last if last is not None and last.lasts(generation) else None
 
-    async def _open_anew(self, name: TopicName, place: Place, kind: Kind, start: Start) -> Subscription:
+    async def _open_anew(
+        self, name: TopicName, full_name: SubscriptionName, kind: Kind, start: Start
+    ) -> Subscription:
         """Whoever calls it has the lock of this place."""
-        if (stale := self._open.pop(place, None)) is not None and stale.subscription.stopped is None:
-            await stale.subscription.abandon(_deleted(name))
+        if (stale := self._open.pop(full_name, None)) is not None and stale.subscription.stopped is None:
+            await stale.subscription.abandon(topic_deleted(name.topic))
         generation = await self._storage.generation(name.path)
-        opened = await self._opened(name, place, kind, start, generation)
+        opened = await self._opened(name, full_name, kind, start, generation)
         try:
             if self._closing:
                 raise ShutdownError("Subscriptions are closing here. Try again later.")
             if await self._storage.generation(name.path) != generation:
-                raise _deleted(name)
+                raise topic_deleted(name.topic)
         except FrazilError as error:
             await opened.abandon(error)
             raise
-        self._open[place] = _Open(name, generation, opened)
+        self._open[full_name] = _OpenSubscription(name, generation, opened)
         return opened
 
-    async def _opened(self, name: TopicName, place: Place, kind: Kind, start: Start, generation: int) -> Subscription:
+    async def _opened(
+        self, name: TopicName, full_name: SubscriptionName, kind: Kind, start: Start, generation: int
+    ) -> Subscription:
         count = await self._storage.partitions(name.path)
         if name.partition is not None and name.partition >= count:
             raise RequestError(f"{name.path} has no partition {name.partition}: it has {count}, from 0 on.")
@@ -185,28 +189,28 @@ class Subscriptions:
             found.epoch = epoch or None
             return found
 
-        async def birth() -> Mapping[int, Progress]:
+        async def initial_progress() -> Mapping[int, Progress]:
             cursors = [await self._storage.cursor(name.path, partition, start) for partition in partitions]
             return {each.partition: Progress(each.position) for each in cursors}
 
-        options, bury = self._after_failures(name, kind)
+        options, store_dead_letter = self._after_failures(name, kind)
         return await Subscription.open(
-            place,
+            full_name,
             options,
             store=self._log.store,
             journal=await self._opened_journal(),
             cursors=cursor,
-            birth=birth,
+            initial_progress=initial_progress,
             partitions=partitions,
             topic_generation=generation,
             world=self._log.world,
             process=self._process,
-            bury=bury,
+            store_dead_letter=store_dead_letter,
             reads=self._reads,
             memory=self._storage.memory,
         )
 
-    def _after_failures(self, name: TopicName, kind: Kind) -> tuple[Options, Bury]:
+    def _after_failures(self, name: TopicName, kind: Kind) -> tuple[Options, StoreDeadLetter]:
         """How the topic's settings have messages delivered again, and who takes those that fail for good."""
         settings = self._log.config.topic(name.topic).subscriptions
         options = Options.of(settings, kind)
@@ -214,16 +218,16 @@ class Subscriptions:
         if name.name.endswith(DEAD_LETTERS) or letters == name.path:
             options = replace(options, poison="block")
 
-        async def bury(letter: str, message: Message) -> None:
+        async def store_dead_letter(producer_id: str, message: Message) -> None:
             await self._storage.create_topic(letters)
-            await self._storage.store(letters, [message], producer=Producer(letter, 1), most_bytes=LETTER_BYTES)
+            await self._storage.store(letters, [message], producer=Producer(producer_id, 1), most_bytes=LETTER_BYTES)
 
-        return options, bury
+        return options, store_dead_letter
 
     async def all_named(self, topic: str, subscription: str) -> list[Subscription]:
         """Those of this name: one to the topic, or one to each of its partitions, as Danube's clients have them."""
         name = self._storage.name(topic)
-        parts = await self._parts(name, subscription) if name.partition is None else []
+        parts = await self._partition_names(name, subscription) if name.partition is None else []
         return [await self.existing(each, subscription) for each in parts or [topic]]
 
     async def seek(self, topic: str, subscription: str, start: Start) -> None:
@@ -272,14 +276,14 @@ class Subscriptions:
         name = self._storage.name(topic)
         ends = await self._storage.get_write_position(name.path)
         found: dict[str, SubscriptionStats] = {}
-        for place, (its_topic, _, subscription) in self._open.items():
+        for full_name, (its_topic, _, subscription) in self._open.items():
             if its_topic.path == name.path and subscription.stopped is None:
-                told = subscription.stats(ends)
-                lag = {partition: each.lag for partition, each in told.partitions.items()}
-                known = found.get(place.subscription)
-                found[place.subscription] = SubscriptionStats(
+                report = subscription.stats(ends)
+                lag = {partition: each.lag for partition, each in report.partitions.items()}
+                known = found.get(full_name.subscription)
+                found[full_name.subscription] = SubscriptionStats(
                     {**(known.lag if known else {}), **lag},
-                    max(len(told.consumers), known.consumers if known else 0),
+                    max(len(report.consumers), known.consumers if known else 0),
                 )
         return found
 
@@ -297,18 +301,18 @@ class Subscriptions:
         """End a subscription for good."""
         for each in await self.all_named(topic, subscription):
             # Nobody may open it again before it is gone.
-            async with self._opening[each.place]:
+            async with self._opening[each.full_name]:
                 await each.delete()
-                if (known := self._open.get(each.place)) is not None and known.subscription is each:
-                    del self._open[each.place]
+                if (known := self._open.get(each.full_name)) is not None and known.subscription is each:
+                    del self._open[each.full_name]
 
     async def topic_deleted(self, topic: str) -> None:
         """Tell those who consume it."""
         name = self._storage.name(topic)
-        for place, (its_topic, _, subscription) in list(self._open.items()):
+        for full_name, (its_topic, _, subscription) in list(self._open.items()):
             if its_topic.path == name.path:
-                del self._open[place]
-                await subscription.abandon(_deleted(name))
+                del self._open[full_name]
+                await subscription.abandon(topic_deleted(name.topic))
 
     async def close(self) -> None:
         """Hand all subscriptions over to whoever comes next."""
@@ -327,10 +331,6 @@ class Subscriptions:
             raise problem
 
 
-def _deleted(name: TopicName) -> TopicNotFound:
-    return TopicNotFound(f"Topic {name.topic!r} was deleted.")
-
-
-def place_of(name: TopicName, subscription: str) -> Place:
+def subscription_name(name: TopicName, subscription: str) -> SubscriptionName:
     part = name.name if name.partition is None else f"{name.name}{PART}{name.partition}"
-    return Place(subscription, name.namespace, part)
+    return SubscriptionName(subscription, name.namespace, part)

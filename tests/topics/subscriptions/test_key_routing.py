@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.topics.subscriptions.keys import one_of
+from frazil.topics.subscriptions.key_routing import one_of
 
 PATTERNS = st.lists(st.text("ab*?[]!.\n\\", max_size=6), min_size=1, max_size=3)
 

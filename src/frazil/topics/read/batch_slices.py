@@ -23,7 +23,7 @@ def head(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> pa.RecordBatch
     return batch.slice(0, fits)
 
 
-def detached(batch: pa.RecordBatch) -> pa.RecordBatch:
+def copy_if_sparse(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A copy if it is a small part of what stays in memory because of it; else the batch itself."""
     kept = batch.get_total_buffer_size()
     if kept <= LITTLE or batch.nbytes * 2 >= kept:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from frazil.backoff import Backoff
 from frazil.errors import EpochChanged, FrazilError
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
+from frazil.topics.read.batch_slices import copy_if_sparse
 from frazil.topics.read.cursor import Cursor
-from frazil.topics.read.cutting import detached
-from frazil.topics.subscriptions.borders import OpenCursor, border
 from frazil.topics.subscriptions.delivery import Delivery
-from frazil.topics.subscriptions.places import Place
+from frazil.topics.subscriptions.epoch_end import OpenCursor, find_epoch_end
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 READ_BYTES = 4 * 1024 * 1024
 WAIT_SECONDS = 1.0
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 class ReadAhead:
     def __init__(
         self,
-        place: Place,
+        full_name: SubscriptionName,
         partition: int,
         *,
         delivery: Delivery,
         cursors: OpenCursor,
         reads: asyncio.Semaphore,
-        take: Callable[[Records], None],
+        take: Callable[[MessageRun], None],
         report: Callable[[int, FrazilError], None],
     ) -> None:
         """`take` gets what was read, `report` why it cannot go on; `reads` bounds the reads at one time."""
-        self._place = place
+        self._full_name = full_name
         self._partition = partition
         self._delivery = delivery
         self._cursors = cursors
@@ -49,7 +49,7 @@ class ReadAhead:
         """Fewer rows are not worth a read."""
         self._room = asyncio.Event()
 
-    def look(self) -> None:
+    def notify_room(self) -> None:
         """There may be room now."""
         if not self._room.is_set() and self._delivery.wants(self._partition) >= self._least:
             self._room.set()
@@ -57,7 +57,7 @@ class ReadAhead:
     async def run(self) -> None:
         """Until this task is cancelled, or the partition cannot be read on."""
         failed, rng = 0, random.Random()
-        progress = self._delivery.lanes[self._partition].progress
+        progress = self._delivery.backlogs[self._partition].progress
         cursor: Cursor | None = None
         changed: EpochChanged | None = None
         back: int | None = None
@@ -67,7 +67,7 @@ class ReadAhead:
             offset = self._delivery.next_offset(self._partition) if back is None else back
             try:
                 if changed is not None:
-                    back = await border(self._cursors, self._partition, progress.epoch, offset)
+                    back = await find_epoch_end(self._cursors, self._partition, progress.epoch, offset)
                     if back is None:
                         self._report(self._partition, changed)
                         return
@@ -83,7 +83,7 @@ class ReadAhead:
                     await cursor.wait(WAIT_SECONDS)
                 else:
                     back = None
-                    self._take(records._replace(batch=detached(records.batch)))
+                    self._take(records._replace(batch=copy_if_sparse(records.batch)))
                 failed = 0
             except EpochChanged as error:
                 cursor, changed = None, error
@@ -105,6 +105,6 @@ class ReadAhead:
     async def _pause(self, error: FrazilError, seconds: float) -> None:
         logger.warning(
             "cannot read a partition; trying again",
-            extra={"subscription": str(self._place), "partition": self._partition, "reason": str(error)},
+            extra={"subscription": str(self._full_name), "partition": self._partition, "reason": str(error)},
         )
         await asyncio.sleep(seconds)

@@ -25,23 +25,23 @@ from frazil.lake.schema.arrow import FIELD_ID
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.segment import READ_BYTES, piece_rows
 from frazil.topics.messages import MESSAGE
-from frazil.topics.read.cache import PIECE_BYTES
+from frazil.topics.read.chunk_cache import CHUNK_BYTES
 
 Offsets = npt.NDArray[np.int64]
 _INTEGERS = (PARTITION, OFFSET)
-PIECES_SORTED = 8
+CHUNKS_SORTED = 8
 """Pieces that are gathered at a time where rows are in another order: each time the same rows are looked through."""
 
 
-class Rows(NamedTuple):
+class OffsetRows(NamedTuple):
     """Messages with ascending offsets, perhaps with gaps between them."""
 
     offsets: Offsets
     batch: pa.RecordBatch
 
-    def since(self, offset: int) -> Rows:
+    def since(self, offset: int) -> OffsetRows:
         at = int(np.searchsorted(self.offsets, offset))
-        return Rows(self.offsets[at:], self.batch.slice(at)) if at else self
+        return OffsetRows(self.offsets[at:], self.batch.slice(at)) if at else self
 
 
 class Unordered(Exception):
@@ -49,13 +49,13 @@ class Unordered(Exception):
 
 
 @dataclass(frozen=True)
-class Fields:
+class ColumnIds:
     """The ids of the columns, by which files have them: names may have changed."""
 
     ids: dict[str, int]
 
     @classmethod
-    def of(cls, table: Table) -> Fields:
+    def of(cls, table: Table) -> ColumnIds:
         return cls({field.name: field.field_id for field in table.schema().fields})
 
     def lowest(self, task: FileScanTask) -> int:
@@ -67,7 +67,7 @@ class Fields:
 class DataFile:
     """One file, open. `start` is the first offset that is wanted."""
 
-    def __init__(self, io: VerifyingFileIO, task: FileScanTask, fields: Fields, partition: int) -> None:
+    def __init__(self, io: VerifyingFileIO, task: FileScanTask, fields: ColumnIds, partition: int) -> None:
         self.path = task.file.file_path
         self._io = io
         self._task = task
@@ -77,11 +77,11 @@ class DataFile:
             self._file = pq.ParquetFile(
                 self._stream, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True
             )
-            self._piece = piece_rows(self._file.metadata, PIECE_BYTES)
+            self._chunk_rows = piece_rows(self._file.metadata, CHUNK_BYTES)
             self._names = self._named(fields)
             self._deleted = _deleted(io, task)
 
-    def _named(self, fields: Fields) -> dict[str, str]:
+    def _named(self, fields: ColumnIds) -> dict[str, str]:
         """What the file calls the columns that it has."""
         there = {int((field.metadata or {}).get(FIELD_ID, -1)): field.name for field in self._file.schema_arrow}
         wanted = (*MESSAGE.names, *_INTEGERS)
@@ -91,7 +91,7 @@ class DataFile:
         self._file.close()
         self._stream.close()
 
-    def ordered(self, start: int) -> Iterator[Rows]:
+    def ordered(self, start: int) -> Iterator[OffsetRows]:
         """The messages from `start` on as they come; `Unordered` where they come otherwise."""
         last = -1
         for rows in self._read((*MESSAGE.names, *_INTEGERS), start):
@@ -100,17 +100,17 @@ class DataFile:
             last = int(rows.offsets[-1])
             yield rows
 
-    def sorted(self, start: int) -> Iterator[Rows]:
+    def sorted(self, start: int) -> Iterator[OffsetRows]:
         """The messages from `start` on, gathered run by run."""
         there = np.sort(np.concatenate([_NONE, *(rows.offsets for rows in self._read(_INTEGERS, start))]))
-        many = PIECES_SORTED * self._piece
+        many = CHUNKS_SORTED * self._chunk_rows
         for at in range(0, len(there), many):
             low, high = int(there[at]), int(there[min(at + many, len(there)) - 1])
             found = list(self._read((*MESSAGE.names, *_INTEGERS), low, high))
             offsets = np.concatenate([rows.offsets for rows in found])
             order = np.argsort(offsets, kind="stable")
             batch = pa.concat_batches([rows.batch for rows in found]).take(pa.array(order))
-            yield Rows(offsets[order], batch)
+            yield OffsetRows(offsets[order], batch)
 
     def lowest(self, start: int) -> int:
         """The least offset from `start` on, whatever the order; there is one."""
@@ -123,7 +123,7 @@ class DataFile:
                 times = rows.batch.column("publish_time").cast(pa.int64()).fill_null(0)
                 yield rows.offsets, times.to_numpy(zero_copy_only=False)
 
-    def _read(self, names: tuple[str, ...], start: int, last: int | None = None) -> Iterator[Rows]:
+    def _read(self, names: tuple[str, ...], start: int, last: int | None = None) -> Iterator[OffsetRows]:
         for group, first in self._groups(start, last):
             yield from self._group(group, first, names, start, last)
 
@@ -141,13 +141,17 @@ class DataFile:
                 yield number, first
             first += group.num_rows
 
-    def _group(self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None) -> Iterator[Rows]:
+    def _group(
+        self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None
+    ) -> Iterator[OffsetRows]:
         with self._io.damage_told(self._task):
             yield from self._rows(group, first, names, start, last)
 
-    def _rows(self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None) -> Iterator[Rows]:
+    def _rows(
+        self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None
+    ) -> Iterator[OffsetRows]:
         there = {self._names[name]: name for name in names if name in self._names}
-        for batch in self._file.iter_batches(self._piece, row_groups=[group], columns=list(there)):
+        for batch in self._file.iter_batches(self._chunk_rows, row_groups=[group], columns=list(there)):
             batch = batch.rename_columns([there[name] for name in batch.schema.names])
             offsets = batch.column(OFFSET).to_numpy()
             keep = (batch.column(PARTITION).to_numpy() == self._partition) & (offsets >= start)
@@ -159,10 +163,10 @@ class DataFile:
             if not keep.all():
                 batch, offsets = batch.filter(pa.array(keep)), offsets[keep]
             if len(offsets):
-                yield Rows(offsets, _shaped(batch, names))
+                yield OffsetRows(offsets, _message_columns(batch, names))
 
 
-def _shaped(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
+def _message_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
     """The message columns among `names`, as messages have them; null where the file has none."""
     fields = [MESSAGE.field(name) for name in names if name not in _INTEGERS]
     columns = [
