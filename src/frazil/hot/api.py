@@ -1,4 +1,4 @@
-"""The hot buffer over HTTP: what was appended a moment ago, by key or by offset, as JSON or as an Arrow stream."""
+"""Serves the hot buffer over HTTP: records that were just appended, by key or offset, as JSON or an Arrow stream."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Handler = Callable[[Request], Awaitable[Response]]
 Work = Callable[[Request, HotBuffer], Response]
 
 UNDECODABLE = "x-frazil-undecodable"
-"""Header that names the records, as partition/offset, that are left out because they cannot become rows."""
+"""This header lists the records, as partition/offset, that are left out because they cannot become rows."""
 NEXT_OFFSET = "x-frazil-next-offset"
-"""Header that says where to go on, when not everything that was asked for is in the answer."""
+"""This header has the offset to continue with when the answer does not have everything that was asked for."""
 _NAMED = 100
 
 
 def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: QueryThreads) -> list[Endpoint]:
-    """`hot` gives the buffer, or raises while there is none."""
+    """`hot` returns the buffer, or raises while there is none."""
 
     def by_key(request: Request, buffer: HotBuffer) -> Response:
         check_parameters(request, "encoding", "cold", "raw")
@@ -102,7 +102,7 @@ def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: QueryTh
 
 
 def _answering(work: Work, hot: Callable[[], HotBuffer], threads: QueryThreads) -> Handler:
-    """Work that may wait for disk, store or registry is done in a thread."""
+    """Does the work in a thread, because it may wait for disk, store or registry."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -137,7 +137,7 @@ def _partition(request: Request) -> int:
 
 
 def _not_found(buffer: HotBuffer, topic: str, what: str, cold: bool) -> Response:
-    """`cold` in the answer tells whether the same question with `cold=true` may have another."""
+    """`cold` in the answer says whether the same question with `cold=true` may find something."""
     if cold:
         return problem(404, f"{what}.", cold=False)
     older = buffer.has_older(topic)

@@ -1,6 +1,6 @@
-"""The buffer of all topics: what is held of each partition, within one bound for all of them together.
+"""Buffers the newest records of all topics, within one memory limit for all of them.
 
-Sealed records go when room is needed, the oldest first, or when they are old; records that are not sealed never do.
+Sealed records leave when room is needed, the oldest first, or when they expire. Unsealed records always stay.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from frazil.hot.keys import as_bytes, key_column
 from frazil.hot.partition_contents import PartitionContents
 
 ROOM = 1 / 64
-"""Part of the buffer that is freed at least when it is full, so that not every batch has to make room."""
+"""A full buffer frees at least this share of its size, so that not every batch has to make room."""
 _JOINED_TTL = 8
-"""Records of one block are at most this part of the time to live apart."""
+"""Records of one block were appended within this fraction of the time to live."""
 
 
 class LocalSource(Protocol):
-    """What feeds a partition from within this process."""
+    """Feeds a partition from within this process."""
 
     def lost(self) -> bool:
-        """Whether what it has not sealed is no part of the log any more."""
+        """Returns whether its unsealed records are not part of the log any more."""
 
 
 @dataclass
 class BufferStats:
-    """Counts since the start."""
+    """Counts what happened to one topic since the start."""
 
     hits: int = 0
     misses: int = 0
     evicted: int = 0
-    """Records that made room for others."""
+    """These records made room for others."""
     expired: int = 0
-    """Records that were too old."""
+    """These records were older than the time to live."""
     dropped: int = 0
-    """Records that turned out not to be part of the log."""
+    """These records turned out not to be part of the log."""
 
 
 class BufferedPartition:
-    """One partition. It is changed under its lock, and read without."""
+    """Has the contents of one partition. They are changed under the lock, and read without it."""
 
     def __init__(self, topic: str, partition: int, stats: BufferStats) -> None:
         self.topic = topic
@@ -59,19 +59,19 @@ class BufferedPartition:
         self.lock = threading.Lock()
         self.contents = PartitionContents()
         self.source: LocalSource | None = None
-        """None while another process writes the partition, or nobody."""
+        """It is None while another process writes the partition, or nobody does."""
         self.epoch: str | None = None
-        """Of the newest record; None when it is not known yet where the partition ends."""
+        """This is the epoch of the newest record. It is None while it is unknown where the partition ends."""
 
     def visible(self) -> PartitionContents:
-        """What may be read now; records of a writer that lost its partition are gone at that moment."""
+        """Returns what may be read now. Unsealed records vanish as soon as their writer has lost the partition."""
         source = self.source
         contents = self.contents
         return contents.truncated(contents.sealed) if source is not None and source.lost() else contents
 
 
 class Buffer:
-    """Thread-safe."""
+    """Is safe to use from several threads."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -85,7 +85,7 @@ class Buffer:
     # --- what there is -------------------------------------------------------------------------------------
 
     def topic(self, topic: str) -> Mapping[int, BufferedPartition]:
-        """The partitions of a topic; the mapping never changes."""
+        """Returns the partitions of a topic. The mapping never changes."""
         return self._topics.get(topic, {})
 
     @property
@@ -101,17 +101,17 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """Records and index of all topics."""
+        """Returns the size of the records and of the index of all topics."""
         return self._nbytes
 
     @property
     def unsealed_bytes(self) -> int:
-        """Of records that cannot make room for others, because no segment has them yet."""
+        """Returns the size of the records that must stay, because no segment has them yet."""
         return sum(buffered.contents.unsealed_bytes for buffered in self.all())
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room, and none can be made before more is sealed."""
+        """Returns whether there is no room, and none can be made before more is sealed."""
         return self._nbytes > self.max_bytes
 
     def key_column(self, topic: str, schema: pa.Schema) -> str | None:
@@ -123,7 +123,7 @@ class Buffer:
     # --- changing it ---------------------------------------------------------------------------------------
 
     def get_or_create(self, topic: str, partition: int) -> BufferedPartition:
-        """The partition's place, which is made if there is none."""
+        """Returns the partition, and creates it if it does not exist."""
         found = self._topics.get(topic, {}).get(partition)
         if found is not None:
             return found
@@ -131,12 +131,12 @@ class Buffer:
             partitions = self._topics.get(topic, {})
             if partition not in partitions:
                 buffered = BufferedPartition(topic, partition, self._stats.setdefault(topic, BufferStats()))
-                # Others look at these without a lock: they are replaced, never changed.
+                # Other threads read these without a lock, so they are replaced and never changed.
                 self._topics = {**self._topics, topic: {**partitions, partition: buffered}}
             return self._topics[topic][partition]
 
     def forget(self, buffered: BufferedPartition) -> None:
-        """Hold nothing of a partition any more."""
+        """Drops everything of a partition."""
         with buffered.lock:
             self._swap(buffered, PartitionContents())
             buffered.epoch = None
@@ -156,7 +156,8 @@ class Buffer:
         borrowed: bool = False,
         by: LocalSource | None = None,
     ) -> bool:
-        """Add records; False when they do not begin where the others end, or another feeds the partition."""
+        """Adds records. Returns False when they do not begin where the others end, or another source feeds the
+        partition."""
         block = blocks.make(offset, batch, time_ms, nbytes=nbytes, borrowed=borrowed)
         run = self._index(buffered.topic, block)
         with buffered.lock:
@@ -167,7 +168,7 @@ class Buffer:
         return True
 
     def prepend(self, buffered: BufferedPartition, offset: int, batch: pa.RecordBatch, time_ms: int) -> bool:
-        """Add sealed records before the others; False when they do not end where those begin."""
+        """Adds sealed records before the others. Returns False when they do not end where those begin."""
         block = blocks.make(offset, batch, time_ms, borrowed=False)
         run = self._index(buffered.topic, block)
         with buffered.lock:
@@ -178,7 +179,7 @@ class Buffer:
         return True
 
     def _index(self, topic: str, block: Block) -> IndexRun | None:
-        """None for topics without keys."""
+        """Returns the index of a block, or None for topics without keys."""
         schema = block.batch.schema
         if self._key_setting(topic) is None and not kafka.is_kafka(schema):
             return None
@@ -192,18 +193,18 @@ class Buffer:
         self._make_room()
 
     def drop_sealed(self, buffered: BufferedPartition) -> None:
-        """Hold no more of a partition than must be."""
+        """Drops all sealed records of a partition."""
         self._drop(buffered, len(buffered.contents.blocks))
 
     def truncate(self, buffered: BufferedPartition, end: int) -> None:
-        """Drop what is at `end` and after: it is no part of the log any more."""
+        """Drops the records at `end` and after it, which are not part of the log any more."""
         with buffered.lock:
             before = buffered.contents
             self._swap(buffered, before.truncated(end))
             buffered.stats.dropped += before.end - buffered.contents.end
 
     def restart(self, buffered: BufferedPartition, offset: int, *, by: LocalSource | None = None) -> bool:
-        """Hold nothing, and go on from `offset`; False when another feeds the partition."""
+        """Drops everything, and continues from `offset`. Returns False when another source feeds the partition."""
         with buffered.lock:
             if buffered.source is not by:
                 return False
@@ -211,13 +212,13 @@ class Buffer:
             return True
 
     def set_epoch(self, buffered: BufferedPartition, epoch: str | None, *, by: LocalSource | None = None) -> None:
-        """Note the epoch of the newest record; None when it must be found out anew where the partition ends."""
+        """Sets the epoch of the newest record. None means that the end of the partition must be found anew."""
         with buffered.lock:
             if buffered.source is by:
                 buffered.epoch = epoch
 
     def set_source(self, buffered: BufferedPartition, by: LocalSource | None) -> None:
-        """Let nobody else feed the partition from now on."""
+        """Makes `by` the only source of the partition."""
         with buffered.lock:
             buffered.source = by
 
@@ -237,7 +238,7 @@ class Buffer:
             buffered.stats.evicted += self._drop(buffered, count)
 
     def _oldest(self, wanted: int) -> dict[BufferedPartition, int]:
-        """How many blocks of which partitions are the oldest and have so many bytes together."""
+        """Returns how many of the oldest blocks of each partition have this many bytes together."""
         queue: list[tuple[int, int, BufferedPartition, int]] = []
         evictable = {buffered: buffered.contents.evictable() for buffered in self.all()}
         for order, (buffered, found) in enumerate(evictable.items()):
@@ -257,14 +258,14 @@ class Buffer:
         return taken
 
     def _drop(self, buffered: BufferedPartition, count: int) -> int:
-        """Drop the oldest blocks, as far as they may go; how many records that were."""
+        """Drops the oldest blocks as far as they are sealed, and returns how many records that were."""
         with buffered.lock:
             before = buffered.contents
             self._swap(buffered, before.without_first(min(count, len(before.evictable()))))
             return before.rows - buffered.contents.rows
 
     def expire(self, now_ms: int) -> None:
-        """Drop what is older than the time to live."""
+        """Drops records that are older than the time to live."""
         for buffered in self.all():
             count = 0
             for block in buffered.contents.evictable():
@@ -275,7 +276,8 @@ class Buffer:
                 buffered.stats.expired += self._drop(buffered, count)
 
     def compact(self, buffered: BufferedPartition) -> bool:
-        """Join some small blocks, and copy what is in WAL files that could go; False when there is nothing to do."""
+        """Joins some small blocks, and copies records out of WAL files that could go. Returns False if there is
+        nothing to do."""
         with buffered.lock:
             contents = buffered.contents
             where = blocks.joinable(contents.blocks, contents.sealed, self.ttl_ms // _JOINED_TTL)

@@ -1,7 +1,7 @@
-"""Feeding the buffer from the writers of this process.
+"""Feeds the buffer from the writers of this process.
 
-One thread looks after all of them now and then, and sees to the buffer's order in between. Whoever looks something up
-has the buffer take first what was appended since, so that whatever was acknowledged is found.
+One thread polls all writers, and compacts the buffer in between. A lookup first takes over what was appended since,
+so that it finds everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from frazil.log.writer.writer import PartitionWriter
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.02
-"""Between two looks, so that many small appends become one block, and looking does not keep them waiting."""
+"""The thread pauses this long, so that many small appends become one block and polling does not slow them down."""
 HOUSEKEEPING_SECONDS = 0.5
 _TIDY_SECONDS = 0.005
-"""How long new records wait at most for the buffer's order."""
+"""Housekeeping delays new records by at most this long."""
 
 TopicPartition = tuple[str, int]
-"""Topic and partition."""
+"""These are a topic and a partition."""
 
 
 @dataclass(frozen=True, eq=False)
 class FollowedWriter:
-    """A writer of this process, as it was when the buffer began to follow its tail."""
+    """Remembers a writer of this process as it was when the buffer began to follow its tail."""
 
     writer: PartitionWriter
     ids: frozenset[str]
-    """Of its segments; a writer that is fenced goes on under another."""
+    """These are the ids in the writer's segments. A writer that is fenced continues under another id."""
 
     def lost(self) -> bool:
         return self.writer.tail.writers is not self.ids or isinstance(self.writer.stopped, PartitionTaken)
 
 
 class Feed:
-    """`fill` is called with partitions that begin anew, to be filled with what is older."""
+    """Feeds the buffer. `fill` is called with partitions that begin anew, to have older records read."""
 
     def __init__(self, log: Log, buffer: Buffer, fill: Callable[[BufferedPartition], None]) -> None:
         self._log = log
@@ -55,7 +55,7 @@ class Feed:
         self._fill = fill
         self._followed: dict[TopicPartition, tuple[BufferedPartition, FollowedWriter]] = {}
         self._asked: set[TopicPartition] = set()
-        """Of which something was looked up."""
+        """Somebody has looked something up in these partitions."""
         self._wake = threading.Event()
         self._stopping = False
         self._problems: dict[TopicPartition, FrazilError] = {}
@@ -91,7 +91,7 @@ class Feed:
             time.sleep(max(PAUSE_SECONDS, time.monotonic() - started))
 
     def poll(self) -> None:
-        """Take what is new from all writers, and notice which have come and gone."""
+        """Takes new records from all writers, and notices which writers have come and gone."""
         with self._polling:
             writers = {(writer.topic, writer.partition): writer for writer in self._log.writers}
             for partition_key in self._followed.keys() - writers.keys():
@@ -100,7 +100,7 @@ class Feed:
                 self._attempt(partition_key, writer)
 
     def catch_up(self, topic: str) -> None:
-        """Take what is new of one topic now."""
+        """Takes the new records of one topic now."""
         for writer in self._log.writers:
             if writer.topic != topic:
                 continue
@@ -112,7 +112,7 @@ class Feed:
                     self._attempt(partition_key, writer)
 
     def _attempt(self, partition_key: TopicPartition, writer: PartitionWriter | None) -> None:
-        """One partition that cannot be held must not keep the others from it."""
+        """Reports a failure of one partition, so that it does not stop the others."""
         try:
             if writer is None:
                 self._release(partition_key)
@@ -131,7 +131,7 @@ class Feed:
     def _take(self, partition_key: TopicPartition, writer: PartitionWriter) -> None:
         known = self._followed.get(partition_key)
         tail = writer.tail
-        # What nobody is likely to look up is held once somebody has.
+        # A partition that is unlikely to be looked up is buffered only after somebody has.
         wanted = writer.options.looked_up or partition_key in self._asked
         if known is not None and known[1].writer is writer and not known[1].lost():
             buffered = known[0]
@@ -154,20 +154,20 @@ class Feed:
             self._claim(partition_key, FollowedWriter(writer, tail.writers))
 
     def _claim(self, partition_key: TopicPartition, followed: FollowedWriter) -> BufferedPartition:
-        """Nobody else feeds it from now on."""
+        """Makes the writer the only source of the partition."""
         buffered = self._buffer.get_or_create(*partition_key)
         self._buffer.set_source(buffered, followed)
         self._followed[partition_key] = buffered, followed
         return buffered
 
     def _begin(self, partition_key: TopicPartition, writer: PartitionWriter) -> None:
-        """Follow a tail from its start, joined with what is held already if that ends there."""
+        """Follows a tail from its start, and joins it with the buffered records if they end there."""
         if partition_key not in self._followed and writer.options.looked_up:
-            # Of what nobody is likely to look up, housekeeping takes what is new.
+            # Partitions that are unlikely to be looked up are polled by housekeeping only.
             writer.tail.changed.listen(self._wake.set)
         view = writer.tail.view()
         buffered = self._buffer.get_or_create(*partition_key)
-        # Of what was held only this much is known to be sealed; the rest may not have become part of the log.
+        # Only these records are known to be sealed. The others may not have become part of the log.
         self._buffer.truncate(buffered, min(buffered.contents.sealed, view.start))
         followed = FollowedWriter(writer, view.writers)
         self._claim(partition_key, followed)
@@ -202,7 +202,7 @@ class Feed:
             self._buffer.drop_sealed(buffered)
 
     def _release(self, partition_key: TopicPartition) -> None:
-        """The writer is gone. What its WAL has stays part of the log; what only memory had does not."""
+        """Lets go of a writer that is gone. Records in its WAL stay part of the log, those in memory only do not."""
         found = self._followed.pop(partition_key, None)
         if found is None:
             return
@@ -226,7 +226,7 @@ class Feed:
 
 
 def _same_epoch(buffered: BufferedPartition, view: TailView) -> bool:
-    """Whether what is held is what the log has before the tail."""
+    """Returns whether the buffered records are those that the log has before the tail."""
     if buffered.epoch is None:
         return False
     try:
@@ -237,7 +237,7 @@ def _same_epoch(buffered: BufferedPartition, view: TailView) -> bool:
 
 
 def _grouped_by_size(entries: list[Entry]) -> list[list[Entry]]:
-    """Small neighbours of one schema together, others each for itself."""
+    """Groups small neighbours of one schema. Larger entries stay alone."""
     groups: list[list[Entry]] = []
     size = 0
     for entry in entries:

@@ -1,7 +1,7 @@
-"""What the buffer reads from the log itself: partitions that other processes write, and older records at the start.
+"""Reads into the buffer what it needs from the log: partitions of other processes, and older records at the start.
 
-One thread does it all, because all of it waits for disk or store. Partitions in which nothing happens are looked at
-more and more rarely: every look at an object store costs a request.
+One thread does it all, because all of it waits for disk or store. Quiet partitions are polled less and less often,
+because every look at an object store costs a request.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from frazil.log.segments.segment import Segment, read_records
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = (0.5, 5.0)
-"""How long to wait for more of a partition: at first, and at most, when nothing came for a while."""
+"""The follower polls a partition after the first pause, and slows down to the second when nothing comes."""
 POLLS_PER_SECOND = 4
-"""At partitions in which nothing happens, all together."""
+"""All quiet partitions together are polled this often."""
 DISCOVER_SECONDS = 5.0
-"""How often new topics and partitions are looked for."""
+"""New topics and partitions are discovered this often."""
 FILLED = 0.75
-"""Part of the buffer that is filled with old records; the rest is for new ones."""
+"""Old records fill this share of the buffer. The rest is for new ones."""
 
 
 @dataclass
@@ -71,13 +71,14 @@ class Follower:
         self._thread.join()
 
     def fill(self, buffered: BufferedPartition) -> None:
-        """Read what is before the held records, in the background, as far as there is room for it."""
-        # Also one that is being filled: it may begin elsewhere now, which ends what was begun before.
+        """Reads records before the buffered ones in the background, as far as there is room."""
+        # A partition that is being filled is added again, because it may begin elsewhere now. That ends the earlier
+        # fill.
         self._to_fill.append(buffered)
 
     @property
     def filling(self) -> bool:
-        """Whether older records are still being read."""
+        """Returns whether older records are still being read."""
         return bool(self._to_fill)
 
     def problems(self) -> dict[str, FrazilError]:
@@ -94,7 +95,7 @@ class Follower:
         return max(0.0, min([self._discover_at, now + POLL_SECONDS[0], *dues, *filling]) - now)
 
     def step(self) -> None:
-        """Do what is due: find partitions, look for what is new in them, and read some of what is old."""
+        """Does what is due: discovers partitions, takes new records, and reads some old ones."""
         now = self._clock.monotonic()
         if now >= self._discover_at:
             self._attempt("log", self._discover)
@@ -107,7 +108,7 @@ class Follower:
                 self._fill_next()
 
     def _attempt(self, where: str, work: Callable[[], bool]) -> bool | None:
-        """What `work` says; None when it failed."""
+        """Returns the result of `work`, or None when it failed."""
         try:
             result = work()
         except FrazilError as error:
@@ -139,7 +140,7 @@ class Follower:
         followed.due = self._clock.monotonic() + followed.pause
 
     def _take_new(self, followed: _FollowedPartition) -> bool:
-        """Take what is new; whether there was anything."""
+        """Takes new records, and returns whether there were any."""
         buffered = followed.buffered
         if buffered.epoch is None and not self._begin(followed):
             return False
@@ -153,7 +154,7 @@ class Follower:
                     self._buffer.seal(buffered, unsealed)
                 self._buffer.set_epoch(buffered, records.epoch)
         except (EpochChanged, OffsetOutOfRange, SegmentsGone) as error:
-            # What is held is no part of the log any more, or too much was missed: begin anew.
+            # The buffered records are not part of the log any more, or too many were missed, so we begin anew.
             logger.info("a partition begins anew", extra={"where": followed.where, "reason": str(error)})
             self._buffer.set_epoch(buffered, None)
             return True
@@ -162,7 +163,7 @@ class Follower:
         return buffered.contents.end > before
 
     def _begin(self, followed: _FollowedPartition) -> bool:
-        """Hold nothing but know where the sealed records end; False when there are none yet."""
+        """Drops everything and continues at the end of the sealed records. Returns False when there are none yet."""
         bounds = followed.reader.bounds()
         if bounds.epochs is None:
             return False
@@ -185,7 +186,8 @@ class Follower:
         self._to_fill.rotate(-1)
 
     def _fill_some(self, buffered: BufferedPartition) -> bool:
-        """Read the segment before what is held; False when there is none that should be, or no room for all of it."""
+        """Reads the segment before the buffered records. Returns False when no segment fits, or there is no room for
+        all of it."""
         if not self._has_room(0):
             return False
         index = SegmentIndex(self._log.store, buffered.topic, buffered.partition)
@@ -217,13 +219,13 @@ class Follower:
 
 
 def _unsealed_from(reader: PartitionReader) -> int:
-    """The offset below which all records are in segments."""
+    """Returns the offset below which all records are in segments."""
     view = tail.view() if (tail := reader.tail) else None
     return view.start if view else sys.maxsize
 
 
 def _chunks(offset: int, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """A large batch in pieces, each with memory of its own that is free when the piece goes."""
+    """Splits a large batch into chunks with their own memory, which is freed with the chunk."""
     rows = max(1, batch.num_rows * JOINED_BYTES // max(1, batch.nbytes))
     for at in range(0, batch.num_rows, rows):
         yield offset + at, packed(batch.slice(at, rows))

@@ -1,8 +1,10 @@
-"""The index by key: sorted runs of hashes, each for a stretch of offsets, merged as they get many.
+"""Indexes keys with sorted runs of hashes. Each run covers a range of offsets, and runs are merged when there are
+many.
 
-An entry is one number of 64 bits: the key's hash above, the row below, counted from where the run begins. So a run is
-sorted by hash and then by age, takes eight bytes a row, and is searched by bisection. Runs follow each other as the
-offsets do: the newest row of a key is in the newest run that has it, and a run goes when its rows are gone.
+An entry is a 64-bit number: the high half is the hash of the key, the low half is the row, counted from the start of
+the run. So a run is sorted by hash and then by age, takes eight bytes a row, and is searched by bisection. Runs are
+in the order of their offsets: the newest row of a key is in the newest run that has it, and a run goes when its rows
+are gone.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ import pyarrow as pa
 from frazil.hot.keys import Words, hash_keys
 
 GROUP = 4
-"""Runs that are merged at a time."""
+"""This many runs are merged at a time."""
 SHARE = 4
-"""A run has at most this part of a partition's rows, so that little of it stays when its first rows go."""
+"""A run has at most this fraction of a partition's rows, so that it goes soon after its first rows."""
 SMALLEST, LARGEST = 1 << 14, 1 << 20
-"""Bounds of that: below, merging is too cheap to care; above, one merge would take too long."""
+"""These bound the size of a run. Below, merging is cheap; above, one merge would take too long."""
 _ROW = np.uint64(0xFFFF_FFFF)
 _SHIFT = np.uint64(32)
 
@@ -30,10 +32,10 @@ _SHIFT = np.uint64(32)
 class IndexRun:
     start: int
     end: int
-    """The offsets that it is about."""
+    """The run covers the offsets from `start` to `end`."""
     entries: Words = field(repr=False)
     view: memoryview = field(repr=False)
-    """The same; bisection in it never lets another thread in between."""
+    """It is a view of `entries`. Bisection in it never releases the interpreter lock."""
 
     @property
     def rows(self) -> int:
@@ -49,7 +51,7 @@ def _index_run(start: int, end: int, entries: Words) -> IndexRun:
 
 
 def build(offset: int, keys: pa.Array) -> IndexRun:
-    """The run of a batch; rows without a key are not in it."""
+    """Builds the run of a batch. Rows without a key are not in it."""
     rows = np.arange(len(keys), dtype=np.uint64)
     entries = (hash_keys(keys) << _SHIFT) | rows
     if keys.null_count:
@@ -59,7 +61,7 @@ def build(offset: int, keys: pa.Array) -> IndexRun:
 
 
 def candidates(runs: Sequence[IndexRun], hashed: int) -> Iterator[int]:
-    """Offsets of rows whose key may have this hash, the newest first."""
+    """Yields the offsets of rows whose key may have this hash, the newest first."""
     low, high = hashed << 32, (hashed + 1) << 32
     for run in reversed(runs):
         view = run.view
@@ -70,7 +72,7 @@ def candidates(runs: Sequence[IndexRun], hashed: int) -> Iterator[int]:
 
 
 def cut(run: IndexRun, start: int, end: int) -> IndexRun:
-    """What is left of a run for the rows from `start` to `end`."""
+    """Returns the part of a run for the rows from `start` to `end`."""
     start, end = max(run.start, start), min(run.end, end)
     if (start, end) == (run.start, run.end):
         return run
@@ -81,24 +83,25 @@ def cut(run: IndexRun, start: int, end: int) -> IndexRun:
 
 
 def merge(runs: Sequence[IndexRun], start: int) -> IndexRun:
-    """Neighbours as one; rows below `start`, which are gone, are left out."""
+    """Merges neighbouring runs, without the rows below `start`, which are gone."""
     left = [cut(run, start, run.end) for run in runs if run.end > start]
     first = left[0].start
     entries = np.concatenate([run.entries + np.uint64(run.start - first) for run in left])
-    # Stable means that what is sorted already, each run by itself, is only merged.
+    # A stable sort only merges, because each run is sorted already.
     entries.sort(kind="stable")
     return _index_run(first, left[-1].end, entries)
 
 
 def merge_due(runs: tuple[IndexRun, ...], start: int) -> tuple[IndexRun, ...]:
-    """The runs with those merged that are worth it."""
+    """Merges runs where it is worth it."""
     while (at := _due_at(runs, start)) is not None:
         runs = (*runs[:at], merge(runs[at : at + GROUP], start), *runs[at + GROUP :])
     return runs
 
 
 def _due_at(runs: tuple[IndexRun, ...], start: int) -> int | None:
-    """Where neighbours begin that are to be merged: of similar size, or it would be much work for little."""
+    """Returns where a group of runs begins that should be merged. They have similar sizes, or merging would be
+    wasteful."""
     if len(runs) < GROUP:
         return None
     most = min(max((runs[-1].end - start) // SHARE, SMALLEST), LARGEST)

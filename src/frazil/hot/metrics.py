@@ -1,4 +1,4 @@
-"""What the buffer holds and how often it was of use, for Prometheus."""
+"""Reports to Prometheus what the buffer holds and how often it was of use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COUNTERS = (
 
 
 class BufferCollector(Collector):
-    """Reads the buffer's own counts when metrics are asked for."""
+    """Reads the buffer's own counts when metrics are collected."""
 
     def __init__(self, buffer: Buffer, clock: Clock) -> None:
         self._buffer = buffer
@@ -50,6 +50,6 @@ class BufferCollector(Collector):
 
 
 def _age(contents: list[PartitionContents], now_ms: int) -> float:
-    """0 when everything is sealed."""
+    """Returns 0 when everything is sealed."""
     oldest = [ms for each in contents if (ms := each.oldest_unsealed_ms) is not None]
     return max(0.0, (now_ms - min(oldest)) / 1000) if oldest else 0.0

@@ -1,7 +1,7 @@
-"""What is held of one partition at one moment: an unbroken run of records, and the index of their keys.
+"""Holds the buffered records of one partition, which have no gaps, and the index of their keys.
 
-It never changes: whoever adds or takes away makes another. So a reader that has got hold of one sees it whole,
-however long it looks, and needs no lock.
+It is immutable: every change makes a new object. So a reader sees a consistent state for as long as it needs, without
+a lock.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from frazil.hot.key_index import IndexRun
 @dataclass(frozen=True, slots=True)
 class PartitionContents:
     end: int = 0
-    """The offset that comes next."""
+    """The next record gets this offset."""
     sealed: int = 0
-    """What is below this may go at any time: it is in segments."""
+    """Records below this offset are in segments, and may be evicted at any time."""
     blocks: tuple[Block, ...] = ()
     runs: tuple[IndexRun, ...] = ()
     ascending_from: int = 0
-    """Offset in the log from which on the source's own offsets ascend; before it is another life of the source."""
+    """The source's offsets ascend from this log offset on. Earlier records are from before the source was
+    recreated."""
     last_source_offset: int | None = None
-    """The source's offset of the newest record, as long as that is known."""
+    """This is the source's offset of the newest record, if it is known."""
     nbytes: int = 0
-    """Of the blocks."""
+    """This is the size of the blocks."""
 
     @property
     def start(self) -> int:
@@ -68,7 +69,7 @@ class PartitionContents:
         return max(0, bisect_right(self.blocks, offset, key=_offset) - 1)
 
     def find(self, source_offset: int) -> int:
-        """The offset in the log of the first record at or after this offset of the source."""
+        """Returns the log offset of the first record at or after this offset of the source."""
         low = self._at(max(self.ascending_from, self.start))
         at = bisect_right(self.blocks, source_offset, low, key=_first) - 1
         if at < low:
@@ -77,12 +78,12 @@ class PartitionContents:
 
     @property
     def first_source_offset(self) -> int | None:
-        """The source's offset of the first record that can be found by it."""
+        """Returns the smallest source offset that can be searched for."""
         block = self.block_at(max(self.ascending_from, self.start))
         return block.first if block else None
 
     def between(self, start: int, end: int) -> Iterator[tuple[Block, int, int]]:
-        """The blocks that have these offsets, each with where they begin and end in it."""
+        """Yields the blocks that have these offsets, each with the first row and the row after the last."""
         start, end = max(start, self.start), min(end, self.end)
         at = self._at(start)
         while start < end:
@@ -108,7 +109,7 @@ class PartitionContents:
         )
 
     def prepended(self, block: Block, run: IndexRun | None) -> PartitionContents:
-        """`block` ends where this begins and is sealed."""
+        """`block` is sealed and ends where these contents begin."""
         assert block.end == self.start
         first = self.first_source_offset
         ascends = self.ascending_from <= self.start and (first is None or block.last < first)
@@ -125,7 +126,7 @@ class PartitionContents:
         return replace(self, sealed=min(sealed, self.end))
 
     def truncated(self, end: int) -> PartitionContents:
-        """Without what is at `end` and after."""
+        """Returns the contents without the records at `end` and after it."""
         if end >= self.end:
             return self
         if end <= self.start:
@@ -143,7 +144,7 @@ class PartitionContents:
         )
 
     def without_first(self, count: int) -> PartitionContents:
-        """Without the oldest blocks."""
+        """Returns the contents without the oldest blocks."""
         gone, kept = self.blocks[:count], self.blocks[count:]
         start = kept[0].offset if kept else self.end
         return replace(
@@ -163,7 +164,7 @@ class PartitionContents:
         )
 
     def evictable(self) -> Sequence[Block]:
-        """Blocks that may go, the oldest first."""
+        """Returns the blocks that may be evicted, the oldest first."""
         count = bisect_right(self.blocks, self.sealed, key=_end)
         return self.blocks[:count]
 

@@ -1,6 +1,6 @@
-"""The hot buffer as others use it: records that were just appended, as rows, by key or by offset.
+"""Offers the hot buffer to others: it finds recently appended records by key or offset, and returns them as rows.
 
-Partitions and offsets are the source's own: Kafka's, and the log's for what does not come from Kafka.
+Partitions and offsets are those of the source: Kafka's, or the log's for records that do not come from Kafka.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from frazil.scan.lookup.interface import RowLookup
 from frazil.scan.tenants import Tenant
 
 LIMIT = 1000
-"""Rows of an answer, unless another number is asked for."""
+"""An answer has this many rows unless the caller says otherwise."""
 _FIRST_TRIES, _MOST_TRIES = 1, 1024
-"""Records with a key that are decoded at a time while one of a tenant is looked for."""
+"""So many records with a key are decoded at a time while one of the tenant is searched for: first few, then more."""
 
 
 class HotBuffer:
-    """Thread-safe. Start it, or use it as a context manager; `cold` is who is asked for what is not in memory."""
+    """Is safe to use from several threads. Start it, or use it as a context manager.
+
+    `cold` looks up rows that are not in memory.
+    """
 
     def __init__(self, config: Config, log: Log, *, cold: RowLookup | None = None, lake: Lake | None = None) -> None:
         self._config = config
@@ -72,9 +75,9 @@ class HotBuffer:
     def query_by_key(
         self, topic: str, key: bytes | str, *, cold: bool = False, raw: bool = False, tenant: Tenant | None = None
     ) -> pa.Table | None:
-        """The newest row with this key, one without a value too; None when there is none.
+        """Returns the newest row with this key, even if it has no value, or None.
 
-        In a partition the last one counts. Among partitions, the greatest time in Kafka decides, then the offset.
+        Within a partition the last one counts. Among partitions the latest Kafka timestamp decides, then the offset.
         """
         key = key.encode() if isinstance(key, str) else key
         contents = self._visible(topic)
@@ -102,7 +105,7 @@ class HotBuffer:
         raw: bool = False,
         tenant: Tenant | None = None,
     ) -> pa.Table | None:
-        """The row of this partition and offset; None when there is none."""
+        """Returns the row at this offset, or None."""
         contents = self._visible(topic).get(partition, PartitionContents())
         found = search.find_by_offset(partition, contents, offset)
         if found is not None and tenant is not None and self._first_of(topic, [found], tenant) is None:
@@ -120,7 +123,7 @@ class HotBuffer:
     def _last_with_key(
         self, topic: str, contents: dict[int, PartitionContents], key: bytes, tenant: Tenant | None
     ) -> Iterator[RecordLocation]:
-        """The last record with this key of each partition that has one."""
+        """Yields, for each partition that has the key, the last record with it."""
         column = self._key_column(topic)
         for partition, each in contents.items():
             locations = search.find_by_key(partition, each, key, column)
@@ -129,7 +132,7 @@ class HotBuffer:
                 yield found
 
     def _first_of(self, topic: str, locations: Iterable[RecordLocation], tenant: Tenant) -> RecordLocation | None:
-        """The first record that is the tenant's."""
+        """Returns the first record that belongs to the tenant."""
         locations = iter(locations)
         tries, looked_at = _FIRST_TRIES, 0
         while batch := list(islice(locations, tries)):
@@ -172,9 +175,9 @@ class HotBuffer:
         raw: bool = False,
         tenant: Tenant | None = None,
     ) -> HotRows:
-        """Rows from `start`, or the first in memory, to before `end`, or the newest: at most `limit` of them.
+        """Returns at most `limit` rows from `start`, or the first in memory, up to `end`, or the newest.
 
-        `NotBuffered` when some of them may be no longer in memory, unless older ones are to be read too.
+        Raises `NotBuffered` when some of them may not be in memory any more, unless `cold` is set.
         """
         contents = self._visible(topic).get(partition, PartitionContents())
         begins = max(contents.ascending_from, contents.start)
@@ -203,7 +206,7 @@ class HotBuffer:
     def query_all(
         self, topic: str, limit: int = LIMIT, *, raw: bool = False, tenant: Tenant | None = None
     ) -> HotRows:
-        """The newest rows in memory, at most `limit`."""
+        """Returns the newest rows in memory, at most `limit`."""
         return RowCollector(topic, self._rows, raw, tenant).newest(self._visible(topic), limit)
 
     def _not_buffered(self, topic: str, partition: int, contents: PartitionContents) -> NotBuffered:
@@ -221,7 +224,7 @@ class HotBuffer:
     # --- what there is -------------------------------------------------------------------------------------
 
     def _visible(self, topic: str) -> dict[int, PartitionContents]:
-        """What is held of each partition, with all that was acknowledged before."""
+        """Returns the contents of each partition, including everything that was acknowledged before."""
         self._log.check_served(topic)
         self.feed.catch_up(topic)
         partitions = self.buffer.topic(topic)
@@ -240,7 +243,8 @@ class HotBuffer:
         return column
 
     def _has_from(self, topic: str, partition: int, contents: PartitionContents, offset: int | None) -> bool:
-        """Whether all records from this offset of the source on are in memory; those there are, without one."""
+        """Returns whether memory has all records from this offset of the source on. Without an offset it asks for any
+        records."""
         buffered = self.buffer.topic(topic).get(partition)
         if buffered is None or buffered.epoch is None:
             return False
@@ -250,12 +254,12 @@ class HotBuffer:
         return offset >= first if first is not None else last is not None and offset > last
 
     def _lags(self, topic: str, partition: int) -> bool:
-        """Whether the log may have more of the partition already: it is written by another process."""
+        """Returns whether the log may have newer records, because another process writes the partition."""
         buffered = self.buffer.topic(topic).get(partition)
         return buffered is None or buffered.source is None or buffered.epoch is None
 
     def _knows_newest(self, topic: str, contents: dict[int, PartitionContents], found: Collection[int]) -> bool:
-        """Whether nothing that is not in memory can be newer than what was found in these partitions."""
+        """Returns whether no record outside memory can be newer than those found in these partitions."""
         if len(contents) == 1:
             return bool(found)
         return bool(found) and all(
@@ -263,7 +267,7 @@ class HotBuffer:
         )
 
     def has_older(self, topic: str) -> bool:
-        """Whether there are records that are not in memory any more."""
+        """Returns whether there are records that are not in memory any more."""
         partitions = self.buffer.topic(topic).values()
         return not partitions or any(buffered.contents.start > 0 or buffered.epoch is None for buffered in partitions)
 

@@ -1,6 +1,7 @@
-"""Where questions over HTTP are worked on: threads of their own, those that may wait for a store apart from the rest.
+"""Runs lookups for HTTP requests in threads of their own. Lookups that may wait for a store have separate threads.
 
-What is in memory is found at once, however many wait for older rows; and nobody else in the process waits for either.
+So records in memory are found at once, however many lookups wait for older rows, and nothing else in the process
+waits for either.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from frazil.errors import QueriesBusy, QueryTimeout, ShutdownError
 T = TypeVar("T")
 
 COLD_THREADS = 4
-"""Each may have the rows of an answer in memory, and their text."""
+"""Each of these threads may hold the rows of an answer and their text in memory."""
 COLD_WAITING = 16
-"""Questions that wait for such a thread; further ones are refused."""
+"""So many lookups may wait for such a thread; more are refused."""
 COLD_SECONDS = 60.0
-"""How long a cold question takes at most, with its waiting. Its thread gives up by itself."""
+"""A cold lookup takes at most this long, including its waiting. Its thread gives up by itself."""
 _HOT_THREADS = min(32, (os.cpu_count() or 1) + 4)
 
 
@@ -35,7 +36,7 @@ class QueryThreads:
         return await asyncio.wrap_future(_submit(self._hot, work))
 
     async def cold(self, work: Callable[[], T]) -> T:
-        """`QueriesBusy` when too many wait already, `QueryTimeout` when it takes too long."""
+        """Raises `QueriesBusy` when too many wait already, and `QueryTimeout` when it takes too long."""
         if not self._places.acquire(blocking=False):
             raise QueriesBusy(
                 f"{COLD_THREADS + COLD_WAITING} questions for rows that are not in memory are being answered, or "
@@ -46,7 +47,7 @@ class QueryThreads:
         except ShutdownError:
             self._places.release()
             raise
-        # Not when nobody waits for it any more, but when its thread is free.
+        # The place is released when the thread is free, not when the caller stops waiting.
         working.add_done_callback(lambda _: self._places.release())
         try:
             async with asyncio.timeout(COLD_SECONDS):
@@ -55,7 +56,7 @@ class QueryThreads:
             raise QueryTimeout(f"Nothing was found within {COLD_SECONDS:g} seconds. Ask again later.") from None
 
     def close(self) -> None:
-        """Whoever is working ends by itself."""
+        """Stops taking work. Lookups that run end by themselves."""
         self._hot.shutdown(wait=False, cancel_futures=True)
         self._cold.shutdown(wait=False, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Which of several rows with a key is the newest: in a partition the last one, among partitions the one told here."""
+"""Decides which of several rows with a key is the newest, when they are in different partitions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _OF_KAFKA = {kafka.TIMESTAMP, kafka.OFFSET}
 
 
 class Recency(NamedTuple):
-    """Of the last record or row of a partition; the greatest is the newest.
+    """Orders the last records of partitions: the greatest is the newest.
 
-    Partitions of a log know no order among each other: where there is no time, the higher offset is as good as any.
+    Partitions have no order among each other. Without timestamps the higher offset wins, which is as good as any.
     """
 
     microseconds: int
-    """Kafka's time; what has none is older than what has one."""
+    """This is Kafka's timestamp. A record without one counts as older."""
     offset: int
-    """Kafka's, or else the log's."""
+    """This is Kafka's offset, or else the log's."""
     partition: int
 
 
 def recency_of(rows: pa.RecordBatch | pa.Table, row: int, partition: int, offset: int) -> Recency:
-    """Of a record as the log has it, or of a row made of it; partition and offset are those of the log."""
+    """Returns the recency of a record or a row. `partition` and `offset` are those of the log."""
     if not set(rows.schema.names) >= _OF_KAFKA:
         return Recency(_UNKNOWN, offset, partition)
     time = rows.column(kafka.TIMESTAMP)[row]
@@ -37,11 +37,11 @@ def recency_of(rows: pa.RecordBatch | pa.Table, row: int, partition: int, offset
 
 
 class LastRow(NamedTuple):
-    """The last row of a partition that has some key."""
+    """Is the last row of a partition that has some key."""
 
     partition: int
     offset: int
-    """In the log."""
+    """This is the offset in the log."""
     row: pa.Table
 
     def recency(self) -> Recency:
@@ -49,6 +49,6 @@ class LastRow(NamedTuple):
 
 
 def last_rows(rows: pa.Table) -> list[LastRow]:
-    """`rows` has one of each partition, at most."""
+    """`rows` has at most one row of each partition."""
     places = zip(rows[PARTITION].to_pylist(), rows[OFFSET].to_pylist(), strict=True)
     return [LastRow(partition, offset, rows.slice(at, 1)) for at, (partition, offset) in enumerate(places)]

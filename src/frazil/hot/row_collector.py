@@ -1,4 +1,4 @@
-"""Many records at once: pieces of what is held become rows until there are as many as were asked for."""
+"""Decodes buffered records into rows until there are as many as were asked for."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from frazil.log.schema.row_sizes import ANSWER_BYTES
 from frazil.scan.tenants import Tenant
 
 MOST_SCANNED = 100_000
-"""Records that one question looks at, at most: a tenant's may be rare among those of others."""
+"""One question scans at most this many records, because those of a tenant may be rare."""
 STEP_BYTES = 8 * MIB
-"""Records that become rows at a time."""
+"""So many bytes of records are decoded at a time."""
 
 
 @dataclass(frozen=True)
 class HotRows:
-    """Rows in the order of their partitions and offsets."""
+    """Has rows in the order of their partitions and offsets."""
 
     rows: pa.Table
     undecodable: list[Undecodable] = field(default_factory=list)
-    """Records that were asked for but cannot become rows."""
+    """These records were asked for, but cannot become rows."""
     next_offset: int | None = None
-    """Where to go on, when not everything that was asked for is here."""
+    """The answer continues at this offset when it does not have everything that was asked for."""
 
 
 @dataclass(frozen=True)
 class RowCollector:
-    """What is wanted of one topic."""
+    """Collects rows of one topic."""
 
     topic: str
     rows: TopicRowDecoder
@@ -46,7 +46,7 @@ class RowCollector:
     def take(
         self, partition: int, contents: PartitionContents, start: int, end: int, limit: int, nbytes: int
     ) -> HotRows:
-        """Rows from one offset of the log to another, until there are so many or they have so many bytes."""
+        """Returns rows from one log offset to another, up to `limit` rows or `nbytes` bytes."""
         collected = _CollectedRows(limit, nbytes)
         while start < end and not collected.is_enough:
             stop = search.end_within(contents, start, min(end, start + collected.missing), STEP_BYTES)
@@ -57,7 +57,7 @@ class RowCollector:
         return HotRows(self._joined(collected.tables), collected.undecodable, following)
 
     def newest(self, contents: Mapping[int, PartitionContents], limit: int) -> HotRows:
-        """The newest rows of all partitions."""
+        """Returns the newest rows of all partitions."""
         collected = _CollectedRows(limit, ANSWER_BYTES)
         for record_slice in search.newest_slices(contents, limit, STEP_BYTES):
             if collected.is_enough:
@@ -82,13 +82,13 @@ class RowCollector:
 
 
 class _CollectedRows:
-    """What there is already of so many rows and bytes."""
+    """Counts rows and bytes up to their limits."""
 
     def __init__(self, limit: int, nbytes: int) -> None:
         self.tables: list[pa.Table] = []
         self.undecodable: list[Undecodable] = []
         self.missing = limit
-        """Rows that may be added."""
+        """So many rows may still be added."""
         self._bytes_left = nbytes
         self._scanned = 0
 

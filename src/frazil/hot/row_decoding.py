@@ -1,4 +1,4 @@
-"""Records that were found become rows, as the topic's table has them: only these records are decoded."""
+"""Decodes records that were found into rows, as the topic's table has them. Other records are not decoded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _TRIES = 10
 
 
 class Undecodable(NamedTuple):
-    """A record that is in the log but cannot become a row: the table will not have it either."""
+    """Is a record of the log that cannot become a row, and will not be in the table either."""
 
     partition: int
     offset: int
-    """The source's own, as rows are asked for."""
+    """This is the source's own offset, by which rows are asked for."""
     reason: str
 
 
@@ -31,13 +31,16 @@ class DecodedRows(NamedTuple):
 
 
 class TopicRowDecoder:
-    """Makes rows of any topic. Thread-safe."""
+    """Decodes records of any topic. It is safe to use from several threads."""
 
     def __init__(self, schemas: RowSchemas) -> None:
         self._schemas = schemas
 
     def decode(self, topic: str, slices: Sequence[RecordSlice], tenant: Tenant | None = None) -> DecodedRows:
-        """All rows have one schema. With a tenant, what cannot be decoded is left out: nobody knows whose it is."""
+        """Decodes the records into rows of one schema.
+
+        With a tenant, records that cannot be decoded are left out, because nobody knows whose they are.
+        """
         row_schema = self._schema(topic, slices)
         for _ in range(_TRIES):
             decoded, wanted = _attempt(row_schema, slices)
@@ -63,7 +66,7 @@ class TopicRowDecoder:
 
 
 def _attempt(row_schema: RowSchema, slices: Sequence[RecordSlice]) -> tuple[DecodedRows, list[pa.Schema]]:
-    """The rows, and the columns that they should have as well."""
+    """Returns the rows, and the columns that they should have in addition."""
     batches: list[pa.RecordBatch] = []
     undecodable: list[Undecodable] = []
     wanted: list[pa.Schema] = []
@@ -87,14 +90,14 @@ def _failures_of(record_slice: RecordSlice, misfits: pa.Table) -> list[Undecodab
 
 
 def tenant_rows(rows: pa.Table, tenant: Tenant) -> pa.Table:
-    """The rows of one tenant; none if they do not say whose they are."""
+    """Returns the rows of one tenant, or none if the rows do not have the tenant column."""
     if tenant.column not in rows.column_names:
         return rows.slice(0, 0)
     return rows.filter(own_rows(tenant, rows.schema))
 
 
 def raw_rows(slices: Sequence[RecordSlice]) -> pa.Table:
-    """The records as the log has them, with where they are in it."""
+    """Returns the records as the log has them, with their partitions and offsets."""
     tables = []
     for record_slice in slices:
         table = pa.Table.from_batches([record_slice.records])

@@ -1,7 +1,7 @@
-"""What the rows of a topic look like: as its table has them, with what newer records have beyond that.
+"""Knows the schema of each topic's rows: the columns of its table, and those that only newer records have.
 
-The table is asked now and then, never by whoever looks something up, but for the first time. A catalog that is away
-does not keep anybody from reading what is in memory: rows then have the columns that were known last, or their own.
+The table is reloaded in the background, and a lookup waits for it only the first time. If the catalog is away, rows
+in memory can still be read: they have the columns that were known last, or their own.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from frazil.scan.decode import DecodingRules, RowDecoder
 logger = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 10.0
-"""How long it may take until rows have columns that somebody else added to the table."""
+"""Rows get columns that somebody else added to the table after at most this long."""
 
 
 class RowSchema:
-    """Rows of one topic, by what was known at one moment."""
+    """Is the schema of one topic's rows, as it was known at one moment."""
 
     def __init__(self, table: Table | None, decoder: Decoder | None, columns: tuple[pa.Schema, ...]) -> None:
-        """`columns` are those that records have; the table may lack some."""
+        """`columns` are those of the records. The table may lack some of them."""
         self._table = table
         self._columns = columns
-        # A record that does not fit is told as such, whatever is done about it on its way into the table.
+        # A record that does not fit is reported here, whatever the table's policy for it is.
         self.rules = DecodingRules(
             self._plan(columns), "dead-letter", decoder, asides_of(table.metadata) if table else {}
         )
@@ -59,7 +59,7 @@ class RowSchema:
         return grown(self._table.metadata, *columns)
 
     def covers(self, columns: pa.Schema) -> bool:
-        """Whether rows with these columns need no others than there are, or cannot get them."""
+        """Returns whether the schema has all these columns, or cannot get the missing ones."""
         return self._covered[columns]
 
     def _covers(self, columns: pa.Schema) -> bool:
@@ -73,7 +73,7 @@ class RowSchema:
 
     @property
     def decoder_for_thread(self) -> RowDecoder:
-        """One for each thread."""
+        """Returns the decoder of the current thread."""
         made: RowDecoder | None = getattr(self._decoders, "made", None)
         if made is None:
             made = self._decoders.made = RowDecoder(self.rules, lambda columns: not self.covers(columns))
@@ -84,7 +84,7 @@ class RowSchema:
 
 
 class RowSchemas:
-    """Thread-safe."""
+    """Is safe to use from several threads."""
 
     def __init__(self, config: Config, log: Log, lake: Lake) -> None:
         self._config = config
@@ -99,7 +99,7 @@ class RowSchemas:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def of(self, topic: str) -> RowSchema:
-        """As it is known now; it is renewed in the background when that is long ago."""
+        """Returns the schema as it is known now, and refreshes it in the background when it is old."""
         row_schema = self._schemas.get(topic)
         if row_schema is None:
             return self._refresh(topic).result()
@@ -108,7 +108,7 @@ class RowSchemas:
         return row_schema
 
     def widen(self, topic: str, row_schema: RowSchema, *columns: pa.Schema) -> RowSchema:
-        """The shape with what rows were found to have."""
+        """Adds columns that rows were found to have."""
         wider = row_schema.with_columns(*columns)
         with self._lock:
             self._schemas[topic] = wider

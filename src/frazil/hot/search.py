@@ -1,4 +1,4 @@
-"""Finding records in what is held: by key, by offset, from one offset to another, or the newest there are."""
+"""Finds buffered records by key, by offset, in a range of offsets, or the newest ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from frazil.log.schema.row_sizes import first_within, last_within
 
 
 class RecordLocation(NamedTuple):
-    """One record."""
+    """Says where one record is."""
 
     partition: int
     offset: int
-    """In the log."""
+    """This is the offset in the log."""
     block: Block
 
     @property
@@ -34,16 +34,16 @@ class RecordLocation(NamedTuple):
 
 
 class RecordSlice(NamedTuple):
-    """Some records of one partition, of one schema."""
+    """Has some records of one partition with one schema."""
 
     partition: int
     offsets: pa.Array
-    """In the log."""
+    """These are the offsets in the log."""
     records: pa.RecordBatch
 
 
 def find_by_key(partition: int, contents: PartitionContents, key: bytes, column: str) -> Iterator[RecordLocation]:
-    """The records of one partition that have this key, the newest first."""
+    """Yields the records of one partition that have this key, the newest first."""
     for offset in candidates(contents.runs, hash_key(key)):
         block = contents.block_at(offset)
         if block is None:
@@ -54,7 +54,7 @@ def find_by_key(partition: int, contents: PartitionContents, key: bytes, column:
 
 
 def find_by_offset(partition: int, contents: PartitionContents, source_offset: int) -> RecordLocation | None:
-    """The record of this offset of the source."""
+    """Returns the record at this offset of the source, or None."""
     offset = contents.find(source_offset)
     block = contents.block_at(offset)
     if block is None or source_offset_of(block, offset) != source_offset:
@@ -70,7 +70,7 @@ def source_offset_of(block: Block, offset: int) -> int:
 
 
 def slices_at(locations: Sequence[RecordLocation]) -> list[RecordSlice]:
-    """These records, those of one partition and schema together."""
+    """Returns slices with these records. Records of one partition and schema are in one slice."""
     ordered = sorted(locations, key=lambda location: (location.partition, location.offset))
     found = []
     for (partition, schema), group in groupby(
@@ -85,7 +85,7 @@ def slices_at(locations: Sequence[RecordLocation]) -> list[RecordSlice]:
 
 
 def slices_between(partition: int, contents: PartitionContents, start: int, end: int) -> list[RecordSlice]:
-    """The records from one offset of the log to another."""
+    """Returns slices with the records from one log offset to another."""
     return [
         RecordSlice(
             partition, pa.arange(block.offset + first, block.offset + last), block.batch.slice(first, last - first)
@@ -95,7 +95,8 @@ def slices_between(partition: int, contents: PartitionContents, start: int, end:
 
 
 def end_within(contents: PartitionContents, start: int, end: int, nbytes: int) -> int:
-    """The offset up to which the records from `start` on have about so many bytes; one record at least."""
+    """Returns the offset up to which the records from `start` on have about `nbytes` bytes. It takes at least one
+    record."""
     at = start
     for block, first, last in contents.between(start, end):
         batch = block.batch.slice(first, last - first)
@@ -108,9 +109,9 @@ def end_within(contents: PartitionContents, start: int, end: int, nbytes: int) -
 
 
 def newest_slices(contents: Mapping[int, PartitionContents], limit: int, nbytes: int) -> Iterator[RecordSlice]:
-    """The newest records of all partitions by the time of their append, newest first.
+    """Yields the newest records of all partitions by the time of their append, the newest first.
 
-    A piece has at most `limit` records, and about so many bytes.
+    A slice has at most `limit` records and about `nbytes` bytes.
     """
     blocks = [(partition, block) for partition, each in contents.items() for block in each.blocks]
     for partition, block in sorted(blocks, key=lambda each: (each[1].time_ms, each[0], each[1].end), reverse=True):

@@ -1,6 +1,6 @@
-"""Which columns the rows of a topic have whose records are bytes: only the records themselves tell.
+"""Finds out which columns the rows of a topic have when its records are bytes: only the records themselves tell.
 
-Segments never change, so key was found in one is kept for the whole process.
+Segments never change, so the columns of a segment are cached for the whole process.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from frazil.scan.offset_ranges import OffsetRange
 
 BATCH_ROWS = 65_536
 REMEMBERED_SEGMENTS = 20_000
-"""Segments whose columns are remembered."""
+"""The cache remembers the columns of this many segments."""
 REGISTRY_SECONDS = 60.0
-"""How long: a registry may learn of a schema that it did not know."""
+"""Columns from a schema registry are cached this long, because the registry may learn of a missing schema."""
 
 _FIXED: frozenset[Format] = frozenset({"raw", "string"})
 _REGISTERED: frozenset[Format] = frozenset({"avro", "protobuf", "json_schema"})
@@ -44,7 +44,7 @@ _lock = threading.Lock()
 
 
 class ColumnSurvey:
-    """Looks at records of one topic."""
+    """Collects the columns of one topic's records."""
 
     def __init__(self, location: LogLocation, decoder: Decoder, formats: FormatConfig) -> None:
         self._location = location
@@ -57,17 +57,17 @@ class ColumnSurvey:
     def of_segments(
         self, partition: int, extent: LogExtent, offset_range: OffsetRange, known: pa.Schema | None
     ) -> Iterator[pa.Schema]:
-        """Of all records in the segments that have some of these offsets."""
+        """Yields the columns of all segments that have some of these offsets."""
         if self._fixed or not offset_range.rows:
             return
         for each in extent.segments_between(*offset_range):
-            # The epoch tells apart two lives of a topic, in which offsets are the same.
+            # The epoch tells apart two logs of a topic that use the same offsets.
             epoch = extent.epochs.at(each.first) if extent.epochs else ""
             key = (self._cache_key, partition, each, epoch, known)
             yield self._once(key, self._read(partition, each), known)
 
     def of_entries(self, partition: int, entries: Iterable[Entry], known: pa.Schema | None) -> Iterator[pa.Schema]:
-        """Of records that are not sealed."""
+        """Yields the columns of unsealed records in memory."""
         if self._fixed:
             return
         for entry in entries:
@@ -75,13 +75,13 @@ class ColumnSurvey:
             yield self._once(key, (each.batch() for each in (entry,)), known)
 
     def of_wal(self, partition: int, offset_range: OffsetRange, known: pa.Schema | None) -> Iterator[pa.Schema]:
-        """Of records that are not sealed, and that another process on this machine may have written."""
+        """Yields the columns of unsealed records that another process on this machine may have written."""
         reader = tail_reader(self._location.open(), self._location.topic, partition, self._location.data_dir)
         if reader is not None and not self._fixed:
             yield self._survey((records.batch for records in reader.read(*offset_range)), known)
 
     def _once(self, key: tuple[object, ...], batches: Iterator[pa.RecordBatch], known: pa.Schema | None) -> pa.Schema:
-        """Nothing is read that was surveyed before."""
+        """Surveys the batches unless the result is in the cache."""
         found = _recall(key)
         if found is None:
             found = self._survey(batches, known)
@@ -101,7 +101,7 @@ class ColumnSurvey:
 def initial_columns(
     location: LogLocation, decoder: Decoder, formats: FormatConfig, extents: Mapping[int, LogExtent], rows: int
 ) -> pa.Schema:
-    """What a new table begins with: the columns that are known, and those of the first records, about so many."""
+    """Returns the columns of a new table: the known ones, and those of about the first `rows` records."""
     survey = ColumnSurvey(location, decoder, formats)
     found = [decoder.columns()]
     share = max(1, rows // max(1, len(extents)))

@@ -1,4 +1,4 @@
-"""Whether a table was filled from this log, and can be filled further."""
+"""Checks that a table was filled from this log, and can be filled further."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent
 
 
 def check_against_log(state: TableState, extents: Mapping[int, LogExtent]) -> None:
-    """Raise when it was not or cannot be: a person must say what to do, it is never guessed."""
+    """Raises an error if the table and the log do not fit together. A person must then decide, we never guess."""
     for partition, offset in sorted(state.offsets.items()):
         extent = extents.get(partition, EMPTY_EXTENT)
         where = f"{state.topic}/{partition}"

@@ -1,7 +1,7 @@
-"""Records of the log become rows of a table: the one place where that happens, for those who move and those who read.
+"""Turns records of the log into rows of a table. This is the only place that does so, for moving and for reading.
 
-Where records are bytes they are decoded first. What cannot be decoded, and what does not fit the table, is set aside
-with the reason and with the record as the log has it.
+Records that are bytes are decoded first. A record that cannot be decoded, or does not fit the table, is returned as a
+misfit, with the reason and with the record as the log has it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 
 @dataclass(frozen=True)
 class DecodingRules:
-    """What records become: rows of one state of a table."""
+    """Says how records become rows: the schema of the table, its policy for misfits, and the decoder."""
 
     schema: Schema
     on_mismatch: OnMismatch = "stop"
     decoder: Decoder | None = None
-    """None where records are rows as they are."""
+    """This is None where the records are rows already."""
     asides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, metadata: TableMetadata, decoder: Decoder | None, schema: Schema | None = None) -> DecodingRules:
-        """`schema` is what the table is going to have, if that is known to be more."""
+        """`schema` is the schema that the table is going to have, if it is known to grow."""
         return cls(schema or metadata.schema(), on_mismatch_of(metadata), decoder, asides_of(metadata))
 
     def known(self, age: int = 0) -> pa.Schema:
-        """The columns whose types are settled, as decoders want them.
+        """Returns the columns whose types are settled, as decoders want them.
 
-        From an `age` of 1 on, with the types of columns that were put aside, the newest first, by their old names.
+        With an `age` of 1 or more, columns that were put aside have their former types, the newest first, under their
+        old names.
         """
         columns = {column.name: column for column in plain_schema(self.schema)}
         hidden = {PARTITION, OFFSET, *(name for names in self.asides.values() for name in names)}
@@ -51,20 +52,23 @@ class DecodingRules:
         return pa.schema([(name, old.get(name, each.type)) for name, each in columns.items() if name not in hidden])
 
     def all_known(self) -> list[pa.Schema]:
-        """By age."""
+        """Returns `known` for each age."""
         return [self.known(age) for age in range(1 + max(map(len, self.asides.values()), default=0))]
 
 
 class DecodedBatch(NamedTuple):
     batch: pa.RecordBatch
-    """Rows with the columns of the table, in the order of their offsets."""
+    """These rows have the columns of the table, and are in the order of their offsets."""
     misfits: Misfits | None = None
     wanted: Sequence[pa.Schema] = ()
-    """Of rows that are not in `batch`: the table has to change before it can take them."""
+    """These are the schemas of rows that are not in `batch`: the table must change before it can take them."""
 
 
 class RowDecoder:
-    """Belongs to one thread. `lacks` tells which rows the table cannot take as it is, by their schema."""
+    """Decodes records into rows. Belongs to one thread.
+
+    `lacks` says whether the table cannot take rows of a schema as it is.
+    """
 
     def __init__(self, rules: DecodingRules, lacks: Callable[[pa.Schema], bool] | None = None) -> None:
         self._rules = rules
@@ -75,11 +79,11 @@ class RowDecoder:
         self._mapper: Mapper | None = None
 
     def decode(self, batch: pa.RecordBatch, partition: int, offset: int) -> DecodedBatch:
-        """`offset` is that of the first record."""
+        """`offset` is the offset of the first record."""
         return self.decode_at(batch, partition, pa.arange(offset, offset + len(batch)))
 
     def decode_at(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> DecodedBatch:
-        """`offsets` are those of the records (int64), in order."""
+        """`offsets` are the offsets of the records (int64), in ascending order."""
         if self._rules.decoder is None:
             fitted = self._map(batch).fit(batch, partition, offsets)
             return DecodedBatch(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
@@ -98,7 +102,7 @@ class RowDecoder:
         return DecodedBatch(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
 
     def _decode(self, decoder: Decoder, batch: pa.RecordBatch) -> tuple[list[Piece], dict[int, str]]:
-        """What does not fit the columns that there are may fit those that were put aside."""
+        """Decodes records. Those that do not fit the current columns are tried with columns that were put aside."""
         newest, *older = self._known
         decoded = decoder.decode(batch, newest)
         pieces, errors = list(decoded.pieces), dict(decoded.faults)
@@ -112,12 +116,12 @@ class RowDecoder:
         return pieces, errors
 
     def _rename_to_table(self, piece: Piece) -> pa.RecordBatch | None:
-        """The rows with the names under which the table has their columns; None if it lacks some."""
+        """Returns the rows with the names that the table has for their columns, or None if it lacks some."""
         names_in_table = self._names_by_schema[piece.rows.schema]
         return None if names_in_table is None else piece.rows.rename_columns(names_in_table)
 
     def _table_names(self, schema: pa.Schema) -> list[str] | None:
-        """The names that the table has for columns; None if it lacks some."""
+        """Returns the names that the table has for these columns, or None if it lacks some."""
         if self._lacks is not None and self._lacks(schema):
             return None
         names: list[str] = route(schema, self._rules.schema, self._rules.asides).names

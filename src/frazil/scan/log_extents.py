@@ -1,4 +1,4 @@
-"""What the log of a topic holds now: segments by listing, and the tail where its WAL is on this machine."""
+"""Says which offsets the log of a topic holds now: its segments, and the tail if its WAL is on this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from frazil.store import ObjectStore
 
 
 class SealedSegment(NamedTuple):
-    """A segment as the listing shows it: it ends where the next one starts."""
+    """Describes a segment as the listing shows it, which ends where the next one starts."""
 
     first: int
     end: int
@@ -31,24 +31,24 @@ class SealedSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class LogExtent:
-    """One partition."""
+    """Says which offsets the log has of one partition."""
 
     start: int = 0
     sealed_end: int = 0
     end: int = 0
-    """With the tail, where it can be read."""
+    """The log ends here, including the tail where it can be read."""
     epochs: Epochs | None = None
     segments: tuple[SealedSegment, ...] = ()
     tail: tuple[Entry, ...] | None = None
-    """What is not sealed and is in memory; None where the tail is in a WAL, or nowhere."""
+    """These are unsealed records in memory. It is None where the tail is in a WAL, or cannot be read."""
 
     @property
     def epoch(self) -> str:
-        """The current one; empty before there is any segment."""
+        """Returns the current epoch, which is empty before there is any segment."""
         return self.epochs.current if self.epochs else ""
 
     def segments_between(self, start: int, end: int) -> Iterator[SealedSegment]:
-        """The segments that hold these offsets."""
+        """Yields the segments that hold some of these offsets."""
         return (each for each in self.segments if each.first < end and each.end > start)
 
 
@@ -56,11 +56,11 @@ EMPTY_EXTENT = LogExtent()
 
 
 Tails = Callable[[str], Mapping[int, TailView]]
-"""The tails of a topic, by partition, whose writers are in this process and keep them in memory only."""
+"""Returns the tails of a topic, by partition, that writers of this process keep in memory only."""
 
 
 class LogExtents:
-    """Looks at the log of one topic. Belongs to one thread."""
+    """Reads the extents of one topic's log. Belongs to one thread."""
 
     def __init__(self, store: ObjectStore, topic: str, data_dir: Path, tails: Tails | None = None) -> None:
         self._store = store
@@ -70,8 +70,8 @@ class LogExtents:
         self._indexes: dict[int, SegmentIndex] = {}
 
     def current(self, *, tail: bool) -> dict[int, LogExtent]:
-        """All partitions; with `tail`, also what is not sealed."""
-        # The tails first: what leaves them meanwhile is then in the segments.
+        """Returns the extents of all partitions. With `tail` they include unsealed records."""
+        # The tails come first: records that are sealed meanwhile are then found in the segments.
         views = self._tails(self._topic) if tail and self._tails is not None else {}
         partitions = views.keys() | set(list_partitions(self._store, self._topic))
         if tail:
@@ -79,7 +79,7 @@ class LogExtents:
         return {each: self._extent(each, tail, views.get(each)) for each in sorted(partitions)}
 
     def oldest_ms(self, partition: int, segment: SealedSegment) -> int:
-        """When the first record of a segment was appended."""
+        """Returns when the first record of a segment was appended."""
         return self._indexes[partition].footer(segment.first).oldest_ms
 
     def _extent(self, partition: int, tail: bool, view: TailView | None) -> LogExtent:
@@ -112,9 +112,9 @@ class LogExtents:
 
 
 def _unsealed(view: TailView, newest: Segment | None, sealed_end: int) -> tuple[Entry, ...]:
-    """The entries that go on where the segments end; none if somebody else went on with the partition.
+    """Returns the entries after the segments, or none if another writer has continued the partition.
 
-    What the tail's own writer has sealed since it was looked at is in the segments.
+    Records that the tail's own writer has sealed meanwhile are in the segments.
     """
     ours = newest is None or newest.writer in view.writers or newest.end == view.start
     if not ours or view.start > sealed_end:
@@ -123,7 +123,7 @@ def _unsealed(view: TailView, newest: Segment | None, sealed_end: int) -> tuple[
 
 
 def tail_reader(store: ObjectStore, topic: str, partition: int, data_dir: Path) -> PartitionReader | None:
-    """A reader that joins segments and the WAL on this machine; none if there is no such WAL."""
+    """Returns a reader that joins segments with the WAL on this machine, or None if there is no such WAL."""
     directory = layout.wal_directory(data_dir, topic, partition)
     if not is_wal(directory):
         return None

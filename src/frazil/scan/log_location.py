@@ -1,4 +1,4 @@
-"""Where the records of a topic are, for whoever is going to read them: another thread, process or machine."""
+"""Describes where the records of a topic are, so that another thread, process or machine can read them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class LogLocation:
         return _opened(pickle.dumps(self))[0]
 
     def reader(self, partition: int) -> PartitionReader:
-        """Of what is sealed."""
+        """Returns a reader of sealed records."""
         store, schemas = _opened(pickle.dumps(self))
         return PartitionReader(store, schemas, self.topic, partition)
 
 
 @lru_cache(maxsize=64)
 def _opened(location: bytes) -> tuple[ObjectStore, TopicSchemas]:
-    """Kept for those who come to the same place later in this process."""
+    """Opens the store and the schemas, and keeps them for later calls in this process."""
     where: LogLocation = pickle.loads(location)
     store = open_store(where.store, where.data_dir)
     return store, TopicSchemas(store, where.topic)

@@ -1,7 +1,7 @@
-"""Following a topic in batches: how far the next one goes, and what is in it.
+"""Plans the micro-batches of a stream: how far the next one goes, and what is in it.
 
-Only sealed records are taken: their offsets last. A position carries the epoch of the record before it, so that a log
-that was put back to an older state, or replaced, is noticed instead of being read on from the middle.
+Only sealed records are read, because their offsets are final. A position carries the epoch of the record before it,
+so that we notice when a log was restored to an older state or replaced.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from frazil.scan.topic_rows import ScanPlan, TopicRows, first_complete
 from frazil.scan.topic_snapshot import TopicSnapshot
 
 TABLE_STEP = 65_536
-"""Offsets of a table that a batch takes or leaves together."""
+"""A batch takes or leaves this many offsets of a table together."""
 
 Positions = Mapping[int, Position]
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """A batch ends at whichever comes first; it has at least one row if there are any."""
+    """Bounds a batch: it ends at the limit that is reached first, and has at least one row if there are any."""
 
     rows: int | None = None
     bytes: int | None = None
 
 
 class MicroBatchPlanner:
-    """The batches of one stream, one after another. Belongs to one thread."""
+    """Plans the batches of one stream, one after another. Belongs to one thread."""
 
     def __init__(self, rows: TopicRows, starts: Bound, limits: BatchLimits, clock: Clock | None = None) -> None:
         self._rows = rows
@@ -51,7 +51,7 @@ class MicroBatchPlanner:
         self._turn = 0
 
     def initial(self) -> Positions:
-        """Where a stream begins that never was; however often it is asked, the answer is the first one."""
+        """Returns where a new stream begins. The first answer is kept, however often it is asked."""
         if self._initial is None:
             snapshot = self._rows.snapshots.take(tail=False)
             self._rows.check_partitions(snapshot, self._starts, self._starts)
@@ -59,9 +59,9 @@ class MicroBatchPlanner:
         return dict(self._initial)
 
     def next_end(self) -> Positions:
-        """Where the next batch ends; where the last one ended if there is nothing to read.
+        """Returns where the next batch ends, or where the last one ended if there is nothing to read.
 
-        Who asks again and again is made to wait a little: looking at a store costs a request.
+        It makes a caller that polls wait a little, because each look at a store costs a request.
         """
         if self._at is None:
             self._at = dict(self.initial())
@@ -86,7 +86,7 @@ class MicroBatchPlanner:
     def plan(
         self, start: Positions, end: Positions, columns: Callable[[Schema], Sequence[str]] | None = None
     ) -> ScanPlan | None:
-        """The batch between two positions; None if nothing is in it. The next one begins where it ends."""
+        """Returns the batch between two positions, or None if it is empty. The next batch begins where it ends."""
         self._at = dict(end)
         if not any(start.get(partition) != position for partition, position in end.items()):
             return None
@@ -109,7 +109,7 @@ class MicroBatchPlanner:
         return _position(snapshot.extent(partition), start)
 
     def _in_turn(self, partitions: list[int]) -> list[int]:
-        """Each batch begins with another partition: a busy one may fill it alone."""
+        """Rotates the partitions from batch to batch, because a busy partition may fill a batch alone."""
         first = self._turn % max(1, len(partitions))
         return partitions[first:] + partitions[:first]
 
@@ -120,7 +120,7 @@ class MicroBatchPlanner:
     def _available(
         self, partition: int, at: Position | None, extent: LogExtent, table: _TableFallback
     ) -> Iterator[SealedSegment]:
-        """What there is after a position."""
+        """Yields the ranges that can be read after a position, with their sizes."""
         self._check(partition, at, extent)
         committed = table.offsets.get(partition, 0)
         if at is not None:
@@ -144,7 +144,7 @@ class MicroBatchPlanner:
 
 
 class _TableFallback:
-    """What the table says, asked only when the log alone is not enough."""
+    """Has what the table says. It loads the table only when the log alone is not enough."""
 
     def __init__(self, rows: TopicRows, at: Positions, extents: Mapping[int, LogExtent]) -> None:
         trimmed = any(
@@ -169,7 +169,7 @@ def _position(extent: LogExtent, offset: int) -> Position:
 
 
 def _take(runs: Mapping[int, Iterator[SealedSegment]], limits: BatchLimits) -> dict[int, int]:
-    """Where each partition gets to when each gives a piece in turn until the batch is full."""
+    """Returns how far each partition gets when they take turns until the batch is full."""
     rows = limits.rows if limits.rows is not None else float("inf")
     size = limits.bytes if limits.bytes is not None else float("inf")
     ends: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Which offsets are asked for, and where each of them is: in the table, in segments or in the tail."""
+"""Defines ranges of offsets, and splits them by where the rows are: in the table, in segments or in the tail."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 EARLIEST, LATEST = -2, -1
-"""Bounds that are no offsets: the first row there is, and the end of what can be read now."""
+"""These bounds stand for the first row there is, and for the end of what can be read now."""
 
 
 class OffsetRange(NamedTuple):
-    """Offsets `[start, end)` of one partition."""
+    """Is the range `[start, end)` of offsets in one partition."""
 
     start: int
     end: int
@@ -23,7 +23,7 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a read starts or ends in each partition: at an offset, or at `EARLIEST` or `LATEST`."""
+    """Says where a read starts or ends in each partition: at an offset, or at `EARLIEST` or `LATEST`."""
 
     otherwise: int
     given: Mapping[int, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Bound:
 
 
 class SourceRanges(NamedTuple):
-    """Three runs that follow each other; some may be empty."""
+    """Has three adjacent ranges, of which some may be empty."""
 
     table: OffsetRange
     segments: OffsetRange
@@ -41,7 +41,7 @@ class SourceRanges(NamedTuple):
 
 
 def split_by_source(wanted: OffsetRange, border: int, sealed_end: int) -> SourceRanges:
-    """Cut at the border, below which the table has the rows, and at the end of what is sealed."""
+    """Splits a range at `border`, below which the table has the rows, and at the end of the sealed records."""
     first = min(max(border, wanted.start), wanted.end)
     second = min(max(sealed_end, first), wanted.end)
     return SourceRanges(OffsetRange(wanted.start, first), OffsetRange(first, second), OffsetRange(second, wanted.end))

@@ -1,4 +1,4 @@
-"""A topic at one cut, to be read as often as needed: table and log together, always the same rows."""
+"""Pins a topic at one cut, so that repeated reads of table and log give the same rows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _TO_END = Bound(LATEST)
 
 
 class PinnedTopic:
-    """The cut is the `look`; any thread may read.
+    """Reads a topic as it was in `snapshot`. Any thread may read.
 
-    `tenant` is a filter below everything that is asked: rows of others are not there. `starts` and `ends` are log
-    offsets.
+    `tenant` limits all reads to the rows of one tenant. `starts` and `ends` are log offsets.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class PinnedTopic:
 
     @property
     def offsets(self) -> dict[int, int]:
-        """The cut: rows are below these log offsets."""
+        """Returns the cut: the rows are below these log offsets."""
         given = self._ends.given
         return {
             partition: given.get(partition, self._rows.latest(self._snapshot, partition))
@@ -67,7 +66,7 @@ class PinnedTopic:
         }
 
     def select_columns(self, columns: Sequence[str] | None) -> list[str]:
-        """The columns asked for, or all; an error names those that do not exist."""
+        """Returns the columns asked for, or all. Raises `CallError` for a column that does not exist."""
         names = self.schema.names
         for column in columns or ():
             if column not in names:
@@ -80,9 +79,9 @@ class PinnedTopic:
         where: pc.Expression | None = None,
         stopped: threading.Event | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in no order, with these columns; only those for which `where` is true.
+        """Yields the rows for which `where` is true, in no order, with these columns.
 
-        Ends early when it is `stopped`.
+        It ends early when `stopped` is set.
         """
         wanted = self.select_columns(columns)
         keep = self._kept(where)

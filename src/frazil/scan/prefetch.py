@@ -1,4 +1,4 @@
-"""Parts of a read, read ahead by a few threads."""
+"""Reads scan tasks ahead with a few threads."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pyarrow as pa
 from frazil.scan.scan_tasks import ScanTask
 
 THREADS = 2
-"""Arrow works on more cores by itself; one thread more hides the waiting for the store."""
+"""Arrow uses more cores by itself. A second thread hides the time that the first waits for the store."""
 _READY_BATCHES = 4
-"""Batches that are ready before they are asked for."""
+"""The threads keep this many batches ready before they are asked for."""
 _POLL_SECONDS = 0.1
 
 _Item: TypeAlias = "pa.RecordBatch | BaseException | None"
-"""None when a thread has nothing more to read."""
+"""A thread puts None when it has nothing more to read."""
 
 
 def read_ahead(tasks: Sequence[ScanTask], stopped: threading.Event | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of all parts, in the order in which they are ready.
+    """Yields the rows of all tasks as they become ready.
 
-    Whoever wants no more closes the iterator; `stopped` ends it from another thread, also while it waits.
+    Closing the iterator stops the threads. `stopped` ends it from another thread, even while it waits.
     """
     threads = min(THREADS, len(tasks))
     if threads == 0:
@@ -73,7 +73,7 @@ class _Prefetcher:
             return next(self._tasks, None)
 
     def _put(self, item: _Item) -> bool:
-        """False when nobody wants more."""
+        """Returns False when nobody wants more."""
         while not self.stopped.is_set() and not self.finished.is_set():
             try:
                 self.ready.put(item, timeout=_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""`frazil.read`: a topic as Arrow or Polars."""
+"""Implements `frazil.read`, which gives a topic as Arrow or Polars."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read(
 
 
 class Rows:
-    """Rows of one topic at one cut. Each reading begins anew, in no order; nothing is kept in memory."""
+    """Has the rows of one topic at one cut. Each read starts anew and has no order; nothing is kept in memory."""
 
     def __init__(self, pinned: PinnedTopic, columns: Sequence[str] | None, where: str | pc.Expression | None) -> None:
         self.topic = pinned.topic
@@ -75,7 +75,7 @@ class Rows:
 
     @property
     def offsets(self) -> dict[int, int]:
-        """The cut: every row below these log offsets is here, by partition, and no other."""
+        """Returns the cut: by partition, exactly the rows below these log offsets are here."""
         return self._pinned.offsets
 
     @cached_property
@@ -84,7 +84,7 @@ class Rows:
         return pa.schema([plain.field(name) for name in self._columns])
 
     def reader(self) -> pa.RecordBatchReader:
-        """A stream of batches: only a few are in memory at a time."""
+        """Returns a stream of batches, of which only a few are in memory at a time."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(self._columns))
 
     def table(self) -> pa.Table:
@@ -96,7 +96,7 @@ class Rows:
         return pl.DataFrame(_storage(self.table()))
 
     def lazy(self) -> pl.LazyFrame:
-        """Read when it is collected, and only the columns that are needed then."""
+        """Returns a frame that reads when it is collected, and only the columns that it needs then."""
         import polars as pl
         from polars.io.plugins import register_io_source
 
@@ -118,7 +118,7 @@ class Rows:
         return register_io_source(source, schema=pl.DataFrame(_storage(self.schema.empty_table())).schema)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        """So that whatever takes Arrow takes this: `pl.DataFrame(rows)`, `pa.table(rows)`, DuckDB, pandas."""
+        """Makes this usable by all that accepts Arrow: `pl.DataFrame(rows)`, `pa.table(rows)`, DuckDB, pandas."""
         return self.reader().__arrow_c_stream__(requested_schema)
 
     def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -138,7 +138,7 @@ def _arrow_filter(pinned: PinnedTopic, where: str | pc.Expression | None) -> pc.
 
 
 def _storage(table: pa.Table) -> pa.Table:
-    """Without extension types, which Polars does not know."""
+    """Replaces extension types, which Polars does not know, by their storage types."""
     for index, column in enumerate(table.columns):
         if isinstance(column.type, pa.BaseExtensionType):
             plain = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)

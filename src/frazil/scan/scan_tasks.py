@@ -1,7 +1,7 @@
-"""Parts of a read, each to be read on its own by whoever gets it: another thread, process or machine.
+"""Defines the tasks of a scan. Another thread, process or machine can read each of them on its own.
 
-A part says exactly which rows it has when it is made. Commits, compaction and trimming that come afterwards change
-nothing of it, as long as the files it names exist: that is what the grace times of trimming and expiry are for.
+A task fixes its rows when it is made. Later commits, compaction and trimming do not change them as long as the files
+exist, which the grace times of trimming and expiry ensure.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from frazil.store import ObjectStore
 
 BATCH_ROWS = 65_536
 SEAL_SECONDS = 60.0
-"""How long a part waits until records are sealed that are in a WAL on another machine."""
+"""A task waits this long for records to be sealed that are in a WAL on another machine."""
 _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class Projection:
-    """What rows look like, wherever they come from."""
+    """Says which columns and rows are wanted, wherever they come from."""
 
     rules: DecodingRules
-    """About all columns: a record of the log is a row only if all of it fits."""
+    """The rules cover all columns, because a record is a row only if all of it fits."""
     columns: tuple[str, ...]
-    """Those that are wanted, in this order."""
+    """These columns are wanted, in this order."""
     where: BooleanExpression | None = None
-    """Which rows are; all without it."""
+    """Only rows that match are wanted; all are if it is None."""
 
     @property
     def schema(self) -> Schema:
@@ -56,7 +56,7 @@ class Projection:
 
     @property
     def read(self) -> Schema:
-        """The columns that have to be read: those that are wanted, and those that decide."""
+        """Returns the columns that must be read: the wanted ones, and those that `where` uses."""
         return self._of(tuple(dict.fromkeys((*self.columns, *columns_of(self.where)))))
 
     def _of(self, names: tuple[str, ...]) -> Schema:
@@ -64,7 +64,7 @@ class Projection:
 
 
 class _Projector:
-    """The wanted columns of the wanted rows."""
+    """Applies a projection to rows."""
 
     def __init__(self, projection: Projection) -> None:
         self._columns = projection.columns
@@ -80,12 +80,12 @@ class _Projector:
 
 class ScanTask(Protocol):
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in the schema `Projection.arrow`."""
+        """Yields the rows in the schema `Projection.arrow`."""
 
 
 @dataclass(frozen=True)
 class TableScanTask:
-    """Some files of a table, of those that one snapshot has."""
+    """Reads some files of one snapshot of a table."""
 
     reader: FileReader
     projection: Projection
@@ -111,7 +111,7 @@ class TableScanTask:
 
 @dataclass(frozen=True)
 class SegmentScanTask:
-    """Neighbouring segments, or what is wanted of them."""
+    """Reads neighbouring segments, or a range of them."""
 
     location: LogLocation
     projection: Projection
@@ -128,12 +128,12 @@ class SegmentScanTask:
 
 @dataclass(frozen=True)
 class MemoryScanTask:
-    """Records that no other process can see: they are in the part itself."""
+    """Carries records that no other process can see."""
 
     projection: Projection
     partition: int
     records: tuple[tuple[int, pa.RecordBatch], ...]
-    """Runs of them, each with the offset of its first one."""
+    """These are batches of records, each with the offset of its first record."""
 
     @classmethod
     def of(
@@ -155,7 +155,7 @@ class MemoryScanTask:
 
 @dataclass(frozen=True)
 class TailScanTask:
-    """Records that were not sealed when the part was made."""
+    """Reads records that were not sealed when the task was made."""
 
     location: LogLocation
     projection: Projection
@@ -173,7 +173,8 @@ class TailScanTask:
                     yield to_rows(records.batch, records.offset)
                     left = OffsetRange(records.end, left.end)
             except SegmentsGone:
-                # Sealed, moved and marked for trimming meanwhile; the segments stay for the grace time.
+                # The records were sealed, moved and marked for trimming meanwhile. Their segments stay for the grace
+                # time.
                 pass
         if not left.rows:
             return
@@ -181,7 +182,7 @@ class TailScanTask:
             yield from _segment_rows(store, self.location.topic, self.partition, sealed, left, to_rows)
 
     def _sealed(self, store: ObjectStore, left: OffsetRange) -> list[SealedSegment]:
-        """Segments that have the records, also such as are marked for trimming; waits until they are there."""
+        """Waits for the segments that have the records, and returns them. They may be marked for trimming."""
         deadline = time.monotonic() + SEAL_SECONDS
         while True:
             found = list(_listed(store, self.location.topic, self.partition, left))
@@ -202,7 +203,7 @@ class TailScanTask:
 
 
 class _RecordsToRows:
-    """Records of one partition become rows. Those that do not fit the table are left out: it leaves them out too."""
+    """Turns records of one partition into rows. It drops misfits, as the table does."""
 
     def __init__(self, projection: Projection, partition: int) -> None:
         self._partition = partition

@@ -1,4 +1,4 @@
-"""The files of a table: which of them have rows of given offsets, and what is in them."""
+"""Finds the files of a table that have rows of given offsets, and reads them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from frazil.scan.predicate import file_filter
 
 
 def offset_filter(ranges: Mapping[int, OffsetRange] | None) -> BooleanExpression:
-    """Rows of these offsets; all rows for None, also such as did not come from the log."""
+    """Returns a filter for rows of these offsets. None means all rows, including those that did not come from the
+    log."""
     if ranges is None:
         return AlwaysTrue()
     wanted: BooleanExpression = AlwaysFalse()
@@ -40,7 +41,7 @@ def offset_filter(ranges: Mapping[int, OffsetRange] | None) -> BooleanExpression
 def plan_files(
     table: Table, ranges: Mapping[int, OffsetRange] | None, where: BooleanExpression | None = None
 ) -> list[FileScanTask]:
-    """Files of the current snapshot that may have such rows, by the statistics in its manifests."""
+    """Returns the files of the current snapshot that may have such rows, by the statistics in its manifests."""
     wanted = And(offset_filter(ranges), file_filter(where, table.schema()))
     if isinstance(wanted, AlwaysFalse):
         return []
@@ -49,18 +50,18 @@ def plan_files(
             found = table.scan(wanted, snapshot_id=current_snapshot(table).snapshot_id).plan_files()
             return sorted(found, key=lambda task: task.file.file_path)
         except ValueError as error:
-            # PyIceberg's word for what it cannot read, equality deletes for one.
+            # PyIceberg raises this for what it cannot read, such as equality deletes.
             raise IcebergError(f"Table {named(table)} cannot be read: {error}.") from error
 
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads files of one table, wherever it is taken to."""
+    """Reads files of one table. It can be pickled and used elsewhere."""
 
     name: str
     metadata: TableMetadata
     properties: dict[str, str] = field(repr=False)
-    """Of its file system."""
+    """These are the properties of the file system."""
     ranges: dict[int, OffsetRange] | None
     where: BooleanExpression | None = None
 
@@ -72,7 +73,7 @@ class FileReader:
         return cls(named(table), metadata, dict(table.io.properties), ranges, where)
 
     def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:
-        """The rows with these columns, and perhaps some that `where` does not want.
+        """Yields rows with these columns, perhaps also some that `where` excludes.
 
         Rows that were deleted from a file are left out.
         """
@@ -82,7 +83,7 @@ class FileReader:
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
                 with io.damage_told(task):
-                    # What PyIceberg offers to everybody gathers a whole file before it hands out the first batch.
+                    # The public API of PyIceberg would gather a whole file before it returns the first batch.
                     deletes = _read_all_delete_files(io, [task])
                     yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
 
@@ -90,7 +91,7 @@ class FileReader:
 def read_rows(
     table: Table, columns: Sequence[str], where: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table as it is now, in no order; `where` is about columns that the table has."""
+    """Yields the current rows of a table in no order. `where` may use columns that the table has."""
     reader = FileReader.of(table, None, where)
     for batch in reader.read(plan_files(table, None, where), table.schema().select(*columns)):
         yield batch.select(list(columns))

@@ -1,4 +1,4 @@
-"""Reading a topic: each row asked for is in exactly one part of the plan, and comes from table or log."""
+"""Plans the reading of a topic: each row is in exactly one task of the plan, and comes from table or log."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from frazil.scan.table_files import plan_files
 from frazil.scan.topic_snapshot import Read, TopicSnapshot, TopicSnapshots
 
 TASK_BYTES = 64 * MIB
-"""About how much a part reads: enough to be worth a task, little enough to be shared among cores."""
+"""A task reads about this much: enough to be worth its overhead, and little enough to share the work among cores."""
 ORDERED_ROWS = 131_072
-"""Offsets of a table that are read and ordered at a time."""
+"""This many offsets of a table are read and sorted at a time."""
 
 _FROM_START = Bound(EARLIEST)
 _TO_END = Bound(LATEST)
@@ -51,7 +51,7 @@ class ScanPlan:
 
 
 class TopicRows:
-    """Belongs to one thread; the parts it plans belong to anybody."""
+    """Plans scans of one topic. It belongs to one thread; any thread may read the tasks that it plans."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class TopicRows:
         lake: Lake | None = None,
         tails: Tails | None = None,
     ) -> None:
-        """`tails` are those of writers in this process that have no WAL: their rows are seen, but provisional."""
+        """`tails` returns those of writers in this process without a WAL. Their rows are visible, but provisional."""
         self.topic = layout.check_topic(topic)
         self.mode = read
         self._location = LogLocation(topic, config.store, config.data_dir.absolute())
         self.snapshots = TopicSnapshots(config, self._location, read, lake or Lake(config), tails)
 
     def schema(self) -> Schema:
-        """What rows look like now."""
+        """Returns the current schema of the rows."""
         return self.snapshots.take(tail=False).schema
 
     def plan(
@@ -81,11 +81,10 @@ class TopicRows:
         columns: Callable[[Schema], Sequence[str]] | None = None,
         where: BooleanExpression | None = None,
     ) -> ScanPlan:
-        """All rows from `starts` to `ends`; without bounds, all there are now.
+        """Plans a scan of all rows from `starts` to `ends`, by default of all there are now.
 
-        What the table has comes from the table, the rest from the log. `columns` chooses among those there are, and
-        `where` among the rows. Where a start is given as an offset, no row after it is missing, or it is
-        `SegmentsGone`.
+        Rows come from the table where it has them, else from the log. `columns` chooses among the columns, and
+        `where` among the rows. If a start is an offset and rows after it are missing, this raises `SegmentsGone`.
         """
         return self.plan_at(self.snapshots.take(tail=tail), starts, ends, columns=columns, where=where)
 
@@ -98,7 +97,7 @@ class TopicRows:
         columns: Callable[[Schema], Sequence[str]] | None = None,
         where: BooleanExpression | None = None,
     ) -> ScanPlan:
-        """As `plan`, of the topic as it was when it was looked at; any thread may ask, any number of times."""
+        """Plans like `plan`, for the topic as it was in `snapshot`. Any thread may call it, any number of times."""
         self.check_partitions(snapshot, starts, ends)
         ranges = {partition: self._wanted(snapshot, partition, starts, ends) for partition in snapshot.partitions}
         whole = starts == _FROM_START and ends == _TO_END
@@ -118,9 +117,9 @@ class TopicRows:
         ranges: Mapping[int, OffsetRange],
         columns: Callable[[Schema], Sequence[str]] | None = None,
     ) -> ScanPlan:
-        """Exactly these offsets, from the log where it has them, else from the table.
+        """Plans a scan of exactly these offsets, from the log where it has them, else from the table.
 
-        `SegmentsGone` where rows among them were taken away.
+        It raises `SegmentsGone` where retention has removed rows among them.
         """
         projection = snapshot.projection(columns(snapshot.schema) if columns else None)
         splits = {
@@ -130,7 +129,7 @@ class TopicRows:
         return ScanPlan(projection, list(self._tasks(snapshot, projection, splits, whole=False)))
 
     def read(self, partition: int, start: int | None = None, end: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows of one partition in the order of their offsets, a moderate number at a time."""
+        """Yields rows of one partition in the order of their offsets, a moderate number at a time."""
         snapshot = self.snapshots.take(tail=True)
         begin = Bound(EARLIEST, {} if start is None else {partition: start})
         stop = Bound(LATEST, {} if end is None else {partition: end})
@@ -151,7 +150,7 @@ class TopicRows:
             yield from task.read()
 
     def earliest(self, snapshot: TopicSnapshot, partition: int) -> int:
-        """The first offset from which on all rows are there: where a stream of them begins."""
+        """Returns the first offset after which no row is missing: a stream begins there."""
         extent = snapshot.extent(partition)
         return (
             first_complete(extent, self._complete(snapshot, partition))
@@ -175,7 +174,7 @@ class TopicRows:
             raise CallError(f"Topic {self.topic!r} has no partition {unknown[0]}; its partitions: {listed}.")
 
     def _wanted(self, snapshot: TopicSnapshot, partition: int, starts: Bound, ends: Bound) -> OffsetRange:
-        # Retention may have taken rows of a table, and left others before them.
+        # Retention may have removed rows of a table, and left others before them.
         earliest = 0 if self._in_table(snapshot, partition) else snapshot.extent(partition).start
         latest = self.latest(snapshot, partition)
         first, last = starts.of(partition), ends.of(partition)
@@ -205,7 +204,7 @@ class TopicRows:
         )
 
     def _split_complete(self, snapshot: TopicSnapshot, partition: int, offset_range: OffsetRange) -> SourceRanges:
-        """The log may still have what the table has not any more."""
+        """Splits a range. The log may still have rows that the table has no more."""
         if offset_range.start >= self._complete(snapshot, partition):
             return self._split_all(snapshot, partition, offset_range)
         return self._checked(snapshot, partition, self._split(snapshot, partition, offset_range))
@@ -221,7 +220,7 @@ class TopicRows:
         return split
 
     def _split(self, snapshot: TopicSnapshot, partition: int, offset_range: OffsetRange) -> SourceRanges:
-        """As `split_by_source`, at a border as low as the log allows."""
+        """Splits a range like `split_by_source`, with the border as low as the log allows."""
         extent, committed = snapshot.extent(partition), self._committed(snapshot, partition)
         border = extent.start if offset_range.end <= extent.end else offset_range.end
         if offset_range.start < min(border, offset_range.end) and committed < min(border, offset_range.end):
@@ -264,12 +263,12 @@ class TopicRows:
 
 
 def first_complete(extent: LogExtent, complete: int) -> int:
-    """Where rows begin that are all there, of a partition that the table has rows of."""
+    """Returns the offset after which no row is missing, for a partition that the table has rows of."""
     return min(extent.start, complete) if extent.segments else complete
 
 
 def _grouped_by_size(things: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
-    """Neighbours joined until they have about as many bytes as a part should."""
+    """Groups neighbours until a group has about `TASK_BYTES`."""
     group: list[T] = []
     total = 0
     for thing in things:

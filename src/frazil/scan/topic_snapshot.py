@@ -1,8 +1,8 @@
-"""A topic at one moment: its table, its log, and what its rows look like.
+"""Takes snapshots of a topic: its table, its log and the schema of its rows at one moment.
 
-The table says in one breath which rows it has and from which offset on the log is to be asked. So the table is loaded
-first, then the log is looked at, which can only have more than the table knew; and the schema comes last, so that it
-knows every column of the records found.
+The table says which rows it has and from which offset on the log has the others. So the table is loaded first. The
+log, which is read next, can only have more than the table knew. The schema comes last, so that it has every column of
+the records found.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.scan_tasks import Projection
 
 Read = Literal["both", "table", "log"]
-"""Where rows are read from."""
+"""Rows are read from both, from the table or from the log."""
 
 _TRIES = 5
 
@@ -47,15 +47,15 @@ _TRIES = 5
 class TopicSnapshot:
     table: Table | None
     offsets: Mapping[int, int]
-    """Committed offsets of the table: what is below them is in it."""
+    """The table has the rows below these committed offsets."""
     extents: Mapping[int, LogExtent]
     rules: DecodingRules
     records: pa.Schema | None = None
-    """What records look like in the log; None when it is not read."""
+    """Records have this schema in the log. It is None when the log is not read."""
 
     @property
     def schema(self) -> Schema:
-        """Of the rows, wherever they are."""
+        """Returns the schema of the rows, wherever they are."""
         return self.rules.schema
 
     @property
@@ -71,7 +71,7 @@ class TopicSnapshot:
 
 
 class TopicSnapshots:
-    """Looks at one topic, again and again. Belongs to one thread."""
+    """Takes snapshots of one topic. Belongs to one thread."""
 
     def __init__(
         self, config: Config, location: LogLocation, read: Read, lake: Lake, tails: Tails | None = None
@@ -87,7 +87,10 @@ class TopicSnapshots:
         self._schemas = TopicSchemas(self._store, location.topic)
 
     def take(self, *, tail: bool) -> TopicSnapshot:
-        """`tail` adds what is not sealed yet, where it can be read. `TopicNotFound` when there is no such topic."""
+        """Takes a snapshot. With `tail` it includes unsealed records where they can be read.
+
+        Raises `TopicNotFound` when there is no such topic.
+        """
         for _ in range(_TRIES):
             table, state, extents = self._agreeing(tail)
             if state is not None and self._read == "both":
@@ -95,15 +98,15 @@ class TopicSnapshots:
             try:
                 return self._described(table, state.offsets if state else {}, extents)
             except SegmentsGone as error:
-                # Records in a WAL were sealed, moved and trimmed meanwhile: they are in the table now.
+                # Records in a WAL were sealed, moved and trimmed meanwhile, so the table has them now.
                 gone = error
         raise gone
 
     def _agreeing(self, tail: bool) -> tuple[Table | None, TableState | None, dict[int, LogExtent]]:
-        """Table and log, together without a gap.
+        """Returns table and log without a gap between them.
 
-        A mover may commit, and the log be trimmed, between the two looks. Then the table has more when it is loaded
-        again. Where it still does not name a partition, the log alone says where the partition begins.
+        Between the two reads a mover may commit and the log may be trimmed. Then the reloaded table has more. If it
+        still does not name a partition, the log alone says where the partition begins.
         """
         table = self.table()
         for _ in range(_TRIES):
@@ -136,7 +139,7 @@ class TopicSnapshots:
         return {} if self._read == "table" else self._extents.current(tail=tail)
 
     def table(self) -> Table | None:
-        """The base table with rows and offsets that agree; None when there is none yet, or it is not to be read."""
+        """Returns the base table, or None when it does not exist yet or is not to be read."""
         if self._read == "log":
             return None
         check = check_table(self._lake, self._store, self._topic, self._identifier)
@@ -154,7 +157,7 @@ class TopicSnapshots:
     def _rules(
         self, records: pa.Schema, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
     ) -> DecodingRules:
-        # The table gets these columns before the rows that have them; the log may have such rows already.
+        # The table gets new columns before the rows that have them, but the log may have such rows already.
         decoder = open_decoder(self._config, self._topic, records)
         if decoder is None:
             follows = plan_following(table, records).schema if table else target_schema(records)
@@ -168,7 +171,7 @@ class TopicSnapshots:
     def _hot_columns(
         self, decoder: Decoder, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
     ) -> list[pa.Schema]:
-        """The columns of records that are not in the table."""
+        """Returns the columns of records that are not in the table."""
         survey = ColumnSurvey(self._location, decoder, self._config.format_of(self._topic))
         ages: Sequence[pa.Schema | None] = DecodingRules.of(table.metadata, decoder).all_known() if table else [None]
         found = [decoder.columns()] if table is None else []
@@ -184,7 +187,7 @@ class TopicSnapshots:
 
 
 def _gaps(offsets: Mapping[int, int], extents: Mapping[int, LogExtent]) -> dict[int, str]:
-    """Rows that are neither in the table nor in the log, in words, by partition."""
+    """Describes, by partition, the rows that are neither in the table nor in the log."""
     return {
         partition: f"partition {partition}: the table has rows up to offset {offset}, but the log starts at "
         f"{extent.start}"

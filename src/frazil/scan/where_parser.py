@@ -1,7 +1,7 @@
-"""Conditions on columns as people write them: `amount > 10 and country = 'de'`.
+"""Parses conditions on columns that people write, such as `amount > 10 and country = 'de'`.
 
-PyIceberg makes each value one of its column's type, and rounds where that is a whole number. So a value between two
-whole numbers is first said in terms of these.
+PyIceberg converts each value to the type of its column, and rounds it for integers. So a value between two integers
+is first expressed by these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType
 from pyparsing import ParseException
 
-# What PyIceberg says of the arguments of these is not what they take.
+# PyIceberg's type annotations for the arguments of these are wrong.
 _AT_MOST: Any = LessThanOrEqual
 _AT_LEAST: Any = GreaterThanOrEqual
 _AMONG: Any = In
@@ -47,7 +47,7 @@ _NOT_AMONG: Any = NotIn
 
 
 def parse_where(text: str, schema: Schema) -> pc.Expression:
-    """`ValueError` or `TypeError` when it cannot be read, or makes no sense for these columns."""
+    """Raises `ValueError` or `TypeError` when the text cannot be parsed, or makes no sense for these columns."""
     try:
         condition = parse(text)
     except ParseException as error:
@@ -58,7 +58,7 @@ def parse_where(text: str, schema: Schema) -> pc.Expression:
 
 
 class _WholeNumberLiterals(BooleanExpressionVisitor[BooleanExpression]):
-    """The same condition, in which columns of whole numbers are compared with whole numbers only."""
+    """Rewrites a condition so that integer columns are compared with integers only."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -96,7 +96,7 @@ class _WholeNumberLiterals(BooleanExpressionVisitor[BooleanExpression]):
 
 
 def _whole_neighbours(literal: Literal[Any]) -> tuple[int, int] | None:
-    """The whole numbers before and after a value that is none."""
+    """Returns the integers before and after a value that lies between them, else None."""
     if not isinstance(literal, DecimalLiteral | StringLiteral):
         return None
     try:
@@ -117,7 +117,7 @@ def _compare_with_neighbours(predicate: LiteralPredicate, column: str, below: in
         case GreaterThan() | GreaterThanOrEqual():
             return at_least
         case EqualTo():
-            # Never true, and null where the column is.
+            # This is never true, and null where the column is null.
             return And(at_most, at_least)
         case NotEqualTo():
             return Or(at_most, at_least)

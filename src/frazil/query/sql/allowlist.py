@@ -1,7 +1,7 @@
-"""What may be in a query: nodes that only read, and functions that only look at their arguments or at the clock.
+"""Lists what a query may contain: nodes that only read, and functions that use only their arguments or the clock.
 
-Whatever is not here is refused, so that a newer DuckDB brings nothing in by itself. Not here are functions that tell
-of the database, its settings and sessions, that run SQL given as text, or that do nothing but wait or fail.
+Everything else is refused, so a newer DuckDB adds nothing by itself. The lists leave out functions that reveal the
+database, its settings or sessions, that run SQL given as text, or that only wait or fail.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ variant_keys variant_type variant_typeof wavg week weekday weekofyear weighted_a
 """
 
 EXPRESSIONS = frozenset(_EXPRESSIONS.split())
-"""By their class."""
+"""These are the allowed classes of expressions."""
 OTHER_NODES = frozenset(_OTHER_NODES.split())
-"""By their type: queries, sources of rows, what comes after."""
+"""These are the allowed types of all other nodes: queries, sources of rows, and modifiers."""
 FUNCTIONS = frozenset((_OPERATORS + _NAMED.lower()).split())

@@ -1,4 +1,4 @@
-"""`POST /sql`: the text of a query in, rows out."""
+"""Serves `POST /sql`: the body is the text of a query, and the answer has its rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A process that answers queries, one after the other. `python -m frazil.query.sql.child DESCRIPTOR`
+"""Runs a process that answers queries one after the other: `python -m frazil.query.sql.child DESCRIPTOR`.
 
-Queries run apart from the doors: they cannot take their time, and a query that brings DuckDB down, or takes memory
-that DuckDB does not count, ends here.
+Queries run apart from the doors, so they cannot take the doors' time. A query that crashes DuckDB, or takes memory
+that DuckDB does not count, ends only this process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from frazil.scan.log_extents import Tails
 
 _POLL_SECONDS = 0.05
 _OVERHEAD_BYTES = 256 * MIB
-"""For batches on their way, and the answer's text."""
+"""A query may take this much more, for batches in transit and for the text of the answer."""
 _STATISTICS = Path("/proc/self/statm")
 
 
@@ -48,7 +48,7 @@ def main(descriptor: int) -> None:
                 if leaving:
                     return
     except (EOFError, OSError):
-        # Nobody asks any more.
+        # The parent is gone, so nobody will ask again.
         return
 
 
@@ -78,7 +78,8 @@ def _tails(parent: Connection, topics: Iterable[str]) -> Tails:
 
 
 class MemoryGuard:
-    """Ends the process when a query takes far more than it may: not all that DuckDB takes is counted by it."""
+    """Ends the process when a query takes far more memory than it may, because DuckDB does not count all that it
+    takes."""
 
     def __init__(self, allowed: int) -> None:
         self._allowed = 2 * allowed + _OVERHEAD_BYTES
@@ -100,7 +101,7 @@ class MemoryGuard:
 
 
 def memory() -> int:
-    """Bytes of memory that the process has now; where the system does not tell, the most that it ever had."""
+    """Returns the bytes of memory that the process has now. Where the system does not say, it returns the peak."""
     try:
         return int(_STATISTICS.read_text().split()[1]) * resource.getpagesize()
     except OSError:

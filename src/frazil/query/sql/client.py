@@ -1,4 +1,4 @@
-"""Asks a running Frazil over HTTP."""
+"""Sends SQL to a running Frazil over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.errors import FrazilError, HealthCheckFailed, QueryError
 from frazil.web.answers import ARROW_STREAM
 
 _WAIT_SECONDS = 3600.0
-"""The limits of a query are those of who answers it."""
+"""The client waits long, because the server has its own limits for a query."""
 
 
 def ask(address: str, text: str, tenant: str | None = None) -> pa.Table:
@@ -22,7 +22,7 @@ def ask(address: str, text: str, tenant: str | None = None) -> pa.Table:
     if tenant is not None:
         headers["x-scope-orgid"] = tenant
     request = urllib.request.Request(f"{address}/sql", text.encode(), headers, method="POST")
-    # As `frazil status`: the address is that of the process.
+    # The address is that of the process, so no proxy is used, as in `frazil status`.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=_WAIT_SECONDS) as answer:

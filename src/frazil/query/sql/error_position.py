@@ -1,4 +1,4 @@
-"""Where in a query's text something is wrong, shown to people."""
+"""Makes errors that show where in the text of a query something is wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH = 100
 
 
 def error_of(said: str, text: str) -> QueryError:
-    """What DuckDB said, which is JSON after the kind of the error where it knows more than a sentence."""
+    """Makes an error from DuckDB's message, which has JSON after the kind of the error if it knows details."""
     _, start, rest = said.partition(": {")
     try:
         details = json.loads(f"{{{rest}") if start else {}
@@ -21,7 +21,7 @@ def error_of(said: str, text: str) -> QueryError:
 
 
 def error_at(reason: str, text: str, position: Any) -> QueryError:
-    """`position` as DuckDB tells it, in bytes; whatever is no place in the text is left out."""
+    """Makes an error that shows the line at `position`, DuckDB's byte offset. An invalid position is ignored."""
     data = text.encode()
     try:
         at = int(position)

@@ -1,4 +1,4 @@
-"""Processes that answer queries: as many at a time as may run."""
+"""Keeps the processes that answer queries, and lets only so many run at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from frazil.query.sql.worker import TailsOf, Worker
 T = TypeVar("T")
 
 IDLE_SECONDS = 120.0
-"""A process that answers nothing for so long ends, with the 120 MiB that it takes; the next query starts another."""
+"""A process that is idle for this long ends and frees its 120 MiB. The next query starts another."""
 _LATER_SECONDS = 0.1
 
 
 class WorkerPool:
-    """Belongs to one event loop. Processes are started when they are needed, and the one used last is used next."""
+    """Belongs to one event loop. It starts processes when they are needed, and reuses the one used last."""
 
     def __init__(self, config: Config, tails_of: TailsOf) -> None:
         self._limits = config.sql
@@ -39,14 +39,14 @@ class WorkerPool:
         return len(self._all) - len(self._free)
 
     def warm(self) -> asyncio.Task[object]:
-        """Have one process ready: it takes a second or two to load what it needs."""
+        """Starts one process in advance, because loading takes a second or two."""
         self._warming = asyncio.create_task(self._use(Worker.start))
         return self._warming
 
     async def ask(self, question: Question) -> bytes:
-        """The answer; `QueriesBusy` when it is not this query's turn within the time it has."""
+        """Returns the answer. Raises `QueriesBusy` when no process is free within the query's time limit."""
         if self._warming is not None:
-            # Not a time that the query takes.
+            # Waiting for the first process does not count as the query's time.
             await asyncio.wait([self._warming])
         return await self._use(lambda worker: worker.ask(question))
 
@@ -75,7 +75,7 @@ class WorkerPool:
             self._ending_idle = asyncio.get_running_loop().call_later(seconds, self._end_idle)
 
     def _end_idle(self) -> None:
-        """End processes that nobody has used for long."""
+        """Ends processes that have been idle for long."""
         self._ending_idle = None
         now = time.monotonic()
         for worker in self._free:

@@ -1,4 +1,4 @@
-"""What a process that answers queries and its parent say to each other."""
+"""Defines the messages between a process that answers queries and its parent."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import NamedTuple
 from frazil.errors import FrazilError
 
 TOO_MUCH_MEMORY = 77
-"""Exit code of a process that took more memory than its query may."""
+"""A process exits with this code when it took more memory than its query may."""
 
 
 class Ready(NamedTuple):
-    """It has loaded all it needs."""
+    """The process has loaded everything and can take questions."""
 
 
 class Question(NamedTuple):
     text: str
     tenant: str | None
     arrow: bool
-    """Whether the answer is to be an Arrow stream, else JSON."""
+    """The answer is an Arrow stream if this is true, else JSON."""
 
 
 class TailsWanted(NamedTuple):
-    """To be answered with tails: only the parent has them."""
+    """The process asks for the tails of these topics, which only the parent has."""
 
     topics: tuple[str, ...]
 
@@ -30,4 +30,4 @@ class TailsWanted(NamedTuple):
 class Answer(NamedTuple):
     body: bytes | FrazilError
     leaving: bool
-    """Whether the process ends now: something in it did not stop when it should."""
+    """The process ends after this answer, because something in it did not stop in time."""

@@ -1,4 +1,4 @@
-"""A query from its text to its result: each of its topics at one cut, made before anything is read."""
+"""Takes a query from its text to its result. Each topic is pinned at one cut before anything is read."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class SqlSession:
-    """Answers one query at a time. `tenant` sees its own rows of topics with a tenant column; None sees all.
+    """Answers one query at a time. A `tenant` sees only its own rows of topics with a tenant column; None sees all.
 
-    `tails_of` is asked once for a query, with its topics, for the tails that are in the memory of their writers.
+    `tails_of` is called once for each query, with its topics, for tails that exist only in the memory of writers.
     """
 
     def __init__(self, config: Config, tails_of: Callable[[Iterable[str]], Tails | None] = lambda _: None) -> None:

@@ -1,4 +1,4 @@
-"""Which topics the tables of a query are."""
+"""Resolves the table names of a query to topics."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DEEPEST = 3
 
 
 class TableNames:
-    """Topics by what they are called in SQL: their own name, or that of their table with its namespace.
+    """Maps SQL names to topics: a topic's own name, or the name of its table with the namespace.
 
-    Upper and lower case are alike, as in SQL, unless two topics differ in nothing else.
+    Case does not matter, as in SQL, unless two topics differ in case only.
     """
 
     def __init__(self, config: Config, topics: Sequence[str]) -> None:
@@ -30,7 +30,7 @@ class TableNames:
             for name in (topic, *_table_name(config, topic)):
                 self._exact.setdefault(name, topic)
                 self._folded[name.lower()].add(topic)
-        # A topic's own name goes before the name of another's table.
+        # The name of a topic takes precedence over the name of another topic's table.
         self._exact.update((topic, topic) for topic in topics)
 
     def find(self, path: Path) -> str | None:
@@ -43,7 +43,7 @@ class TableNames:
         return alike[0] if alike else None
 
     def resolve(self, statement: Statement) -> dict[Path, str]:
-        """The topic of each table; `QueryError` names a table that there is none for."""
+        """Returns the topic of each table. Raises `QueryError` with the name of a table that has no topic."""
         found: dict[Path, str] = {}
         for path in statement.tables:
             topic = self.find(path)
@@ -51,7 +51,7 @@ class TableNames:
                 raise QueryError(f"There is no table {'.'.join(path)!r}.{hint('.'.join(path), self.topics)}")
             found[path] = topic
         for path in statement.maybe:
-            # A name that the query gives to something of its own may mean the topic elsewhere in it.
+            # A name that the query defines may still mean the topic elsewhere in the query.
             if topic := self.find(path):
                 found[path] = topic
         _check_names(found)

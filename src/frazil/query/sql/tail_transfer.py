@@ -1,7 +1,7 @@
-"""Tails on their way to a process that answers a query.
+"""Sends tails through a pipe to a process that answers a query.
 
-Records go from the writer's memory into the pipe as they are. A pickle of them would be a copy in the memory of the
-doors for every query that runs, and nobody else would run Python while it is made.
+The bytes of records go from the writer's memory into the pipe as they are. Pickling them would copy them for every
+query, and would block all other Python code of the doors meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from frazil.log.tail import TailView
 from frazil.log.wal.entries import Entry
 
 Views = Mapping[str, Mapping[int, TailView]]
-"""Tails that are in memory only, by topic and partition."""
+"""These are tails that are in memory only, by topic and partition."""
 
 _NOTHING = pa.py_buffer(b"")
 
@@ -28,7 +28,7 @@ def send_views(connection: Connection, views: Views) -> None:
 
 
 def receive_views(connection: Connection) -> Views:
-    """What was sent, in the same order, as rows."""
+    """Receives what `send_views` sent, as rows."""
     views = _with_payloads(connection.recv(), lambda _: pa.py_buffer(connection.recv_bytes()))
     return {
         topic: {partition: view._replace(entries=with_rows(view.entries)) for partition, view in tails.items()}

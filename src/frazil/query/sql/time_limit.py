@@ -1,4 +1,4 @@
-"""Work that is given so much time and no more."""
+"""Runs work in a thread with a time limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 _NAME = "frazil-sql"
 _STOPPING_SECONDS = 2.0
-"""DuckDB does not stop while it reads a text or makes a plan; whoever asked does not wait for it then."""
+"""We wait this long for work to stop. DuckDB cannot be stopped while it parses or plans."""
 
 
 def run_within(seconds: float, work: Callable[[], T], stop: Callable[[], None]) -> T:
-    """What `work` returns or raises; `stop` is called when it takes too long, or when Ctrl-C comes."""
+    """Returns or raises what `work` does. Calls `stop` when it takes too long, or on Ctrl-C."""
     outcome: Future[T] = Future()
     thread = threading.Thread(target=_settle, args=(outcome, work), name=_NAME, daemon=True)
     thread.start()
@@ -37,7 +37,7 @@ def run_within(seconds: float, work: Callable[[], T], stop: Callable[[], None]) 
 
 
 def still_working() -> bool:
-    """Whether there is work that did not stop when it was told to."""
+    """Returns whether some work did not stop when it was told to."""
     return any(thread.name == _NAME for thread in threading.enumerate())
 
 

@@ -1,4 +1,4 @@
-"""A topic as DuckDB wants it: something that is asked for columns and rows, anew for each time it is scanned."""
+"""Presents a topic to DuckDB as an Arrow dataset, which is read anew for each scan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.scan.pinned_topic import PinnedTopic
 
 
 class QueryScans:
-    """What the scans of one query have in common: they end together, and tell what went wrong in them."""
+    """Is shared by all scans of one query: they stop together, and the first failure is kept here."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
@@ -26,10 +26,10 @@ class QueryScans:
 
 
 class TopicScanner:
-    """What DuckDB uses of Arrow's `Scanner`.
+    """Implements what DuckDB uses of Arrow's `Scanner`.
 
-    A scanner of Arrow's own would wait for batches on Arrow's IO threads. Parquet files are read on the same few
-    threads, so that a query with as many scans would wait for itself.
+    Arrow's own scanner would wait for batches on Arrow's IO threads. Parquet files are read on the same few threads,
+    so a query with as many scans would wait for itself.
     """
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
@@ -41,7 +41,7 @@ class TopicScanner:
 
 
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
-    """DuckDB takes any subclass of Arrow's `Dataset` for one, and calls what is defined here."""
+    """DuckDB accepts any subclass of Arrow's `Dataset`, and calls the methods defined here."""
 
     def __init__(self, pinned: PinnedTopic, scans: QueryScans) -> None:
         self._pinned = pinned
@@ -54,7 +54,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
     def scanner(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
     ) -> TopicScanner:
-        """`filter` is applied here, to the letter: DuckDB does not look at these rows again."""
+        """Applies `filter` exactly, because DuckDB does not check the rows again."""
         wanted = self._pinned.select_columns(columns)
         schema = pa.schema([self.schema.field(name) for name in wanted])
         return TopicScanner(schema, self._read(wanted, filter))
@@ -64,6 +64,6 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
             yield from self._pinned.read(columns, where, stopped=self._scans.stopped)
             self._scans.check()
         except Exception as error:
-            # DuckDB makes a text of it.
+            # DuckDB would turn the exception into text, so it is kept here.
             self._scans.failure = self._scans.failure or error
             raise

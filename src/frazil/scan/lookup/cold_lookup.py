@@ -1,7 +1,7 @@
-"""Single rows, found wherever they are: in the table or in sealed segments, at one cut.
+"""Finds single rows in the table or in sealed segments, at one cut.
 
-Offsets are those of the source: Kafka's own where rows come from Kafka, else those of the log. Files whose statistics
-say that they cannot have the row are not read.
+Offsets are those of the source: Kafka's own where rows come from Kafka, else those of the log. Files are not read if
+their statistics rule the row out.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from frazil.scan.topic_rows import TopicRows
 from frazil.scan.topic_snapshot import TopicSnapshot
 
 SECONDS = 30.0
-"""How long one lookup takes at most: a key about which statistics say nothing is looked for in all files."""
+"""A lookup takes at most this long. A key that statistics say nothing about is searched for in all files."""
 _WINDOWS = (8, 256)
-"""For the first rows of a range, so many times their number of offsets are looked at before all are.
+"""To find the first rows of a range, we search these multiples of `limit` in offsets before we search the rest.
 
-Offsets have gaps, but seldom so many.
+Offsets have gaps, but seldom that many.
 """
 _LARGEST = 2**63 - 1
 
 
 class _Columns(NamedTuple):
-    """Where a row says its place in the source."""
+    """Names the columns that say where a row was in the source."""
 
     partition: str
     offset: str
@@ -53,10 +53,10 @@ class _Columns(NamedTuple):
 
 
 class ColdLookup:
-    """Any number of threads may ask. Rows that are not sealed are not seen.
+    """Looks up rows that are sealed. Any number of threads may use it.
 
-    Of partitions in `below`, only rows below that log offset count: the rest is known to whoever asks. Rows come back
-    with all columns; none when nothing is found. `QueryTimeout` when it takes more than `seconds`.
+    Where `below` names a partition, only rows below that log offset count: the caller knows the others. Rows come
+    back with all columns, and the result is empty when nothing is found. Raises `QueryTimeout` after `seconds`.
     """
 
     def __init__(self, config: Config, lake: Lake | None = None, seconds: float = SECONDS) -> None:
@@ -67,7 +67,7 @@ class ColdLookup:
         self._lock = threading.Lock()
 
     def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
-        """The last row with this key of each partition that has one."""
+        """Returns, for each partition that has the key, the last row with it."""
         deadline = Deadline(self._seconds)
         rows, snapshot = self._snapshot(topic)
         ends = {partition: end for partition, end in below.items() if partition in snapshot.partitions}
@@ -93,7 +93,8 @@ class ColdLookup:
         below: int | None,
         tenant: Tenant | None = None,
     ) -> FirstRows:
-        """The first rows from `start` to `end`, in their order; of several with one offset, the last in the log."""
+        """Returns the first rows from `start` to `end` in order. Of several rows with one offset it takes the last in
+        the log."""
         deadline = Deadline(self._seconds)
         rows, snapshot = self._snapshot(topic)
         if partition not in snapshot.partitions:
@@ -117,7 +118,7 @@ class ColdLookup:
 
     @contextmanager
     def _borrowed(self, topic: str) -> Iterator[TopicRows]:
-        """One thread at a time may look with one; it remembers segments that it has seen."""
+        """Lends out a `TopicRows` to one thread at a time. It remembers the segments that it has seen."""
         with self._lock:
             idle = self._idle[topic]
             rows = idle.pop() if idle else None
@@ -160,7 +161,7 @@ def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int
 def _choose(
     pinned: PinnedTopic, where: pc.Expression, chosen: FirstRowsByOffset | LastRowPerPartition, deadline: Deadline
 ) -> None:
-    """Few rows are in memory at a time."""
+    """Reads the rows batch by batch, so that few are in memory at a time."""
     for batch in pinned.read(None, where, stopped=deadline):
         chosen.add(batch)
     deadline.check()

@@ -1,4 +1,4 @@
-"""Rows by their key: the bytes that a key has in Kafka, or a text, as a condition on the column that rows have."""
+"""Makes a filter that finds rows by key. The key is given as the bytes that Kafka has, or as text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from frazil.scan.topic_snapshot import TopicSnapshot
 
 
 def key_filter(config: Config, topic: str, snapshot: TopicSnapshot, key: bytes) -> pc.Expression | None:
-    """Rows with this key; None when no row can have it."""
+    """Returns a filter for rows with this key, or None when no row can have it."""
     schema = snapshot.projection(None).arrow
     decoder = snapshot.rules.decoder
     if decoder is not None:
         value = _decoded(decoder, snapshot.rules.known(), key)
-        # A row without a key does not say whether there was none, or one that means nothing.
+        # A row with a null key may have had no key, or one that decodes to null.
         if value is None or not value.is_valid or kafka.KEY not in schema.names:
             return None
         return _equal((kafka.KEY,), schema.field(kafka.KEY).type, value)
@@ -44,7 +44,7 @@ def key_filter(config: Config, topic: str, snapshot: TopicSnapshot, key: bytes) 
 
 
 def _decoded(decoder: Decoder, known: pa.Schema, key: bytes) -> pa.Scalar | None:
-    """The key as the topic's rows have it; None if it cannot be read."""
+    """Returns the key as the topic's rows have it, or None if it cannot be decoded."""
     record = dict.fromkeys(kafka.SCHEMA.names) | {kafka.KEY: key, kafka.PARTITION: 0, kafka.OFFSET: 0}
     batch = pa.RecordBatch.from_pylist([record], schema=kafka.SCHEMA)
     pieces, _ = decoder.decode(batch, known)
@@ -73,14 +73,14 @@ def _equal(path: tuple[str, ...], kind: pa.DataType, value: pa.Scalar) -> pc.Exp
 
 
 def _nanoseconds(column: str, time: pa.TimestampScalar) -> pc.Expression:
-    """A time that two columns have."""
+    """Compares a time that is split into two columns, microseconds and nanoseconds."""
     microseconds, rest = divmod(time.value, 1000)
     whole = pa.scalar(microseconds, pa.timestamp("us", time.type.tz))
     return (pc.field(column) == whole) & (pc.field(column + NANOSECONDS) == rest)
 
 
 def _time(text: str, kind: pa.DataType) -> pa.Scalar:
-    """A time of a day as tables have it: a number. Arrow reads it only together with the day."""
+    """Returns a time of day as the number that tables have. Arrow parses it only together with a date."""
     time = pa.scalar(f"1970-01-01 {text}").cast(pa.timestamp(kind.unit)).cast(kind)
     return pa.scalar(time.value, pa.int64())
 

@@ -1,4 +1,4 @@
-"""A few rows out of many that come in no order; the others are forgotten batch by batch."""
+"""Selects a few rows from batches that come in no order, and keeps only these in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frazil.log.schema.row_sizes import ANSWER_BYTES, first_within
 
 
 class LastRowPerPartition:
-    """The last row of each partition, by its offset in the log."""
+    """Keeps the last row of each partition, by its offset in the log."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.rows = schema.empty_table()
@@ -22,15 +22,15 @@ class LastRowPerPartition:
 
 
 class FirstRowsByOffset:
-    """The first rows by `column`, which has the source's offsets, as many as asked for and as an answer may have.
+    """Keeps the first rows by `column`, which has the source's offsets, up to `limit` and the size of an answer.
 
-    A source may have had several lives. Of rows with one offset, that of the latest counts: the last in the log.
+    A source may have been recreated and have used an offset again. Then the row that is last in the log counts.
     """
 
     def __init__(self, schema: pa.Schema, column: str, limit: int) -> None:
         self.rows = schema.empty_table()
         self.next_offset: int | None = None
-        """Of the first row that is not taken."""
+        """The first row that was left out has this offset."""
         self._column = column
         self._limit = limit
 
@@ -43,7 +43,7 @@ class FirstRowsByOffset:
         count = min(self._limit, max(1, first_within(rows, ANSWER_BYTES)))
         if count < len(rows):
             self.next_offset = rows[self._column][count].as_py()
-            # A copy, or what is left out would stay in memory.
+            # This makes a copy, because a slice would keep the other rows in memory.
             rows = rows.take(pa.array(range(count), pa.int64()))
         self.rows = rows
 
@@ -53,7 +53,7 @@ def _joined(rows: pa.Table, batch: pa.RecordBatch) -> pa.Table:
 
 
 def _first_of_each(rows: pa.Table, order: list[tuple[str, str]], column: str) -> pa.Array:
-    """By this order, where the first row is for each value of a column, in the order of the values."""
+    """Returns, for each value of a column, the index of its first row in this order. The values ascend."""
     ordered = pc.sort_indices(rows, sort_keys=order)
     _, first = np.unique(rows[column].take(ordered).to_numpy(), return_index=True)
     return ordered.take(pa.array(first))
