@@ -36,7 +36,7 @@ def tenant_name(headers: Sequence[str]) -> str:
 
 
 def tenant_of(config: Config, topic: str, headers: Sequence[str]) -> Tenant | None:
-    """Returns the tenant whose rows of a topic the request sees, or None for all. An invalid name is always refused."""
+    """Returns the tenant whose rows of a topic the request sees, or None for all. An invalid name is refused."""
     name = tenant_name(headers)
     column = config.topic(topic).tenant_column
     return Tenant(column, name) if column else None

@@ -1,7 +1,7 @@
-"""Those who consume: they subscribe, receive one stream of messages, and acknowledge each of these.
+"""Serves Danube's consumers: they subscribe, receive one stream of messages, and acknowledge each message.
 
-Clients know themselves by an id, and a client that lost its server goes on to use it without subscribing anew. So
-what an id stands for is stored.
+A client that lost its server keeps using its consumer id without subscribing again. So what an id stands for is
+stored.
 """
 
 from __future__ import annotations
@@ -36,28 +36,29 @@ _KINDS = {
     wire.KEY_SHARED: Kind.KEY_SHARED,
 }
 _WINDOW = 100
-"""Unacknowledged messages that a consumer has. Those it has in its queue when the server is killed come again."""
-PIECE_BYTES = 64 * 1024
-"""Of messages that are in memory as they are sent, besides as they were read; a larger one is alone."""
+"""A consumer has at most this many unacknowledged messages. Those in its queue when the server is killed are
+delivered again."""
+CHUNK_BYTES = 64 * 1024
+"""So many bytes of messages are encoded at a time for sending. A larger message is encoded alone."""
 MOST_FILTERS = 1000
 MOST_REMEMBERED = 10_000
-"""Consumers whose ids are understood without a look at the store."""
+"""So many consumer ids are known without a look at the store."""
 _SWEEP_SECONDS = 1.0
 GONE_SECONDS = 15.0
-"""Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
-that they are there every 5 seconds."""
+"""A consumer that subscribed but receives nothing, and was silent for this long, does not exclude others any more.
+Clients report every 5 seconds that they are there."""
 
 
 @dataclass(frozen=True)
 class _Registration:
-    """What an id stands for."""
+    """Says what a consumer id stands for."""
 
     topic: str
     subscription: str
     consumer: str
     kind: str
     filters: Sequence[str] = ()
-    """Patterns of the keys that it wants, if not all."""
+    """The consumer wants only keys that match these patterns. It wants all keys if there are none."""
 
     @property
     def accepts(self) -> Accepts | None:
@@ -66,7 +67,7 @@ class _Registration:
 
 @dataclass
 class _PendingConsumer:
-    """Of a consumer that subscribed and does not receive yet."""
+    """Is a consumer that subscribed and does not receive yet."""
 
     consumer: Consumer
     subscription: Subscription
@@ -74,7 +75,7 @@ class _PendingConsumer:
 
 
 class Consumers:
-    """Belongs to the event loop. `url` is where clients reach this process."""
+    """Belongs to the event loop. Clients reach this process at `url`."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class Consumers:
         self._url = url
         self._monotonic = monotonic
         self._registrations: OrderedDict[int, _Registration] = OrderedDict()
-        """Those that were heard of last: the store has all of them."""
+        """These are the registrations used last. The store has all of them."""
         self._waiting: dict[int, _PendingConsumer] = {}
         self._sweeping: asyncio.TimerHandle | None = None
 
@@ -131,7 +132,7 @@ class Consumers:
         )
 
     async def _check_partition(self, topic: str) -> None:
-        """A message is known by its offset alone, so a stream has those of one partition."""
+        """Refuses a stream of several partitions, because clients acknowledge a message by its offset alone."""
         name = self._storage.name(topic)
         count = await self._storage.partitions(topic)
         if name.partition is None and count > 1:
@@ -140,15 +141,15 @@ class Consumers:
             )
 
     def _part(self, topic: str) -> str:
-        """The partition that a stream of this name has: that which is named, or the only one.
+        """Returns the name of the partition that a stream reads: the one in the topic's name, or the only one.
 
-        A topic may get more partitions later. Its clients learn that when they subscribe next.
+        A topic may get more partitions later. Its clients learn that when they subscribe the next time.
         """
         name = self._storage.name(topic)
         return name.part(name.partition or 0)
 
     async def receive(self, request: Any) -> AsyncGenerator[Any, None]:
-        """All messages for a consumer, until it goes."""
+        """Yields all messages for a consumer until it goes."""
         registration = await self._known(request.consumer_id)
         at_most_once = await self._storage.dispatch(registration.topic) == "non_reliable"
         while True:
@@ -164,21 +165,22 @@ class Consumers:
                         if at_most_once:
                             await consumer.ack_all(runs)
                         while runs:
-                            for piece in split(runs.pop(0), PIECE_BYTES):
+                            for piece in split(runs.pop(0), CHUNK_BYTES):
                                 nbytes = piece.batch.nbytes
                                 for message in self._messages(piece, registration):
                                     yield message
                                 account.add(-nbytes)
             except ConsumerGone:
-                # Another stream took the session over, and the client of this one would come again at once and take
-                # it back. So it waits, until nobody of its name is there any more.
+                # Another stream took over the session. If this one ended, its client would come back at once and take
+                # it again. So it waits until no consumer of this name is left.
                 while subscription.has(registration.consumer):
                     await asyncio.sleep(_SWEEP_SECONDS)
             finally:
                 consumer.close()
 
     async def _joined(self, number: int, registration: _Registration) -> tuple[Subscription, Consumer]:
-        """The seat that it took when it subscribed, or another if that was before this process began."""
+        """Returns the consumer that joined when it subscribed. If that was before this process began, it joins
+        again."""
         pending = self._waiting.pop(number, None)
         if pending is not None and pending.subscription.stopped is None:
             return pending.subscription, pending.consumer
@@ -187,7 +189,8 @@ class Consumers:
                 self._part(registration.topic), registration.subscription
             )
         except SubscriptionNotFound as error:
-            # Somebody deleted it. The client is to learn that its id is not known any more, and subscribe anew.
+            # Somebody deleted the subscription. The client must learn that its id is unknown, so that it subscribes
+            # again.
             await asyncio.to_thread(self._store.delete, [_key(number)])
             self._registrations.pop(number, None)
             raise UnknownId(str(error)) from error
@@ -249,7 +252,7 @@ class Consumers:
         return found, self._storage.name(topic).partition or 0
 
     async def seen(self, number: int) -> bool:
-        """Note that a consumer is there; False if it is not known."""
+        """Notes that a consumer is alive. Returns False if it is not known."""
         if number in self._waiting:
             self._waiting[number].seen = self._monotonic()
         try:

@@ -1,4 +1,4 @@
-"""What everything that topics answer over HTTP has in common."""
+"""Wraps the handlers of the topics' HTTP API, so that errors become answers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from frazil.topics.topic_service import Topics
 from frazil.web.operations import Endpoint
 
 CLOSED = 499
-"""Status of answers that nobody reads: the client has gone."""
+"""This is the status of answers that nobody reads, because the client has gone."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 async def describe_subscriptions(topics: Topics, topic: str) -> list[dict[str, Any]]:
-    """Those of a topic, with their lag."""
+    """Describes the subscriptions of a topic, with their lag."""
     here = await topics.subscriptions.stats(topic)
     return await subscriptions_of(topics, topics.log.store, topic, here)
 

@@ -1,7 +1,7 @@
-"""A topic as server-sent events: one for each message, and on with those that come.
+"""Sends a topic as server-sent events, one for each message, and continues with new messages.
 
-The id of an event is `partition:offset` of its message, followed by the last offsets of the other partitions that are
-read: a client that comes back with the id of the last event it has got goes on with the next message of each.
+The id of an event is `partition:offset` of its message, followed by the last offsets of the other partitions of the
+stream. A client that reconnects with the id of its last event continues with the next message of each partition.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from frazil.web.disclosure import told
 
 MOST_STREAMS = 200
 MOST_PARTITIONS = 100
-"""Of one stream: each event tells of all of them."""
+"""A stream has at most this many partitions, because the id of each event names all of them."""
 RUN_ROWS = 1024
 BEAT_SECONDS = 10.0
-"""So often a stream without messages says that it is there, or nobody would notice that its reader has gone."""
+"""A stream without messages sends a comment this often. Otherwise nobody would notice that its reader has gone."""
 RETRY_MS = 1000
-"""When a reader comes back after its stream has ended."""
+"""A reader reconnects this long after its stream has ended."""
 
 
 class Streams:
-    """Those that are open. Belongs to the event loop."""
+    """Counts the open streams. Belongs to the event loop."""
 
     def __init__(self, beat_seconds: float = BEAT_SECONDS) -> None:
         self._beat = beat_seconds
@@ -45,7 +45,7 @@ class Streams:
         self._closing = asyncio.Event()
 
     def check(self, cursors: Sequence[PartitionCursor]) -> None:
-        """Whether one more can be opened."""
+        """Raises an error if no more streams can be opened."""
         if len(cursors) > MOST_PARTITIONS:
             raise RequestError(
                 f"The topic has {len(cursors)} partitions, and a stream has at most {MOST_PARTITIONS}. Read one of "
@@ -55,7 +55,7 @@ class Streams:
             raise BufferFull(f"{MOST_STREAMS} streams are open, which is the most there may be. Try again later.")
 
     def close(self) -> None:
-        """End all streams; their readers come back."""
+        """Ends all streams. Their readers reconnect."""
         self._closing.set()
 
     async def events(self, cursors: Sequence[PartitionCursor], memory: MemoryBudget) -> AsyncGenerator[bytes, None]:
@@ -75,7 +75,7 @@ class Streams:
 
 
 class EventStream(StreamingResponse):
-    """Lets go of what its events come from as soon as nobody reads them."""
+    """Closes its source as soon as nobody reads the events."""
 
     media_type = "text/event-stream"
 
@@ -90,7 +90,7 @@ class EventStream(StreamingResponse):
 
 
 async def _message_events(cursors: Sequence[PartitionCursor], memory: MemoryBudget) -> AsyncGenerator[bytes, None]:
-    """Events of runs of messages. While they are sent, nothing of the messages themselves is kept."""
+    """Yields the events of runs of messages. While they are sent, the messages themselves are not kept."""
     last = {cursor.partition: cursor.position - 1 for cursor in cursors}
     account, turns = memory.account(), RoundRobinReader(cursors)
     try:
@@ -115,11 +115,11 @@ async def _message_events(cursors: Sequence[PartitionCursor], memory: MemoryBudg
 
 
 async def _with_heartbeats(
-    message_texts: AsyncGenerator[bytes, None], closing: asyncio.Task[bool], seconds: float
+    texts: AsyncGenerator[bytes, None], closing: asyncio.Task[bool], seconds: float
 ) -> AsyncGenerator[bytes, None]:
-    """A comment now and then while nothing comes; ends when it is closing."""
+    """Adds a comment now and then while nothing comes, and ends when the server closes."""
     while not closing.done():
-        coming = asyncio.ensure_future(anext(message_texts))
+        coming = asyncio.ensure_future(anext(texts))
         try:
             while not coming.done():
                 await asyncio.wait({coming, closing}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""JSON lines as messages: an object in each line.
+"""Parses JSON lines into messages, one object in each line.
 
-`payload` is text, or `payload_base64` any bytes; beside it `key`, `attributes`, `publish_time`, `producer_name`,
-`schema_id` and `schema_version`.
+An object has `payload` (text) or `payload_base64` (any bytes), and may have `key`, `attributes`, `publish_time`,
+`producer_name`, `schema_id` and `schema_version`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIELDS = (
     "schema_version",
 )
 _AT_A_TIME = 4096
-"""Messages that are Python objects, which take many times the bytes that they have."""
+"""So many messages are Python objects at a time, because objects take many times the bytes of the message."""
 
 
 def parse(body: bytes, now_ms: int) -> pa.RecordBatch:
@@ -45,7 +45,7 @@ def parse(body: bytes, now_ms: int) -> pa.RecordBatch:
 
 
 def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Those that are not blank, with their numbers."""
+    """Yields the lines that are not blank, with their numbers."""
     start = number = 0
     while start < len(body):
         end = body.find(b"\n", start)

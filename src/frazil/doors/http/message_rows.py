@@ -1,4 +1,4 @@
-"""Messages as they are shown to people: as JSON objects, or as an Arrow table."""
+"""Formats messages as JSON objects or as an Arrow table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.topics.messages import MESSAGE
 
 ROWS = pa.schema([*MESSAGE, pa.field(PARTITION, pa.int32()), pa.field(OFFSET, pa.int64())])
-"""As the topic's table has them."""
+"""These are the columns of the topic's table."""
 
 
 class MessageRows(Protocol):
-    """Neighbours in a partition: offsets `first` and following."""
+    """Has neighbouring messages of a partition, from the offset `first` on."""
 
     @property
     def partition(self) -> int: ...
@@ -31,7 +31,8 @@ class MessageRows(Protocol):
 
 
 def message_texts(records: MessageRows) -> pa.Array:
-    """Each message as a JSON object: `payload` if it is text, else `payload_base64`; what is empty is left out."""
+    """Returns each message as a JSON object. It has `payload` if that is text, else `payload_base64`; empty fields
+    are left out."""
     batch, count = records.batch, len(records.batch)
     text, encoded = _payloads(batch.column("payload"))
     producer, attributes = batch.column("producer_name"), batch.column("attributes")
@@ -50,11 +51,11 @@ def message_texts(records: MessageRows) -> pa.Array:
     return row_texts(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
 
 
-def join_texts(message_texts: pa.Array) -> bytes:
-    """One after the other."""
-    if not len(message_texts):
+def join_texts(texts: pa.Array) -> bytes:
+    """Concatenates the texts."""
+    if not len(texts):
         return b""
-    everything = pa.ListArray.from_arrays(pa.array([0, len(message_texts)], pa.int32()), message_texts)
+    everything = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     return bytes(pc.binary_join(everything, "")[0].as_buffer())
 
 
@@ -73,12 +74,12 @@ def _offsets(records: MessageRows) -> pa.Array:
 
 
 def _only(column: pa.Array, mask: pa.Array) -> pa.Array:
-    """Null where the mask is false."""
+    """Makes values null where the mask is false."""
     return column.take(pc.if_else(mask, pa.array(np.arange(len(column))), None))
 
 
 def _payloads(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Those that are text, and those that are not; null where it is the other."""
+    """Splits payloads into those that are text and those that are not. Each is null where the other is set."""
     try:
         return column.cast(pa.string()), pa.nulls(len(column), pa.binary())
     except pa.ArrowInvalid:

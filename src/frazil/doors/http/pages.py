@@ -1,4 +1,4 @@
-"""Some messages of a topic, and where to go on."""
+"""Reads a page of messages of a topic, and says where the next page begins."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from frazil.topics.read.starts import Start
 from frazil.topics.storage import TopicStorage
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Of messages in an answer, unless a single one is larger."""
+"""The messages of an answer have at most this many bytes, unless a single one is larger."""
 
 
 @dataclass(frozen=True)
 class Page:
     runs: Sequence[MessageRun]
-    """In order of their partitions; those of one partition follow each other."""
+    """They are in the order of their partitions and offsets."""
     next: str
-    """The offset to go on with."""
+    """The next page begins at these offsets."""
     at_end: bool
-    """There were no more when it was read."""
+    """It is true if there were no more messages when the page was read."""
 
     @property
     def nbytes(self) -> int:
@@ -30,7 +30,7 @@ class Page:
 
 
 async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, start: Start) -> list[PartitionCursor]:
-    """Readers of one partition, or of all."""
+    """Opens cursors for one partition, or for all."""
     count = await storage.partitions(topic)
     check_partitions(start, count)
     named = storage.name(topic).partition
@@ -40,7 +40,7 @@ async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, s
 
 
 async def probe(cursors: Sequence[PartitionCursor]) -> None:
-    """What is not there is said at once."""
+    """Raises an error at once if the messages at the cursors cannot be read."""
     for cursor in cursors:
         at = cursor.position
         await cursor.read(1, 1)
@@ -48,7 +48,7 @@ async def probe(cursors: Sequence[PartitionCursor]) -> None:
 
 
 async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int = PAGE_BYTES) -> Page:
-    """Up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
+    """Reads up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
     runs: dict[int, list[MessageRun]] = {cursor.partition: [] for cursor in cursors}
     left, room = limit, most_bytes
     going = list(cursors)

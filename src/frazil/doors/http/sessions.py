@@ -1,4 +1,5 @@
-"""Consumers that ask by HTTP, known by their names: whoever is not heard of for a while has left."""
+"""Keeps the sessions of consumers that receive over HTTP, by their names. A consumer that is silent for a while has
+left."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from frazil.topics.subscriptions.subscription import Subscription
 from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 IDLE_SECONDS = 60.0
-"""A consumer that does not ask for so long has left; what it has goes to others."""
+"""A consumer that does not ask for this long has left, and its messages go to others."""
 
 
 @dataclass
@@ -35,9 +36,9 @@ class Sessions:
     async def receive(
         self, subscription: Subscription, name: str, most: int, wait: float, room: Callable[[], int]
     ) -> list[Delivered]:
-        """The next messages for a consumer, as soon as there are some; none after so many seconds.
+        """Returns the next messages for a consumer as soon as there are some, or none after `wait` seconds.
 
-        `room` is asked then how many bytes of them there may be; the others come when it asks again.
+        `room` then says how many bytes they may have. The others come with the next call.
         """
         key = (subscription.full_name, name)
         session = self._joined(key, subscription)
@@ -48,7 +49,7 @@ class Sessions:
             session.consumer.give_back(rest)
             return runs
         except ConsumerGone:
-            # Somebody else has its name now; who asks again begins anew.
+            # Another consumer has the name now. Whoever asks again begins a new session.
             if self._sessions.get(key) is session:
                 del self._sessions[key]
             raise
@@ -58,7 +59,7 @@ class Sessions:
                 self._leave_later(key, session)
 
     def leave(self, subscription: Subscription, name: str) -> bool:
-        """What it has goes to others. False if nobody of this name is here."""
+        """Ends a session, so that its messages go to others. Returns False if there is none of this name."""
         session = self._sessions.pop((subscription.full_name, name), None)
         if session is None:
             return False
@@ -67,7 +68,8 @@ class Sessions:
         return True
 
     def _joined(self, key: tuple[SubscriptionName, str], subscription: Subscription) -> _Session:
-        """Whoever asks again before it was answered begins another session, which ends the former."""
+        """Returns the session of a consumer. One that asks again before it was answered begins a new session, which
+        ends the old."""
         session = self._sessions.get(key)
         if session is None or session.receiving or session.subscription is not subscription:
             if session is not None:
@@ -90,7 +92,7 @@ class Sessions:
             session.consumer.close()
 
     def close(self) -> None:
-        """Consumers are told by their subscriptions."""
+        """Forgets all sessions. The subscriptions tell the consumers."""
         for session in self._sessions.values():
             self._stay(session)
         self._sessions.clear()

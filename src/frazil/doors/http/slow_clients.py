@@ -1,4 +1,8 @@
-"""Answers to clients that may not read them: nobody tells when one vanishes whose connection is full."""
+"""Sends answers to clients that may not read them.
+
+No event tells that a client with a full connection has vanished. So the memory of an answer is counted until it was
+sent, and a client that reads nothing for too long is dropped.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,19 @@ from frazil.topics.read.memory_budget import MemoryAccount, MemoryBudget
 logger = logging.getLogger(__name__)
 
 RUN_BYTES = 256 * 1024
-"""Whoever has so much more than its part, which is one large message, waits for its own room."""
+"""An answer that is larger than its share by more than this, because of one large message, waits for its own room."""
 CHUNK_BYTES = 64 * 1024
-"""Of an answer that are sent at a time. The server has about ten pieces for each client that does not read."""
+"""So much of an answer is sent at a time. The server buffers about ten chunks for each client that does not read."""
 STALL_SECONDS = 300.0
-"""A reader that takes nothing for so long has gone, or may come back."""
+"""A client that reads nothing for this long is dropped. It may come back."""
 CROWDED_STALL_SECONDS = 10.0
-"""The same, while others wait for the memory that it has."""
+"""It is dropped after this time while others wait for the memory that it holds."""
 CHECK_SECONDS = 1.0
-"""How often it is looked whether others wait."""
+"""We check this often whether others wait."""
 
 
 class ResponseMemory:
-    """The memory of one answer: from before it is made until its client has taken it, or it comes to nothing."""
+    """Counts the memory of one answer, from before it is made until the client has read it or it is abandoned."""
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
@@ -47,22 +51,24 @@ class ResponseMemory:
         await self._cleanup.aclose()
 
     def reserve(self) -> int:
-        """How many bytes of messages it may have. They count from now on, or many at once would all have them."""
+        """Returns how many bytes of messages the answer may have. They are reserved at once, or many answers would
+        all get them."""
         self._most = min(PAGE_BYTES, self._account.allowed)
         self._account.add(self._most)
         return self._most
 
     def fits(self, nbytes: int) -> bool:
-        """Whether it may have what it has found, which may be one message too much."""
+        """Returns whether the answer may have this many bytes. It may have found one message too much."""
         return self._has_room or nbytes <= self._most + RUN_BYTES
 
     async def make_room(self, nbytes: int) -> None:
-        """Wait until there is room for what does not fit; nothing of it may be kept meanwhile."""
+        """Waits until there is room for an answer that does not fit. The caller must not keep its messages
+        meanwhile."""
         await self._cleanup.enter_async_context(self._memory.large.room(nbytes))
         self._has_room = True
 
     def answer(self, made: Response) -> Response:
-        """The same answer, which lets go of the memory as it is sent."""
+        """Returns the same answer, which frees its memory while it is sent."""
         body = bytes(made.body)
         self._account.add(len(body) - self._account.held)
         return _AccountedResponse(made, _chunks(body, self._account), self._memory, self._cleanup.pop_all())
@@ -87,7 +93,7 @@ class _AccountedResponse(StreamingResponse):
 
 
 async def _chunks(body: bytes, account: MemoryAccount) -> AsyncGenerator[bytes, None]:
-    """Each is let go of when the client has taken it, and not kept as a part of the whole."""
+    """Yields the body in chunks. Each is freed when the client has read it."""
     pieces = deque(body[start : start + CHUNK_BYTES] for start in range(0, len(body), CHUNK_BYTES))
     del body
     while pieces:
@@ -97,7 +103,7 @@ async def _chunks(body: bytes, account: MemoryAccount) -> AsyncGenerator[bytes, 
 
 
 def with_stall_timeout(send: Send, memory: MemoryBudget) -> Send:
-    """`TimeoutError` when the client takes nothing for too long."""
+    """Raises `TimeoutError` when the client reads nothing for too long."""
 
     async def send_soon(message: MutableMapping[str, Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -117,7 +123,7 @@ def with_stall_timeout(send: Send, memory: MemoryBudget) -> Send:
 
 @contextmanager
 def dropping_stalled(scope: Scope) -> Iterator[None]:
-    """Of a client that takes nothing."""
+    """Logs that a client was dropped because it read nothing."""
     try:
         yield
     except TimeoutError:

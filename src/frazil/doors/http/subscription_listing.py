@@ -1,4 +1,4 @@
-"""The subscriptions of a topic: those that this process serves, and those that wait for their consumers."""
+"""Lists the subscriptions of a topic: those that this process serves, and those that only have checkpoints."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from frazil.topics.subscriptions.progress import Progress
 async def subscriptions_of(
     storage: TopicStorage, store: ObjectStore, topic: str, here: Mapping[str, SubscriptionStats]
 ) -> list[dict[str, Any]]:
-    """By name, with how many messages of each partition they have not acknowledged yet.
+    """Returns the subscriptions by name, with the number of unacknowledged messages of each partition.
 
-    `here` are those that this process serves, whose checkpoints are a little behind.
+    `here` has those that this process serves. Their checkpoints are a little behind.
     """
     name = storage.name(topic)
     ends = await storage.get_write_position(name.path)
@@ -44,7 +44,7 @@ async def subscriptions_of(
 
 
 class _SavedSubscription:
-    """What checkpoints say of a subscription: of one of all partitions, or of those of each."""
+    """Has what checkpoints say about a subscription to a topic, or about those to each of its partitions."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

@@ -1,4 +1,4 @@
-"""Durable subscriptions over HTTP: made, consumed, acknowledged, moved and deleted."""
+"""Serves durable subscriptions over HTTP: clients create, consume, acknowledge, move and delete them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from frazil.web.operations import Endpoint
 from frazil.web.parameters import check_parameters, flag, limit_of, number
 
 LIMIT = 100
-"""Messages that are handed out, if nothing else is asked for."""
+"""An answer has at most this many messages unless the client says otherwise."""
 WAIT_SECONDS, MOST_WAIT_SECONDS = 10, 60
 CONSUMER = "http"
-"""Who consumes a shared subscription, if it does not say."""
+"""A shared subscription is consumed under this name if the client gives none."""
 ACK = "x-frazil-ack"
 _OFFSETS_BYTES = 1024 * 1024
 _RANGE = re.compile(r"(\d{1,5}):(\d{1,18})(?:-(\d{1,18}))?", re.ASCII)
 
 
 class SubscriptionsApi:
-    """`topics` gives them, or raises while there are none."""
+    """`topics` returns the topics, or raises while there are none."""
 
     def __init__(self, topics: Callable[[], Topics]) -> None:
         self._topics = topics
@@ -118,7 +118,7 @@ class SubscriptionsApi:
         return JSONResponse(await self._described(request))
 
     async def _start(self, request: Request, otherwise: Start) -> Start:
-        """Where to begin, if that can be read."""
+        """Returns where to begin, and raises an error if that cannot be read."""
         given = request.query_params
         start = start_of(given.get("offset"), given.get("time"), None, otherwise)
         if start.kind == "offset":
@@ -158,7 +158,7 @@ class SubscriptionsApi:
         wait: float,
         response_memory: ResponseMemory,
     ) -> list[Delivered]:
-        """`ClientDisconnect` when the client goes before there is something for it."""
+        """Raises `ClientDisconnect` when the client goes before there is a message for it."""
         receiving = asyncio.create_task(
             self._sessions.receive(subscription, consumer, limit, wait, response_memory.reserve)
         )
@@ -190,7 +190,7 @@ class SubscriptionsApi:
         given = request.query_params
         ranges = await self._offsets(request)
         subscription = await self._existing(request)
-        # The topic's `max_redelivery_delay_seconds`.
+        # The limit is the topic's `max_redelivery_delay_seconds`.
         delay = number(given.get("delay", "0"), "delay", most=int(subscription.options.max_delay_seconds))
         for partition, start, end in ranges:
             await subscription.nack(partition, start, end, delay=delay, reason=given.get("reason", ""))
@@ -207,7 +207,7 @@ class SubscriptionsApi:
 
 
 async def _gone(request: Request) -> None:
-    """Until the client has gone."""
+    """Waits until the client has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -223,14 +223,14 @@ def _messages_answer(request: Request, runs: Sequence[Delivered]) -> Response:
 
 
 def _lines(run: Delivered) -> Iterable[bytes]:
-    """Each message as a JSON object, which says how often it was delivered."""
+    """Yields each message as a JSON object, which says how often it was delivered."""
     told = f',"deliveries":{run.deliveries}}}'.encode()
     for text in message_texts(run).to_pylist():
         yield text.encode().removesuffix(b"}") + told
 
 
 def _format_ranges(runs: Sequence[Delivered]) -> str:
-    """As `_parse_range` reads it; neighbours are one."""
+    """Formats ranges as `_parse_range` reads them, and joins neighbours."""
     found: list[list[int]] = []
     for run in sorted(runs, key=lambda run: (run.partition, run.first)):
         if found and found[-1][0] == run.partition and found[-1][2] == run.first:

@@ -1,4 +1,4 @@
-"""A topic's numbers, for people."""
+"""Builds the JSON answers about a topic: its stats, and where messages were stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.topics.interface import StoreResult, TopicStats
 
 
 def topic_stats_json(stats: TopicStats) -> dict[str, Any]:
-    """All but the subscriptions."""
+    """Returns everything but the subscriptions."""
     return {
         "topic": stats.topic,
         "message_count": stats.message_count,

@@ -1,4 +1,4 @@
-"""Topics over HTTP: `/topics` and what is below it."""
+"""Serves `/topics` over HTTP and everything below it but subscriptions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from frazil.web.operations import Endpoint
 from frazil.web.parameters import check_parameters, flag, limit_of, number, optional_number
 
 LIMIT = 1000
-"""Messages of an answer, if nothing else is asked for."""
+"""An answer has at most this many messages unless the client says otherwise."""
 READS = 8
-"""Answers with messages that are made at a time."""
+"""So many answers with messages are made at a time."""
 ATTRIBUTE = "x-frazil-attribute-"
-"""Headers that begin like this are attributes of a message. HTTP knows no capitals in their names."""
+"""Headers with this prefix are attributes of a message. HTTP does not preserve the case of their names."""
 NEXT_OFFSET = "x-frazil-next-offset"
 
 _PRODUCING = ("key", "partition", "producer", "sequence")
@@ -49,7 +49,7 @@ _ONE_MESSAGE = ("publish_time", "producer_name", "schema_id", "schema_version")
 
 
 class TopicsApi:
-    """`topics` gives them, or raises while there are none."""
+    """`topics` returns the topics, or raises while there are none."""
 
     def __init__(self, config: Config, topics: Callable[[], Topics]) -> None:
         self._topics = topics
@@ -58,7 +58,7 @@ class TopicsApi:
         self._streams = Streams()
 
     def close(self) -> None:
-        """End the streams: their readers would keep the process from stopping."""
+        """Ends the streams, because their readers would keep the process from stopping."""
         self._streams.close()
 
     @property
@@ -84,7 +84,7 @@ class TopicsApi:
             try:
                 found.append({"topic": topic, "partitions": await storage.partitions(topic)})
             except (TopicNotFound, TopicMismatch, InvalidTopic):
-                # One that doors write their records to, or that was deleted.
+                # The topic is filled by another door, or was deleted.
                 continue
         return JSONResponse({"topics": found})
 
@@ -140,7 +140,7 @@ class TopicsApi:
         check_parameters(request, *_PRODUCING, *(() if many else _ONE_MESSAGE))
         name, topics = request.path_params["name"], self._topics()
         partition, producer = optional_number(request, "partition"), _producer(request)
-        # Before its body is read: a topic that is not there needs none of it.
+        # This comes before the body is read: if the topic does not exist, the body is not needed.
         await topics.partitions(name)
         key, now = request.query_params.get("key"), topics.log.world.clock.now_ms()
 
@@ -195,7 +195,7 @@ class TopicsApi:
 
 
 _LITTLE = 16 * 1024
-"""A body that takes less time than to hand it to a thread."""
+"""A smaller body is parsed faster than it is handed to a thread."""
 
 
 def _page(request: Request, topic: str, page: Page) -> Response:
@@ -222,7 +222,7 @@ def _producer(request: Request) -> Producer | None:
 
 
 def _message(request: Request, body: bytes) -> Message:
-    """Its body is the payload, whatever it is."""
+    """Makes a message whose payload is the body."""
     given = request.query_params
     attributes = {
         name.removeprefix(ATTRIBUTE): _utf8(value)
@@ -241,7 +241,7 @@ def _message(request: Request, body: bytes) -> Message:
 
 
 def _utf8(header: str) -> str:
-    """Headers are bytes, and most who write other letters than those of ASCII write UTF-8."""
+    """Decodes a header. Headers are bytes, and most clients that go beyond ASCII send UTF-8."""
     try:
         return header.encode("latin-1").decode()
     except UnicodeDecodeError:
