@@ -1,4 +1,4 @@
-"""Topics: messages are produced into the log and read from any point, hot or cold."""
+"""Stores the messages of topics in the log, and reads them from any point, hot or cold."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is first used: modules of this package are used by others that need little of it."""
+    """Loads a name when it is first used, because other packages import single modules of this one and need little of
+    it."""
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Names of topics in the settings, looked at before somebody needs them."""
+"""Checks the names of dead-letter topics in the settings before they are needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.topics.names import parse_name
 
 
 def check_dead_letter_topics(config: Config) -> None:
-    """`ConfigError` says which topic for dead letters cannot be one."""
+    """Raises `ConfigError` for a name that cannot be a dead-letter topic."""
     for topic, settings in config.topics.items():
         letters = settings.subscriptions.dead_letter_topic
         if letters is None:

@@ -1,7 +1,7 @@
-"""Topics come to be and go.
+"""Creates and deletes topics.
 
-A deletion is decided when its record is there; what follows is tidying up, which can be done again by anybody at any
-time, and is before a topic of the same name begins.
+A deletion is final when its record is written. The cleanup that follows can be repeated by anybody at any time, and
+happens before a topic of the same name is created.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ logger = logging.getLogger(__name__)
 
 
 def create(handle: TopicHandle, partitions: int, dispatch: Dispatch = "reliable") -> Creation:
-    """The topic as it is then: one that exists keeps its partitions."""
+    """Creates the topic unless it exists, and returns it. An existing topic keeps its partitions."""
     store, log = handle.log.store, handle.log
     if found := generations.creation(store, handle.topic):
         return found
     if handle.topic in log.config.kafka.topics or log.config.is_telemetry(handle.topic):
-        # Its first record may be still to come, and would not fit any more.
+        # The first record of the other door may be still to come, and would not fit any more.
         raise TopicMismatch(f"Topic {handle.topic!r} is not one of messages: another door of this server fills it.")
     _check_number(handle, partitions)
     if deleted := generations.deletion(store, handle.topic):
@@ -53,7 +53,7 @@ def create(handle: TopicHandle, partitions: int, dispatch: Dispatch = "reliable"
 
 
 def ensure(handle: TopicHandle, partitions: int, dispatch: Dispatch) -> Creation:
-    """The topic with at least so many partitions, created if there is none."""
+    """Creates the topic unless it exists, and gives it at least this many partitions."""
     made = create(handle, partitions, dispatch)
     if made.dispatch != dispatch:
         raise TopicMismatch(f"Topic {handle.topic!r} is {made.dispatch}, not {dispatch}. Produce to another topic.")
@@ -73,7 +73,8 @@ def _check_number(handle: TopicHandle, partitions: int) -> None:
 
 
 def existing(handle: TopicHandle) -> Creation:
-    """`TopicNotFound` if it was not created, or was deleted; `TopicMismatch` if it is not one of messages."""
+    """Raises `TopicNotFound` if the topic was not created, or was deleted, and `TopicMismatch` if it has no
+    messages."""
     found = generations.creation(handle.log.store, handle.topic)
     if found is None:
         known = handle.log.topics()
@@ -89,7 +90,7 @@ def topic_deleted(topic: str) -> TopicNotFound:
 
 
 def delete(handle: TopicHandle, topic: Creation, ends: Mapping[int, int], *, drop_table: bool) -> None:
-    """Nobody may write to it any more. `ends` are where its partitions end."""
+    """Deletes a topic that nobody may write to any more. `ends` are the ends of its partitions."""
     made = Deletion(topic.generation, ends, drop_table)
     if generations.delete(handle.log.store, handle.topic, made, handle.log.world.clock.now_ms()):
         failpoint("topics.deleted")
@@ -97,13 +98,13 @@ def delete(handle: TopicHandle, topic: Creation, ends: Mapping[int, int], *, dro
 
 
 def finish_deletion(handle: TopicHandle) -> None:
-    """Tidy up after one that was not finished."""
+    """Cleans up after a deletion that was not finished."""
     if made := generations.deletion(handle.log.store, handle.topic):
         tidy_up(handle, made)
 
 
 def tidy_up(handle: TopicHandle, made: Deletion) -> None:
-    """Remove what a deleted topic has left; only what was there when it was deleted."""
+    """Removes what a deleted topic has left. It removes only what existed when the topic was deleted."""
     log = handle.log
     for partition, end in made.ends.items():
         clear(log.store, handle.topic, partition, end, log.world.clock.now_ms())
@@ -126,7 +127,8 @@ def _drop_table(handle: TopicHandle) -> None:
 
 
 def _make_way(handle: TopicHandle) -> None:
-    """A table that was kept when its topic was deleted is put aside: it knows nothing of the new topic's log."""
+    """Renames the table of a deleted topic of this name if it was kept, because it does not belong to the new topic's
+    log."""
     check = check_table(handle.lake, handle.log.store, handle.topic, base_identifier(handle.log.config, handle.topic))
     if check.table is not None and not check.is_claimed:
         return

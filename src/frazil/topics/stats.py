@@ -1,4 +1,4 @@
-"""How much a topic holds, and where."""
+"""Counts how much a topic holds, hot and cold."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def topic_stats(handle: TopicHandle, partitions: int, subscriptions: Mapping[str
 
 
 def _hot_bytes(handle: TopicHandle, partition: int, committed: int) -> int:
-    """Segments that the table has in part count as a whole."""
+    """Returns the size of what the table does not have yet. A segment that it has in part counts as a whole."""
     index = SegmentIndex(handle.log.store, handle.topic, partition)
     index.refresh()
     sealed_end = index.sealed_end()

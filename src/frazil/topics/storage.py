@@ -1,4 +1,4 @@
-"""The storage of topics: messages go to the log, and are read from wherever they are."""
+"""Stores the messages of topics in the log, and reads them from wherever they are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from frazil.topics.stats import committed_positions, topic_stats, write_position
 T = TypeVar("T")
 
 SubscriptionStatsOf = Callable[[str], Awaitable[Mapping[str, SubscriptionStats]]]
-"""Asked for the subscriptions of a topic and their lag."""
+"""Returns the subscriptions of a topic and their lag."""
 
 
 async def _none(_: str) -> Mapping[str, SubscriptionStats]:
@@ -45,7 +45,7 @@ async def _none(_: str) -> Mapping[str, SubscriptionStats]:
 
 
 class OpenTopic:
-    """A topic in use by this process."""
+    """Is a topic that this process uses."""
 
     def __init__(self, handle: TopicHandle, creation: Creation, shared: SharedFiles) -> None:
         self.handle = handle
@@ -79,10 +79,10 @@ class OpenTopic:
 
 
 class TopicStorage:
-    """Belongs to one event loop. `log` and `lake` are the caller's, and stay open.
+    """Belongs to one event loop. `log` and `lake` belong to the caller and stay open.
 
-    `max_concurrent_reads` bounds how many reads of files happen at a time, and so how many threads; `prefetch` how
-    many runs of messages a stream reads ahead in each partition. By default they are those of the settings.
+    `max_concurrent_reads` limits how many reads of files happen at a time, and so the threads. `prefetch` limits how
+    many runs of messages a stream reads ahead in each partition. The settings have the defaults.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class TopicStorage:
         limit = reading.max_memory_mb * MIB
         self._shared = SharedFiles(self._executor, limit // 2)
         self.memory = MemoryBudget(limit // 2)
-        """What those who receive messages hold of them."""
+        """It limits what receivers of messages hold in memory."""
         self._names: dict[str, TopicName] = {}
         self._topics: dict[str, OpenTopic] = {}
         self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Of topics that somebody creates or deletes at this moment."""
+        """These are the locks of topics that are being created or deleted."""
         self._pending = 0
         self._settled = asyncio.Event()
         self._settled.set()
@@ -122,7 +122,7 @@ class TopicStorage:
         return self._creating.setdefault(name.topic, asyncio.Lock())
 
     def name(self, text: str) -> TopicName:
-        """What a name means."""
+        """Parses the name of a topic, and remembers the result."""
         if (known := self._names.get(text)) is None:
             known = parse_name(text, self._home)
             if len(self._names) < _REMEMBERED_NAMES:
@@ -130,7 +130,7 @@ class TopicStorage:
         return known
 
     async def create_topic(self, topic: str, partitions: int = 1) -> int:
-        """Create it, unless it exists; how many partitions it has. Their number never changes."""
+        """Creates a topic unless it exists, and returns the number of its partitions, which this never changes."""
         name = self.name(topic)
         if name.partition is not None:
             raise InvalidTopic(
@@ -145,13 +145,13 @@ class TopicStorage:
         return creation.partitions
 
     async def initialize_topic(self, topic: str, partitions: int = 1) -> int:
-        """As `create_topic`, and all its partitions are ready to be written to."""
+        """Creates a topic like `create_topic`, and opens all its partitions for writing."""
         count = await self.create_topic(topic, partitions)
         await self.prepare(topic)
         return count
 
     async def ensure_topic(self, topic: str, partitions: int, dispatch: Dispatch = "reliable") -> Creation:
-        """The topic with at least so many partitions, created if there is none."""
+        """Creates the topic unless it exists, and gives it at least this many partitions."""
         name = self.name(topic)
         known = self._topics.get(name.topic)
         if known is None or known.partitions < partitions or known.creation.dispatch != dispatch:
@@ -164,7 +164,8 @@ class TopicStorage:
         return known.creation
 
     async def prepare(self, topic: str) -> None:
-        """Have the topic, or the partition that is named, ready for messages: who waits for them is told at once."""
+        """Opens the topic, or the partition that is named, for writing. Its readers are then notified of messages at
+        once."""
         name = self.name(topic)
         opened = await self._topic(name)
         partitions = range(opened.partitions) if name.partition is None else [opened.check(name.partition)]
@@ -175,10 +176,10 @@ class TopicStorage:
         return await asyncio.to_thread(self._log.topics)
 
     async def delete_topic(self, topic: str, *, drop_table: bool) -> DeletedTopic:
-        """Delete the topic with what the log has of it; its table is dropped, or kept with the rows it has.
+        """Deletes the topic with its records in the log. Its table is dropped, or kept with the rows it has.
 
-        Messages that were not moved to the table yet are gone in both cases. A topic of the same name that is created
-        later begins with new offsets, and with a new table.
+        Messages that were not moved to the table yet are lost in both cases. A topic of the same name that is created
+        later begins with new offsets and a new table.
         """
         name = self.name(topic)
         if name.partition is not None:
@@ -211,7 +212,7 @@ class TopicStorage:
         return DeletedTopic(handle.topic, messages, messages if drop_table else before.hot_messages)
 
     async def _topic(self, name: TopicName) -> OpenTopic:
-        """`TopicNotFound` if there is none."""
+        """Raises `TopicNotFound` if there is no such topic."""
         if (known := self._topics.get(name.topic)) is not None:
             return known
         handle = self._handle(name)
@@ -233,13 +234,14 @@ class TopicStorage:
         producer: Producer | None = None,
         most_bytes: int = MOST_BYTES,
     ) -> StoreResult:
-        """Store messages, and return when they are as durable as the topic's settings say.
+        """Stores messages, and returns when they are as durable as the topic's settings say.
 
-        They go to `partition`, or to that of `routing_key`, or each to that of its own key; those without one go
-        together to the next partition in turn. What goes to one partition is stored all or none.
+        They go to `partition`, or to the partition of `routing_key`, or each to that of its own key. Those without a
+        key go together to the next partition in turn. Either all messages for one partition are stored, or none.
 
-        What a `producer` sends again under the same number, because an acknowledgement was lost, is stored once, and
-        the offsets are those of the first time. Its numbers grow; the newest few of each partition are remembered.
+        When a `producer` repeats a request with the same number, because an acknowledgement was lost, it is stored
+        once, and the offsets are those of the first time. The numbers must grow; the newest few of each partition are
+        remembered.
         """
         name = self.name(topic)
         opened = self._topics.get(name.topic) or await self._topic(name)
@@ -269,7 +271,8 @@ class TopicStorage:
         return StoreResult((await self._append(opened, partition, batch, origin),))
 
     def _next_partition(self, topic: OpenTopic, producer: Producer | None) -> int:
-        """The next partition; for a producer one of its own, or what it sends again could go to another."""
+        """Returns the next partition in turn. A producer always gets the same one, so that a repeated request goes
+        there too."""
         return (
             next(topic.turn) % topic.partitions if producer is None else partition_of(producer.id, topic.partitions)
         )
@@ -332,7 +335,7 @@ class TopicStorage:
     # --- reading -------------------------------------------------------------------------------------------
 
     async def cursor(self, topic: str, partition: int | None = None, start: Start = EARLIEST) -> PartitionCursor:
-        """A reader of one partition; which one may also be said by the name."""
+        """Opens a reader of one partition, which may also be given by the name."""
         name = self.name(topic)
         opened = await self._topic(name)
         number = name.partition if partition is None else partition
@@ -349,9 +352,9 @@ class TopicStorage:
     async def create_message_stream(
         self, topic: str, start: Start = EARLIEST, *, follow: bool = True
     ) -> AsyncIterator[MessageRun]:
-        """All messages from `start` on, in order within each partition, then those that come.
+        """Yields all messages from `start` on, in order within each partition, and then new ones.
 
-        Without `follow` it ends where the topic ends now. A name of one partition means that one only.
+        Without `follow` it ends where the topic ends now. If the topic is named with a partition, only that is read.
         """
         name = self.name(topic)
         opened = await self._topic(name)
@@ -367,7 +370,7 @@ class TopicStorage:
         return opened.partitions
 
     async def partitions_now(self, topic: str) -> int:
-        """As `partitions`, when another process may have given it more."""
+        """Returns the number of partitions, and asks the store, because another process may have added some."""
         name = self.name(topic)
         opened = await self._topic(name)
         async with self._topic_lock(name):
@@ -377,17 +380,17 @@ class TopicStorage:
         return opened.partitions
 
     def known_generation(self, topic: str) -> int | None:
-        """As `generation`, as far as this process knows without asking."""
+        """Returns the generation if this process knows it without asking the store."""
         opened = self._topics.get(self.name(topic).topic)
         return None if opened is None else opened.creation.generation
 
     async def generation(self, topic: str) -> int:
-        """The number of the topic's creation; one that is deleted and created again has another."""
+        """Returns the number of the topic's creation. A topic that is deleted and created again gets another."""
         opened = await self._topic(self.name(topic))
         return opened.creation.generation
 
     async def dispatch(self, topic: str) -> Dispatch:
-        """Whether subscribers of the topic acknowledge its messages."""
+        """Returns whether subscribers of the topic acknowledge its messages."""
         opened = await self._topic(self.name(topic))
         return opened.creation.dispatch
 
@@ -406,7 +409,7 @@ class TopicStorage:
 
     @property
     def shared_bytes(self) -> int:
-        """In memory of files that are read, for all readers together."""
+        """Returns the memory of files that are read, for all readers together."""
         return self._shared.nbytes
 
     async def _reading(self, work: Callable[[], T]) -> T:
@@ -419,9 +422,10 @@ class TopicStorage:
             raise ShutdownError("The topics are shutting down: nothing is stored any more. Try again later.")
 
     async def shutdown(self) -> None:
-        """Take no more messages, wait for acknowledgements that are under way, seal, and let go of the writers.
+        """Takes no more messages, waits for acknowledgements in progress, seals, and releases the writers.
 
-        What cannot be sealed stays in the WAL, and nothing that was acknowledged is lost; the error tells.
+        What cannot be sealed stays in the WAL, so nothing that was acknowledged is lost. The first error is raised at
+        the end.
         """
         self._stopping = True
         await self._settled.wait()

@@ -1,4 +1,4 @@
-"""The subscriptions that this process serves: opened when somebody subscribes, and handed over when it stops."""
+"""Manages the subscriptions that this process serves. They are opened on demand, and handed over when it stops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from frazil.topics.subscriptions.subscription_name import PART, SubscriptionName
 
 DEAD_LETTERS = "_dead_letters"
 GROWTH_SECONDS = 5.0
-"""How often it is looked whether topics have more partitions."""
+"""It checks this often whether topics have more partitions."""
 
 logger = logging.getLogger(__name__)
 
@@ -43,21 +43,22 @@ logger = logging.getLogger(__name__)
 class _OpenSubscription(NamedTuple):
     name: TopicName
     generation: int
-    """Of the topic."""
+    """This is the generation of the topic."""
     subscription: Subscription
 
 
 class SubscriptionManager:
-    """Belongs to one event loop. A name of one partition means a subscription to that partition alone."""
+    """Belongs to one event loop. If a topic is named with a partition, the subscription is to that partition
+    alone."""
 
     def __init__(self, storage: TopicStorage, log: Log, process: str) -> None:
-        """`process` is what people call this process by."""
+        """`process` is a name of this process for people."""
         self._storage = storage
         self._log = log
         self._process = process
         self._journal: Journal | None = None
         self.problem: FrazilError | None = None
-        """Why nobody can subscribe: the journal of acknowledgements cannot be opened."""
+        """Nobody can subscribe for this reason: the journal of acknowledgements cannot be opened."""
         self._opening_journal = asyncio.Lock()
         self._open: dict[SubscriptionName, _OpenSubscription] = {}
         self._opening: defaultdict[SubscriptionName, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -66,7 +67,7 @@ class SubscriptionManager:
         self._closing = False
 
     async def _opened_journal(self) -> Journal:
-        """Opened with the first subscription: of several processes on one data folder only one can have it."""
+        """Opens the journal with the first subscription, because only one process can have that of a data folder."""
         async with self._opening_journal:
             if self._journal is None:
                 settings = self._log.config.log
@@ -89,7 +90,8 @@ class SubscriptionManager:
     async def subscribe(
         self, topic: str, subscription: str, kind: Kind = Kind.EXCLUSIVE, start: Start = LATEST
     ) -> Subscription:
-        """The subscription, taken over or created if it is not open here; `start` is for one that is created."""
+        """Returns the subscription, and takes it over or creates it if it is not open here. `start` is for a new
+        one."""
         name = self._storage.name(topic)
         full_name = subscription_name(name, subscription)
         async with self._opening[full_name]:
@@ -105,7 +107,7 @@ class SubscriptionManager:
             return await self._open_anew(name, full_name, kind, start)
 
     async def existing(self, topic: str, subscription: str) -> Subscription:
-        """One that was created before, wherever that was."""
+        """Returns a subscription that was created before, by any process."""
         name = self._storage.name(topic)
         full_name = subscription_name(name, subscription)
         async with self._opening[full_name]:
@@ -126,14 +128,15 @@ class SubscriptionManager:
         return self._served(full_name) is not None or await self._saved(name, full_name) is not None
 
     async def _partition_names(self, name: TopicName, subscription: str) -> list[str]:
-        """The partitions that have a subscription of this name of their own."""
+        """Returns the partitions that have their own subscription of this name."""
         whole = subscription_name(name, subscription)
         forms = await asyncio.to_thread(lambda: list(variants_of(self._log.store, whole)))
         among = [name.part(partition) for _, partition in forms if partition is not None]
         return [each for each in among if await self.exists(each, subscription)]
 
     async def _check_variant(self, name: TopicName, subscription: str) -> None:
-        """One name is that of a subscription to a topic, or of one to each of its partitions, and never of both."""
+        """Checks that one name is not used both for a subscription to a topic and for one to each of its
+        partitions."""
         if name.partition is None:
             if parts := await self._partition_names(name, subscription):
                 raise SubscriptionMismatch(
@@ -160,7 +163,7 @@ class SubscriptionManager:
     async def _open_anew(
         self, name: TopicName, full_name: SubscriptionName, kind: Kind, start: Start
     ) -> Subscription:
-        """Whoever calls it has the lock of this place."""
+        """Opens a subscription. The caller must hold its lock."""
         if (stale := self._open.pop(full_name, None)) is not None and stale.subscription.stopped is None:
             await stale.subscription.abandon(topic_deleted(name.topic))
         generation = await self._storage.generation(name.path)
@@ -211,7 +214,8 @@ class SubscriptionManager:
         )
 
     def _after_failures(self, name: TopicName, kind: Kind) -> tuple[Options, StoreDeadLetter]:
-        """How the topic's settings have messages delivered again, and who takes those that fail for good."""
+        """Returns how the topic's settings redeliver messages, and a function that stores those that fail for
+        good."""
         settings = self._log.config.topic(name.topic).subscriptions
         options = Options.of(settings, kind)
         letters = self._storage.name(settings.dead_letter_topic or name.topic + DEAD_LETTERS).path
@@ -225,15 +229,16 @@ class SubscriptionManager:
         return options, store_dead_letter
 
     async def all_named(self, topic: str, subscription: str) -> list[Subscription]:
-        """Those of this name: one to the topic, or one to each of its partitions, as Danube's clients have them."""
+        """Returns the subscriptions of this name: one to the topic, or one to each partition, as Danube's clients
+        have them."""
         name = self._storage.name(topic)
         parts = await self._partition_names(name, subscription) if name.partition is None else []
         return [await self.existing(each, subscription) for each in parts or [topic]]
 
     async def seek(self, topic: str, subscription: str, start: Start) -> None:
-        """Have a subscription go on elsewhere: what is below counts as acknowledged, nothing else does.
+        """Moves a subscription: messages below `start` count as acknowledged, all others do not.
 
-        Where offsets are given for some partitions, the others stay where they are.
+        If offsets are given for some partitions, the others stay where they are.
         """
         path = self._storage.name(topic).path
         for each in await self.all_named(topic, subscription):
@@ -254,7 +259,7 @@ class SubscriptionManager:
                 logger.exception("cannot see whether topics have more partitions; trying again")
 
     async def grow(self) -> None:
-        """Have subscriptions read the partitions that their topics have by now."""
+        """Makes subscriptions read partitions that were added to their topics."""
         for name, _, subscription in list(self._open.values()):
             if name.partition is not None:
                 continue
@@ -272,7 +277,7 @@ class SubscriptionManager:
     # --- telling -----------------------------------------------------------------------------------------------
 
     async def stats(self, topic: str) -> Mapping[str, SubscriptionStats]:
-        """Of those of a topic that are open here, with what they have not acknowledged yet."""
+        """Returns the open subscriptions of a topic, with the number of unacknowledged messages."""
         name = self._storage.name(topic)
         ends = await self._storage.get_write_position(name.path)
         found: dict[str, SubscriptionStats] = {}
@@ -288,7 +293,8 @@ class SubscriptionManager:
         return found
 
     def reports(self, ends: Mapping[str, Mapping[int, int]]) -> list[tuple[str, SubscriptionReport]]:
-        """All that are served here, each with its topic; `ends` are those of partitions where they are known."""
+        """Returns reports on all subscriptions that are served here. `ends` has the ends of partitions that are
+        known."""
         return [
             (name.topic, subscription.stats(ends.get(name.topic, {})))
             for name, _, subscription in self._open.values()
@@ -298,16 +304,16 @@ class SubscriptionManager:
     # --- the end -----------------------------------------------------------------------------------------------
 
     async def delete(self, topic: str, subscription: str) -> None:
-        """End a subscription for good."""
+        """Deletes a subscription."""
         for each in await self.all_named(topic, subscription):
-            # Nobody may open it again before it is gone.
+            # The lock keeps others from opening it before it is gone.
             async with self._opening[each.full_name]:
                 await each.delete()
                 if (known := self._open.get(each.full_name)) is not None and known.subscription is each:
                     del self._open[each.full_name]
 
     async def topic_deleted(self, topic: str) -> None:
-        """Tell those who consume it."""
+        """Ends the subscriptions of a topic that was deleted, and tells their consumers."""
         name = self._storage.name(topic)
         for full_name, (its_topic, _, subscription) in list(self._open.items()):
             if its_topic.path == name.path:
@@ -315,7 +321,7 @@ class SubscriptionManager:
                 await subscription.abandon(topic_deleted(name.topic))
 
     async def close(self) -> None:
-        """Hand all subscriptions over to whoever comes next."""
+        """Closes all subscriptions, so that another process can take them over."""
         self._closing = True
         if self._growing is not None:
             self._growing.cancel()

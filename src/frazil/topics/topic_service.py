@@ -1,4 +1,4 @@
-"""Topics with their subscriptions, as a whole: of a running Frazil, or of a data folder in a program of one's own."""
+"""Combines topics with their subscriptions, for a running Frazil or for a program that opens a data folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from frazil.topics.subscriptions.subscription import Subscription
 
 
 class Topics(TopicStorage):
-    """Belongs to one event loop. `log` and `lake` are the caller's, and stay open."""
+    """Belongs to one event loop. `log` and `lake` belong to the caller and stay open."""
 
     def __init__(self, log: Log, lake: Lake | None = None) -> None:
         super().__init__(log, lake, subscriptions=self._lags)
@@ -36,7 +36,7 @@ class Topics(TopicStorage):
     async def subscribe(
         self, topic: str, subscription: str, kind: Kind = Kind.EXCLUSIVE, start: Start = LATEST
     ) -> Subscription:
-        """A durable subscription; `start` is for one that is created. Consumers `join` it."""
+        """Opens a durable subscription, which consumers `join`. `start` is for one that is created."""
         return await self.subscriptions.subscribe(topic, subscription, kind, start)
 
     async def delete_topic(self, topic: str, *, drop_table: bool) -> DeletedTopic:
@@ -53,9 +53,9 @@ class Topics(TopicStorage):
 
 @asynccontextmanager
 async def open_topics(config: Config | str | Path | None = None) -> AsyncIterator[Topics]:
-    """The topics of a data folder that no other process writes to; what was stored is sealed at the end.
+    """Opens the topics of a data folder that no other process writes to, and seals what was stored at the end.
 
-    Settings are found as the command line finds them: `config` or `frazil.yaml`, and the environment.
+    Settings are found as the command line finds them: in `config` or `frazil.yaml`, and in the environment.
     """
     settings = config if isinstance(config, Config) else load_config(Path(config) if config else None).config
     check_dead_letter_topics(settings)

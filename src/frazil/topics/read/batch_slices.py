@@ -1,15 +1,15 @@
-"""As much of a batch as a reader asked for, and no more of it in memory."""
+"""Cuts batches to the size that a reader asked for, and frees the memory of the rest."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 LITTLE = 64 * 1024
-"""Not worth a copy."""
+"""Less memory than this is not worth a copy."""
 
 
 def head(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> pa.RecordBatch:
-    """Its first rows, at least one, that are no more than this."""
+    """Returns the first rows within these limits, at least one."""
     batch = batch.slice(0, max(1, max_rows))
     if len(batch) <= 1 or batch.nbytes <= max_bytes:
         return batch
@@ -24,9 +24,10 @@ def head(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> pa.RecordBatch
 
 
 def copy_if_sparse(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A copy if it is a small part of what stays in memory because of it; else the batch itself."""
+    """Copies the batch if it is a small part of the memory that it keeps alive. Otherwise it returns the batch
+    itself."""
     kept = batch.get_total_buffer_size()
     if kept <= LITTLE or batch.nbytes * 2 >= kept:
         return batch
-    # Five times as quick as `take`; of a single batch nothing would be copied.
+    # This is five times faster than `take`. With a single batch nothing would be copied.
     return pa.concat_batches([batch, batch.slice(0, 0)])

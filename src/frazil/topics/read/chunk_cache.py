@@ -1,4 +1,4 @@
-"""Messages that were read from files, kept for a few seconds for others who read the same place."""
+"""Keeps messages that were read from files for a few seconds, for other readers at the same offsets."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import NamedTuple
 from frazil.topics.messages import MessageRun
 
 CHUNK_BYTES = 1024 * 1024
-"""How much of a file is read at a time."""
+"""A chunk of this size is read from a file at a time."""
 
 Partition = tuple[str, int, int]
-"""A topic, the number of its creation, and a partition."""
+"""These are a topic, its generation, and a partition."""
 
 
 class FileSet(NamedTuple):
-    """Which files a reader finds its messages in. Readers that find the same files share what was read of them."""
+    """Identifies the files that have a reader's messages. Readers of the same files share what was read."""
 
     permanent: bool
-    """The files stay what they are: they are segments, or belong to a table."""
+    """The files do not change: they are segments, or belong to a table."""
     snapshot: tuple[int, int] | None = None
-    """The table's snapshot and the offset from which on it is complete; None for the log."""
+    """These are the table's snapshot and the offset from which on it is complete. It is None for the log."""
 
 
 class FileLookup(NamedTuple):
-    """When files were looked for, and which they are."""
+    """Says when files were looked up, and which they are."""
 
     at: float
     files: FileSet
@@ -34,7 +34,8 @@ class FileLookup(NamedTuple):
 
 @dataclass
 class ReaderView:
-    """What a reader may be shown: nothing of files that others found before it began and that were replaced since."""
+    """Decides what a reader may see: nothing from files that were looked up before it began and were replaced
+    since."""
 
     lookup: FileLookup
 
@@ -50,20 +51,20 @@ class CachedChunk(NamedTuple):
 
 
 class ChunkCache:
-    """Holds the pieces that were used last, up to `limit` bytes, and at least one. Belongs to the event loop."""
+    """Keeps the chunks used last, up to `limit` bytes and at least one. Belongs to the event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._chunks: OrderedDict[tuple[Partition, int], CachedChunk] = OrderedDict()
         self._firsts: defaultdict[Partition, list[int]] = defaultdict(list)
-        """Where the pieces of a partition begin, in order."""
+        """These are the first offsets of a partition's chunks, in order."""
         self.nbytes = 0
 
     def __len__(self) -> int:
         return len(self._chunks)
 
     def find(self, partition: Partition, offset: int, view: ReaderView) -> MessageRun | None:
-        """The messages from `offset` on, as far as a piece goes, if a reader may be shown them."""
+        """Returns the messages from `offset` to the end of a chunk, if the reader may see them."""
         firsts = self._firsts.get(partition, [])
         place = bisect_right(firsts, offset) - 1
         if place < 0:
@@ -87,7 +88,8 @@ class ChunkCache:
             self._remove(next(iter(self._chunks)))
 
     def forget(self, read_before: float) -> None:
-        """Let go of what was read before a time, however much it is used: files may have been deleted since then."""
+        """Drops chunks that were read before a time, however often they are used, because files may have been deleted
+        since."""
         for key in [key for key, chunk in self._chunks.items() if chunk.read_at < read_before]:
             self._remove(key)
 
@@ -101,5 +103,5 @@ class ChunkCache:
 
 
 def from_offset(records: MessageRun, offset: int) -> MessageRun:
-    """The part of them from an offset on."""
+    """Returns the messages from an offset on."""
     return records._replace(first=offset, batch=records.batch.slice(offset - records.first))

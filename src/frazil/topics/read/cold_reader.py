@@ -1,7 +1,7 @@
-"""Reading a partition where its messages are not in memory: segments of the log, else the table.
+"""Reads messages of a partition that are not in memory, from segments of the log or else from the table.
 
-What is read next is decided by the offset alone. When files vanish under a reader, by trimming, compaction or expiry,
-it looks again where its offset is now.
+The offset alone decides where to read. When trimming, compaction or expiry removes files during a read, the reader
+looks up its offset again.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from frazil.topics.read.topic_handle import TablePartition, TopicHandle
 
 TRIES = 5
 MOST_SEGMENTS = 8
-"""Segments that are looked up at a time: each costs a request before anything of it is read."""
+"""So many segments are looked up at a time, because each costs a request before anything is read."""
 
 
 _SEALED, _TAIL = FileSet(permanent=True), FileSet(permanent=False)
-"""Segments, and what another process has not sealed yet."""
+"""These are segments, and what another process has not sealed yet."""
 _NOTHING = FileLookup(float("-inf"), _TAIL)
 
 
 class _ReadPlan(NamedTuple):
     bounds: Bounds
     in_table: TablePartition | None
-    """The table, if the log does not have it any more."""
+    """The table is set if the log does not have the messages any more."""
     lookup: FileLookup
 
 
 class ChunkRead(NamedTuple):
     chunk: MessageRun
-    """All that was read at a time."""
+    """This is the whole chunk that was read."""
     records: MessageRun
-    """From the offset on that was asked for."""
+    """These are its messages from the requested offset on."""
     lookup: FileLookup
 
 
 class ColdReader:
-    """Answers one question at a time, from any thread. Goes on where it stands without looking for files anew."""
+    """Does one thing at a time, on any thread. It continues where it is without looking up files again."""
 
     def __init__(self, handle: TopicHandle, partition: int) -> None:
         self._handle = handle
@@ -53,14 +53,14 @@ class ColdReader:
         self._reader = handle.reader(partition)
         self._chunks: Iterator[MessageRun] | None = None
         self._lookup = _NOTHING
-        """Where the pieces come from."""
+        """The chunks come from these files."""
         self._next = 0
-        """The offset of the piece that comes next."""
+        """The next chunk begins at this offset."""
         self._last: MessageRun | None = None
-        """The piece that was read last."""
+        """This chunk was read last."""
 
     def read(self, offset: int, epoch: str | None, view: ReaderView) -> ChunkRead | None:
-        """The piece with an offset; None when there is nothing yet."""
+        """Returns the chunk with an offset, or None when there is nothing yet."""
         for _ in range(TRIES):
             try:
                 found = self._chunk_at(offset, epoch, view)
@@ -75,26 +75,26 @@ class ColdReader:
 
     @property
     def is_open(self) -> bool:
-        """It stands somewhere in a file."""
+        """Returns whether it is at some position in a file."""
         return self._chunks is not None
 
     def continues_at(self, offset: int, view: ReaderView) -> bool:
-        """Whether it can read on at an offset, for somebody who may be shown that."""
+        """Returns whether it can continue at an offset, for a reader that may see its files."""
         if self._chunks is None or not view.accepts(self._lookup):
             return False
         return offset == self._next or (self._last is not None and self._last.first <= offset < self._last.end)
 
     def forget(self) -> None:
-        """Begin anew with the next read."""
+        """Makes the next read begin anew."""
         self._chunks = self._last = None
 
     def find(self, offset: int, epoch: str | None) -> FileLookup | None:
-        """Where a reader that begins at an offset finds its messages; None when there is nothing yet."""
+        """Returns where a reader that begins at an offset finds its messages, or None when there is nothing yet."""
         files = self._plan(offset, epoch)
         return None if files is None else files.lookup
 
     def check(self, epoch: str | None, offset: int) -> None:
-        """`EpochChanged` when a position did not last."""
+        """Raises `EpochChanged` if the position is not part of the log any more."""
         self._check(self._reader.bounds(), epoch, offset)
 
     def _check(self, bounds: Bounds, epoch: str | None, offset: int) -> None:
@@ -102,11 +102,11 @@ class ColdReader:
             bounds.epochs.check(epoch, offset, self._where)
 
     def end(self) -> int:
-        """Where the partition ends now."""
+        """Returns where the partition ends now."""
         return self._reader.bounds().end
 
     def earliest(self) -> int:
-        """The first offset from which on all messages are there."""
+        """Returns the first offset after which no message is missing."""
         for _ in range(TRIES):
             now = time.monotonic()
             bounds, in_table = self._bounds_and_table()
@@ -128,7 +128,7 @@ class ColdReader:
         raise problem
 
     def _bounds_and_table(self) -> tuple[Bounds, TablePartition | None]:
-        """The log first: what is trimmed from it is in the table."""
+        """Reads the bounds of the log first, because what is trimmed from it meanwhile is in the table."""
         bounds = self._reader.bounds()
         return bounds, self._handle.table_partition(self._partition)
 
@@ -155,7 +155,7 @@ class ColdReader:
         return chunk
 
     def _plan(self, offset: int, epoch: str | None) -> _ReadPlan | None:
-        """Where an offset is; None when nothing is there yet."""
+        """Finds where an offset is. Returns None when nothing is there yet."""
         now = time.monotonic()
         bounds = self._reader.bounds()
         self._check(bounds, epoch, offset)
@@ -207,7 +207,7 @@ class ColdReader:
 
 
 def _earliest(bounds: Bounds, in_table: TablePartition | None) -> int:
-    """Where messages begin that may all be there."""
+    """Returns the first offset after which no message may be missing."""
     if in_table is None:
         return bounds.start
     in_log = bounds.end > bounds.start

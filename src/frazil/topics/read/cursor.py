@@ -1,4 +1,5 @@
-"""Reading one partition of a topic from an offset on: table, segments, tail, and on from the tail."""
+"""Reads one partition of a topic from an offset on: from the table, the segments and the tail, and then new
+messages."""
 
 from __future__ import annotations
 
@@ -18,39 +19,39 @@ from frazil.topics.read.topic_handle import TopicHandle
 
 
 class Cursor(Protocol):
-    """Reads one partition from an offset on: table, segments, tail, in order, without gap or repeat.
+    """Reads one partition from an offset on, in order, without gaps or duplicates.
 
-    `OffsetGone` when what it is at is left neither in the log nor in the table; `EpochChanged` when what it has read
-    did not last. It stays where it is then, until `seek`.
+    It raises `OffsetGone` when neither the log nor the table has its position any more, and `EpochChanged` when
+    messages that it has read are not part of the log any more. It then stays where it is until `seek`.
     """
 
     position: int
 
     async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
-        """The next run; None when there is nothing now."""
+        """Returns the next messages, or None when there are none now."""
 
     async def wait(self, timeout: float) -> bool:
-        """True when there is something to read."""
+        """Returns whether there is something to read."""
 
     def seek(self, offset: int) -> None: ...
 
 
 class PartitionCursor:
-    """Belongs to one task. Holds nothing of what it has read: others may have to read it anew."""
+    """Belongs to one task. It keeps nothing of what it has read, so others may have to read that again."""
 
     def __init__(self, handle: TopicHandle, partition: int, tail: MessageTail, files: PartitionFiles) -> None:
         self.partition = partition
         self.position = 0
         self.epoch: str | None = None
-        """Of the last message that was read; None where a reader begins."""
+        """This is the epoch of the last message that was read. It is None at the start of a read."""
         self._view: ReaderView | None = None
-        """None where a reader begins, or as long as it reads from memory."""
+        """It is None at the start of a read, and as long as messages come from memory."""
         self._handle = handle
         self._tail = tail
         self._files = files
 
     async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
-        """The next messages, at least one, no more than this; None when there are none now."""
+        """Returns the next messages within these limits, at least one, or None when there are none now."""
         if max_rows < 1 or max_bytes < 1:
             raise RequestError(
                 f"A reader cannot ask for {max_rows} messages of {max_bytes} bytes: ask for 1 or more."
@@ -79,7 +80,7 @@ class PartitionCursor:
         while True:
             patience = min(WAIT_SECONDS, deadline - loop.time())
             if (tail := self._tail.tail) is not None:
-                # Looks again now and then: the writer may be another one, or gone.
+                # The wait is short, because the writer may be replaced or gone meanwhile.
                 if await tail.wait_async(self.position, max(0.0, patience)):
                     return True
             elif await self._files.ask(lambda reader: reader.end()) > self.position:
@@ -90,13 +91,13 @@ class PartitionCursor:
                 return False
 
     def seek(self, offset: int) -> None:
-        """Go on from another offset, whatever was read before."""
+        """Continues from another offset, whatever was read before."""
         if offset < 0:
             raise RequestError(f"{offset} is no offset: offsets begin with 0.")
         self.position, self.epoch, self._view = offset, None, None
 
     async def begin(self, start: Start) -> None:
-        """Seek to where a reader is to begin."""
+        """Seeks to where a reader begins."""
         match start.kind:
             case "earliest":
                 self.seek(await self._files.ask(lambda reader: reader.earliest()))
@@ -115,7 +116,7 @@ class PartitionCursor:
         return None
 
     async def end(self) -> int:
-        """Where the partition ends now."""
+        """Returns where the partition ends now."""
         tail = self._tail.tail
         if tail is not None:
             return tail.end

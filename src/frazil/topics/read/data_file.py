@@ -1,7 +1,7 @@
-"""The messages of one partition in one data file of a table, in the order of their offsets.
+"""Reads the messages of one partition from one data file of a table, in the order of their offsets.
 
-A mover writes them in that order, and then they are read as they come, a piece at a time. Where somebody ordered a
-file otherwise, its offsets are read first, then its messages in runs of neighbours.
+The mover writes them in that order, and then they are read as they are, a chunk at a time. If a file has another
+order, its offsets are read first, and then its messages in ranges of offsets.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from frazil.topics.read.chunk_cache import CHUNK_BYTES
 Offsets = npt.NDArray[np.int64]
 _INTEGERS = (PARTITION, OFFSET)
 CHUNKS_SORTED = 8
-"""Pieces that are gathered at a time where rows are in another order: each time the same rows are looked through."""
+"""So many chunks are gathered at a time from a file with another order, because each pass reads the same rows."""
 
 
 class OffsetRows(NamedTuple):
-    """Messages with ascending offsets, perhaps with gaps between them."""
+    """Has messages with ascending offsets, perhaps with gaps between them."""
 
     offsets: Offsets
     batch: pa.RecordBatch
@@ -45,12 +45,12 @@ class OffsetRows(NamedTuple):
 
 
 class Unordered(Exception):
-    """A file has its rows in another order."""
+    """Raised when a file has its rows in another order."""
 
 
 @dataclass(frozen=True)
 class ColumnIds:
-    """The ids of the columns, by which files have them: names may have changed."""
+    """Has the ids of the columns. Files are read by id, because names may have changed."""
 
     ids: dict[str, int]
 
@@ -59,13 +59,13 @@ class ColumnIds:
         return cls({field.name: field.field_id for field in table.schema().fields})
 
     def lowest(self, task: FileScanTask) -> int:
-        """No row of the file has a smaller offset, of whatever partition."""
+        """Returns a lower bound of the offsets in the file, of any partition."""
         bound = (task.file.lower_bounds or {}).get(self.ids[OFFSET])
         return 0 if bound is None else int(from_bytes(LongType(), bound))
 
 
 class DataFile:
-    """One file, open. `start` is the first offset that is wanted."""
+    """Is one open file. `start` is the first offset that is wanted."""
 
     def __init__(self, io: VerifyingFileIO, task: FileScanTask, fields: ColumnIds, partition: int) -> None:
         self.path = task.file.file_path
@@ -82,7 +82,7 @@ class DataFile:
             self._deleted = _deleted(io, task)
 
     def _named(self, fields: ColumnIds) -> dict[str, str]:
-        """What the file calls the columns that it has."""
+        """Returns the names that the file has for its columns."""
         there = {int((field.metadata or {}).get(FIELD_ID, -1)): field.name for field in self._file.schema_arrow}
         wanted = (*MESSAGE.names, *_INTEGERS)
         return {name: there[fields.ids[name]] for name in wanted if fields.ids.get(name) in there}
@@ -92,7 +92,8 @@ class DataFile:
         self._stream.close()
 
     def ordered(self, start: int) -> Iterator[OffsetRows]:
-        """The messages from `start` on as they come; `Unordered` where they come otherwise."""
+        """Yields the messages from `start` on as the file has them. Raises `Unordered` if they are in another
+        order."""
         last = -1
         for rows in self._read((*MESSAGE.names, *_INTEGERS), start):
             if rows.offsets[0] <= last or (np.diff(rows.offsets) <= 0).any():
@@ -101,7 +102,7 @@ class DataFile:
             yield rows
 
     def sorted(self, start: int) -> Iterator[OffsetRows]:
-        """The messages from `start` on, gathered run by run."""
+        """Sorts the messages from `start` on, and yields them range by range."""
         there = np.sort(np.concatenate([_NONE, *(rows.offsets for rows in self._read(_INTEGERS, start))]))
         many = CHUNKS_SORTED * self._chunk_rows
         for at in range(0, len(there), many):
@@ -113,11 +114,11 @@ class DataFile:
             yield OffsetRows(offsets[order], batch)
 
     def lowest(self, start: int) -> int:
-        """The least offset from `start` on, whatever the order; there is one."""
+        """Returns the smallest offset from `start` on, whatever the order. The file must have one."""
         return min(int(rows.offsets.min()) for rows in self._read(_INTEGERS, start))
 
     def times(self, since: int) -> Iterator[tuple[Offsets, Offsets]]:
-        """Offsets and publish times (in milliseconds) of groups of rows of which some were published since then."""
+        """Yields offsets and publish times (in milliseconds) of row groups that may have messages since then."""
         for group, first in self._groups(0, None, since):
             for rows in self._group(group, first, ("publish_time", *_INTEGERS), 0, None):
                 times = rows.batch.column("publish_time").cast(pa.int64()).fill_null(0)
@@ -128,7 +129,7 @@ class DataFile:
             yield from self._group(group, first, names, start, last)
 
     def _groups(self, start: int, last: int | None, since: int | None = None) -> Iterator[tuple[int, int]]:
-        """Row groups that may have such rows, each with the place of its first row in the file."""
+        """Yields the row groups that may have such rows, each with the position of its first row in the file."""
         metadata, first = self._file.metadata, 0
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)
@@ -167,7 +168,7 @@ class DataFile:
 
 
 def _message_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
-    """The message columns among `names`, as messages have them; null where the file has none."""
+    """Returns the message columns among `names`. A column that the file lacks is null."""
     fields = [MESSAGE.field(name) for name in names if name not in _INTEGERS]
     columns = [
         batch.column(field.name).cast(field.type, safe=False)
@@ -179,7 +180,7 @@ def _message_columns(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.Record
 
 
 def _deleted(io: FileIO, task: FileScanTask) -> Offsets | None:
-    """The places of rows that were deleted from the file since it was written."""
+    """Returns the positions of rows that were deleted from the file since it was written."""
     if not task.delete_files:
         return None
     found = [np.asarray(each) for places in _read_all_delete_files(io, [task]).values() for each in places]

@@ -1,7 +1,7 @@
-"""The memory that all who receive messages may use together.
+"""Limits the memory that all receivers of messages use together.
 
-Each holder may have as much as is still free, and a little in any case. So one alone has half of everything, many
-have equal parts, and nobody waits for somebody who never lets go.
+Each holder may have as much as is still free, and a little in any case. So a single holder has half of everything,
+many have equal shares, and nobody waits for somebody who never lets go.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 LEAST_BYTES = 64 * 1024
-"""Everybody may hold so much, whatever others hold."""
+"""Every holder may have this much, whatever the others hold."""
 
 
 class MemoryBudget:
@@ -22,19 +22,19 @@ class MemoryBudget:
         self._limit = limit
         self.held = 0
         self.large = LargeMessageQueue(limit // 2)
-        """For what is larger than its holder may have."""
+        """Messages that are larger than their holder may have wait here."""
 
     def account(self) -> MemoryAccount:
         return MemoryAccount(self)
 
     @property
     def allowed(self) -> int:
-        """How much a single holder may have now."""
+        """Returns how much a single holder may have now."""
         return max(LEAST_BYTES, self._limit - self.held)
 
 
 class MemoryAccount:
-    """What one holder has, or several that end together."""
+    """Counts what one holder has, or several that end together."""
 
     def __init__(self, memory: MemoryBudget) -> None:
         self._memory = memory
@@ -46,21 +46,21 @@ class MemoryAccount:
         return self._memory.allowed
 
     def add(self, nbytes: int) -> None:
-        """Count more, or less if it is negative."""
+        """Adds bytes, or removes them if the number is negative."""
         if not self._closed:
             self.held += nbytes
             self._memory.held += nbytes
 
     def close(self) -> None:
-        """The holder lets go of everything."""
+        """Removes everything that the holder has."""
         self.add(-self.held)
         self._closed = True
 
 
 class LargeMessageQueue:
-    """One after the other gets room, in the order in which they asked.
+    """Gives room to one after the other, in the order in which they asked.
 
-    Whoever is alone gets it, however much it is. Belongs to the event loop.
+    A request that is alone gets its room, however much it is. Belongs to the event loop.
     """
 
     def __init__(self, limit: int) -> None:
@@ -70,7 +70,7 @@ class LargeMessageQueue:
 
     @property
     def crowded(self) -> bool:
-        """Somebody waits."""
+        """Returns whether somebody waits."""
         return bool(self._waiting)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""All partitions of a topic, read only when somebody asks: nothing is kept for a reader that does not."""
+"""Reads all partitions of a topic in turn, and only when asked: nothing is read ahead."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from frazil.topics.read.stream import WAIT_SECONDS
 
 
 class RoundRobinReader:
-    """Runs of messages as they come, of each partition in order; partitions that have some take turns."""
+    """Returns messages as they come, in order within each partition. Partitions that have some take turns."""
 
     def __init__(self, cursors: Sequence[PartitionCursor]) -> None:
         self._ready = deque(cursors)
         self._waiting: dict[asyncio.Task[bool], PartitionCursor] = {}
 
     async def next(self, max_rows: int, max_bytes: int) -> MessageRun:
-        """The next run, as soon as there is one. After a cancellation it is the same."""
+        """Waits for the next messages and returns them. After a cancellation it returns the same messages."""
         while True:
             while self._ready:
                 cursor = self._ready[0]
@@ -34,13 +34,13 @@ class RoundRobinReader:
             self._collect_ready()
 
     def give_back(self, records: MessageRun) -> None:
-        """The run that was returned last comes again, before all others."""
+        """Makes the messages that were returned last come again, before all others."""
         cursor = self._ready.pop()
         cursor.position = records.first
         self._ready.appendleft(cursor)
 
     def _collect_ready(self) -> None:
-        """Partitions that need not wait any more are read next."""
+        """Moves partitions that have finished waiting to those that are read next."""
         for task in [task for task in self._waiting if task.done()]:
             self._ready.append(self._waiting.pop(task))
             task.result()

@@ -1,6 +1,6 @@
-"""Messages in files, read once for all who read the same place at about the same time.
+"""Reads messages in files once for all readers at about the same offset.
 
-A few files are open at a time, wherever readers are. Whoever comes to a place where nobody is waits for its turn.
+A few files are open at a time. A reader at an offset where nobody else is waits for its turn.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from frazil.topics.read.topic_handle import TopicHandle
 T = TypeVar("T")
 
 KEPT_SECONDS = 10.0
-"""So long after messages were deleted from a table may a reader that began before still see them."""
+"""A reader may still see messages this long after they were deleted from a table, if it began before."""
 SOURCE_BYTES = 4 * 1024 * 1024
-"""An open file has about so much in memory: a piece, a page of each column, and what was fetched of them."""
+"""An open file takes about this much memory: a chunk, a page of each column, and what was fetched of them."""
 LEAST_SOURCES = 2
 
 
@@ -39,11 +39,11 @@ class _ReadRequest(NamedTuple):
     offset: int
     epoch: str | None
     files: FileSet
-    """As the reader found it when it began."""
+    """These are the files that the reader found when it began."""
 
 
 class SharedFiles:
-    """Belongs to one event loop. What blocks happens in `executor`. Half of the `limit` is for open files."""
+    """Belongs to one event loop. Blocking work happens in `executor`. Half of the `limit` is for open files."""
 
     def __init__(self, executor: Executor, limit: int) -> None:
         self._executor = executor
@@ -52,12 +52,12 @@ class SharedFiles:
         self._turns = asyncio.Semaphore(self._most)
         self._busy = 0
         self._idle: list[_IdleReader] = []
-        """Readers that can be asked to go on, the longest waiting first."""
+        """These readers can continue. The one that is idle for longest comes first."""
         self._sweeping: asyncio.TimerHandle | None = None
 
     @property
     def nbytes(self) -> int:
-        """Of messages that are kept and of files that are open."""
+        """Returns the memory of cached messages and of open files."""
         return self._chunks.nbytes + (self._busy + len(self._idle)) * SOURCE_BYTES
 
     def of(self, handle: TopicHandle, generation: int, partition: int) -> PartitionFiles:
@@ -67,7 +67,7 @@ class SharedFiles:
     async def source(
         self, handle: TopicHandle, partition: Partition, suits: Callable[[ColdReader], bool]
     ) -> AsyncIterator[ColdReader]:
-        """A reader of a partition: one that is `going_on` if there is one, else a new one."""
+        """Yields a reader of a partition: an idle one that `suits`, else a new one."""
         async with self._turns:
             reader = self._take(partition, suits) or ColdReader(handle, partition[2])
             self._busy += 1
@@ -75,7 +75,7 @@ class SharedFiles:
             try:
                 yield reader
             except asyncio.CancelledError:
-                # A thread may still be busy with this one.
+                # A thread may still be busy with this reader.
                 lost = True
                 raise
             finally:
@@ -110,7 +110,7 @@ class SharedFiles:
         if self._chunks or self._idle or self._busy:
             self._sweep_later()
         else:
-            # The allocator keeps what was freed, for those who would come next.
+            # The allocator keeps what was freed for later use, and nobody may come soon.
             self._executor.submit(pa.default_memory_pool().release_unused)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class SharedFiles:
 
 
 class PartitionFiles:
-    """Of one partition, shared by all its readers."""
+    """Reads the files of one partition for all its readers."""
 
     def __init__(self, shared: SharedFiles, chunks: ChunkCache, handle: TopicHandle, partition: Partition) -> None:
         self._shared = shared
@@ -130,17 +130,17 @@ class PartitionFiles:
         self._reading: dict[_ReadRequest, asyncio.Task[ChunkRead | None]] = {}
 
     async def view(self, offset: int, epoch: str | None) -> ReaderView | None:
-        """What a reader that begins at an offset may be shown; None when there is nothing yet."""
+        """Returns what a reader that begins at an offset may see, or None when there is nothing yet."""
         found = await self.ask(lambda reader: reader.find(offset, epoch))
         return None if found is None else ReaderView(found)
 
     def ready(self, offset: int, epoch: str | None, view: ReaderView) -> MessageRun | None:
-        """The messages at an offset if somebody has read them just now; nothing blocks."""
+        """Returns the messages at an offset if they are in the cache. It never blocks."""
         found = self._chunks.find(self._partition, offset, view)
         return found if found is not None and found.epoch == epoch else None
 
     async def read(self, offset: int, epoch: str | None, view: ReaderView) -> MessageRun | None:
-        """The messages at an offset, as far as a piece goes; None when there are none yet."""
+        """Returns the messages from an offset to the end of a chunk, or None when there are none yet."""
         found = self._chunks.find(self._partition, offset, view)
         while found is None:
             read = await self._read_shared(_ReadRequest(offset, epoch, view.lookup.files), view)
@@ -153,7 +153,7 @@ class PartitionFiles:
         return found
 
     async def ask(self, work: Callable[[ColdReader], T]) -> T:
-        """Anything but messages."""
+        """Runs work other than reading messages."""
         return await self._ask(work, lambda reader: not reader.is_open)
 
     async def _ask(self, work: Callable[[ColdReader], T], suits: Callable[[ColdReader], bool]) -> T:
@@ -161,7 +161,7 @@ class PartitionFiles:
             return await self._shared.blocking(partial(work, reader))
 
     async def _read_shared(self, wanted: _ReadRequest, view: ReaderView) -> ChunkRead | None:
-        """Whoever comes while others wait for the same waits with them."""
+        """Joins a read of the same chunk that is in progress, or starts one."""
         task = self._reading.get(wanted)
         if task is None:
             task = self._reading[wanted] = asyncio.create_task(self._read(wanted, view))
@@ -174,7 +174,7 @@ class PartitionFiles:
     def _done(self, wanted: _ReadRequest, task: asyncio.Task[ChunkRead | None]) -> None:
         del self._reading[wanted]
         if not task.cancelled():
-            # Perhaps nobody waits for it any more.
+            # Perhaps nobody waits for the result any more.
             task.exception()
 
     async def _read(self, wanted: _ReadRequest, view: ReaderView) -> ChunkRead | None:

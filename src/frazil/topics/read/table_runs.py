@@ -1,7 +1,7 @@
-"""The messages of a partition as its table has them, offset by offset, whatever files they are in.
+"""Reads the messages of a partition from its table, offset by offset, whichever files they are in.
 
-Files are opened when their turn comes. Compaction may have put neighbours into different files, and messages of other
-partitions between them; so of all files that may have the next offset, the one that has it is read on.
+Files are opened when they are needed. Compaction may have put neighbours into different files, with messages of other
+partitions between them. So the reader picks, among all files that may have the next offset, the one that has it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from frazil.scan.table_files import plan_files
 from frazil.topics.read.data_file import ColumnIds, DataFile, OffsetRows, Unordered
 
 MOST_OPEN = 4
-"""Files that are open at a time, each with a piece in memory."""
+"""So many files are open at a time, each with a chunk in memory."""
 
 
 MOST_FILES = 64
-"""Files that are remembered for later."""
+"""So many files are remembered for later."""
 
 
 class TableGap(Exception):
-    """The table does not have an offset, nor any that follows before `next`."""
+    """Raised when the table lacks an offset, and all that follow up to `next`."""
 
     def __init__(self, next: int) -> None:
         super().__init__(next)
@@ -38,7 +38,7 @@ class TableGap(Exception):
 
 
 def first_from(table: Table, partition: int, offset_range: OffsetRange) -> int:
-    """The first offset of these that a table has; the end if it has none."""
+    """Returns the first of these offsets that a table has, or the end if it has none."""
     while offset_range.rows:
         try:
             next(iter(TableRuns(table, partition, offset_range)))
@@ -50,13 +50,13 @@ def first_from(table: Table, partition: int, offset_range: OffsetRange) -> int:
 
 @dataclass(order=True)
 class _PendingFile:
-    """A file whose turn has not come: it has nothing before `lowest`."""
+    """Is a file that is not needed yet, because it has nothing before `lowest`."""
 
     lowest: int
     path: str
     task: FileScanTask = field(compare=False)
     exact: bool = field(default=False, compare=False)
-    """It has that offset, of this partition."""
+    """The file has that offset, and it belongs to this partition."""
 
 
 @dataclass(eq=False)
@@ -68,9 +68,9 @@ class _OpenFile:
 
 
 class TableRuns:
-    """Iterates over runs `(first offset, messages)` without gaps; raises `TableGap` where there is one.
+    """Yields runs `(first offset, messages)` without gaps, and raises `TableGap` where there is one.
 
-    Ends early where there are many files: what is known of each would fill the memory of those who read slowly.
+    It ends early where there are many files, because a list of all of them would fill the memory of slow readers.
     """
 
     def __init__(self, table: Table, partition: int, offset_range: OffsetRange) -> None:
@@ -107,7 +107,7 @@ class TableRuns:
         self._open = []
 
     def _next(self, at: int) -> pa.RecordBatch:
-        """The run that begins at an offset."""
+        """Returns the messages from an offset on."""
         while True:
             while self._waiting and self._waiting[0].lowest <= at:
                 self._begin(heapq.heappop(self._waiting).task, at)
@@ -122,7 +122,7 @@ class TableRuns:
             first = self._waiting[0]
             if first.lowest > at and first.exact:
                 raise TableGap(min(first.lowest, self._offset_range.end))
-            # The lowest offset may be one of another partition: look.
+            # The lowest offset may belong to another partition, so the file must be read.
             self._begin(heapq.heappop(self._waiting).task, at)
 
     def _begin(self, task: FileScanTask, at: int) -> None:
@@ -133,7 +133,7 @@ class TableRuns:
         self._advance(opened, at)
 
     def _advance(self, each: _OpenFile, at: int) -> bool:
-        """Skip what is before an offset; False, and the file is done with, when nothing is left."""
+        """Skips rows before an offset. Returns False, and closes the file, when nothing is left."""
         each.rows = each.rows.since(at)
         while not len(each.rows.offsets):
             try:
@@ -150,7 +150,7 @@ class TableRuns:
         return True
 
     def _take(self, each: _OpenFile) -> pa.RecordBatch:
-        """The longest run at its beginning."""
+        """Returns the longest run of successive offsets at the beginning."""
         offsets, batch = each.rows
         whole = int(offsets[-1]) - int(offsets[0]) == len(offsets) - 1
         count = len(offsets) if whole else int(np.flatnonzero(np.diff(offsets) != 1)[0]) + 1
@@ -159,9 +159,9 @@ class TableRuns:
         return batch.slice(0, count)
 
     def _put_back(self, at: int, keep: int) -> None:
-        """Let go of all files but those whose turn comes next; what the others have first from `at` on is known then.
+        """Closes all files but those that are needed next, and remembers the first offset from `at` on of the others.
 
-        Where rows are in another order than that of their offsets, it is not what was read first.
+        If a file has another order, that is not the offset that was read first.
         """
         if len(self._open) <= keep:
             return

@@ -1,4 +1,4 @@
-"""The newest messages of a partition, from memory: what those who keep up read, without waiting for anything."""
+"""Reads the newest messages of a partition from memory. Readers that keep up use only this, and never block."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from frazil.topics.read.batch_slices import head
 
 REMEMBERED = 512
 REMEMBERED_BYTES = 16 * 1024 * 1024
-"""Of batches that are kept decoded for other readers of the same messages."""
+"""Decoded batches up to this number and size are kept for other readers of the same messages."""
 MOST_ENTRIES = 64
-"""Appends that are joined to one run: more would keep others waiting."""
+"""So many appends are joined into one run. More would keep others waiting."""
 
 
 class MessageTail:
-    """Shared by all readers of a partition. Belongs to the event loop."""
+    """Is shared by all readers of a partition. Belongs to the event loop."""
 
     def __init__(self, topic: str, partition: int, tail: Callable[[], Tail | None]) -> None:
         self._where = f"{topic}/{partition}"
@@ -36,12 +36,15 @@ class MessageTail:
         return self._tail()
 
     def has(self, offset: int) -> bool:
-        """Whether what is at an offset, or comes there next, comes from memory."""
+        """Returns whether the message at an offset, also one that is still to come, is read from memory."""
         tail = self._tail()
         return tail is not None and tail.start <= offset
 
     def read(self, offset: int, epoch: str | None, max_rows: int, max_bytes: int) -> MessageRun | None:
-        """The messages at an offset, if they are in memory. `EpochChanged` when the position did not last."""
+        """Returns the messages at an offset if they are in memory.
+
+        Raises `EpochChanged` if the position is not part of the log any more.
+        """
         tail = self._tail()
         if tail is None:
             return None

@@ -1,8 +1,8 @@
-"""Which message was the first to be published at a time or later.
+"""Finds the first message that was published at a time or later.
 
-Producers say when they published, so times need not grow with offsets: what is looked for is the smallest offset with
-such a time. Data files, their row groups and segments whose statistics say that all in them is older are not read; of
-the others, only the times are.
+Producers set the publish time, so times need not grow with offsets. We look for the smallest offset with such a time.
+Data files, row groups and segments are skipped if their statistics say that everything in them is older. Of the
+others only the times are read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TRIES = 5
 
 
 def first_since(handle: TopicHandle, partition: int, time_ms: int) -> int:
-    """The offset of that message; the end of the partition when there is none."""
+    """Returns the offset of that message, or the end of the partition when there is none."""
     for _ in range(TRIES):
         try:
             return _first_since(handle, partition, time_ms)
         except (SegmentsGone, SegmentMissing, StorageError) as error:
             if error.retryable or isinstance(error, TableDamaged):
                 raise
-            # Files were trimmed or compacted meanwhile; what was in them is elsewhere now.
+            # Files were trimmed or compacted meanwhile, and their messages are elsewhere now.
             problem = error
     raise problem
 
@@ -100,7 +100,7 @@ def _in_segments(handle: TopicHandle, partition: int, time_ms: int) -> int | Non
 
 
 def _newest(metadata: pq.FileMetaData) -> float:
-    """The time of the newest message in a segment, as its statistics have it; without end if they do not."""
+    """Returns the time of the newest message in a segment from its statistics, or infinity if there are none."""
     newest = float("-inf")
     for group in range(metadata.num_row_groups):
         columns = (metadata.row_group(group).column(at) for at in range(metadata.num_columns))

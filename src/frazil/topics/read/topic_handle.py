@@ -1,4 +1,4 @@
-"""A topic with its log and its table, for those who read it."""
+"""Gives readers access to a topic's log and table."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from frazil.log.reader import PartitionReader
 
 @dataclass(frozen=True)
 class TablePartition:
-    """What a table has of one partition."""
+    """Says what a table has of one partition."""
 
     table: Table
     complete: int
-    """From here on nothing was taken away."""
+    """No message was removed from this offset on."""
     committed: int
-    """What is below this offset is in the table, or was."""
+    """Messages below this offset are in the table, or were."""
 
 
 @dataclass(frozen=True)
 class TopicHandle:
-    """Any thread may ask."""
+    """May be used by any thread."""
 
     topic: str
     log: Log
@@ -41,7 +41,7 @@ class TopicHandle:
         return self.log.reader(self.topic, partition)
 
     def table(self) -> Table | None:
-        """The base table as it is now; None before there is one. An error says why it cannot be used."""
+        """Returns the base table as it is now, or None before it exists. Raises an error if it cannot be used."""
         identifier = base_identifier(self.log.config, self.topic)
         check = check_table(self.lake, self.log.store, self.topic, identifier)
         if check.standing is Standing.ABSENT:

@@ -1,4 +1,4 @@
-"""One partition as a subscription sees it: all that was read of it and is not settled."""
+"""Keeps the backlog of one partition in a subscription: what was read and is not settled yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.topics.subscriptions.entries import NO_BATCH, DeliveryEntry, EntrySt
 from frazil.topics.subscriptions.progress import Progress
 
 SPARSE = 4
-"""A batch of which less than one in so many rows is still needed can be replaced by those rows."""
+"""If less than one in this many rows of a batch is still needed, these rows can be copied."""
 
 _START = attrgetter("start")
 
@@ -23,41 +23,42 @@ class PartitionBacklog:
         self.partition = partition
         self.progress = progress
         self.restored = restored
-        """A former process may have delivered what this one has not: its consumers may still acknowledge it."""
+        """A former process may have delivered messages that this one has not, and consumers may still acknowledge
+        them."""
         self.position = progress.mark
-        """The next offset to be read."""
+        """The next read begins at this offset."""
         self.entries: list[DeliveryEntry] = []
-        """In order, and none is settled."""
+        """They are in the order of their offsets, and none is settled."""
         self.undelivered = 0
-        """Rows that were read and never delivered."""
+        """So many rows were read and never delivered."""
         self.unsettled = 0
-        """Rows that were delivered and are not settled."""
+        """So many rows were delivered and are not settled."""
         self.held_bytes = 0
         self._account = account
         self._sparse = False
         """There may be batches of which few rows are left."""
         self.paused: list[DeliveryEntry] = []
-        """What waits until less is acknowledged out of order."""
+        """These entries wait until fewer ranges are acknowledged out of order."""
 
     def allowance(self, entry: DeliveryEntry, max_gaps: int) -> int:
-        """How many rows of an entry may be delivered for the first time without too many gaps.
+        """Returns how many rows of an entry may be delivered for the first time without too many gaps.
 
-        The message at the mark always may: no gap comes of it, and without it none would ever close.
+        The message at the mark is always allowed: it makes no gap, and without it no gap would ever close.
         """
         room = max_gaps - self.progress.gap_count - self.unsettled
         return max(room, 1 if entry.start == self.progress.mark else 0)
 
     def full(self, max_gaps: int) -> bool:
-        """Whether it is of no use to read more."""
+        """Returns whether it is useless to read more."""
         return bool(self.entries) and self.progress.gap_count + self.unsettled >= max_gaps
 
     def first_at(self, offset: int) -> int:
-        """The index of the first entry that ends beyond an offset."""
+        """Returns the index of the first entry that ends after an offset."""
         index = bisect_right(self.entries, offset, key=_START)
         return index - 1 if index and self.entries[index - 1].end > offset else index
 
     def add(self, entry: DeliveryEntry) -> None:
-        """Append one that was just read."""
+        """Appends an entry that was just read."""
         self.entries.append(entry)
         self.undelivered += entry.rows
 
@@ -69,21 +70,20 @@ class PartitionBacklog:
         self._account.add(nbytes)
 
     def cut(self, entry: DeliveryEntry, at: int) -> DeliveryEntry:
-        """Take the part below `at` out of an entry, as one of its own before it."""
+        """Splits off the part of an entry below `at`, as an entry of its own before it."""
         index = self._index(entry)
         part = entry.cut(at)
         self.entries.insert(index, part)
         return part
 
     def count_delivery(self, entry: DeliveryEntry) -> None:
-        """Count a delivery."""
         if entry.deliveries == 0:
             self.undelivered -= entry.rows
             self.unsettled += entry.rows
         entry.deliveries += 1
 
     def remove(self, entry: DeliveryEntry) -> None:
-        """Let go of a whole entry."""
+        """Drops a whole entry."""
         del self.entries[self._index(entry)]
         held, entry.held = entry.held, NO_BATCH
         entry.state = EntryState.SETTLED
@@ -91,7 +91,7 @@ class PartitionBacklog:
         self._release(held, entry.rows, delivered=entry.deliveries > 0)
 
     def shorten(self, entry: DeliveryEntry, start: int) -> None:
-        """Let go of the part of an entry below `start`."""
+        """Drops the part of an entry below `start`."""
         rows, entry.start = start - entry.start, start
         self._release(entry.held, rows, delivered=entry.deliveries > 0)
 
@@ -110,7 +110,7 @@ class PartitionBacklog:
             self._sparse = True
 
     def thin_out(self) -> None:
-        """Copy rows of which few are left, so that those around them can go."""
+        """Copies the remaining rows of sparse batches, so that the others can be freed."""
         if not self._sparse:
             return
         self._sparse = False

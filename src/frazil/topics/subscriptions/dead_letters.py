@@ -1,4 +1,4 @@
-"""Dead letters: messages as they were, with what happened to them in their attributes."""
+"""Makes dead letters: the original messages, with attributes that say what happened to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.topics.subscriptions.subscription_name import SubscriptionName
 def dead_letters(
     dead_letter: DeadLetter, full_name: SubscriptionName, generation: str
 ) -> Iterator[tuple[str, Message]]:
-    """The messages to store in the dead-letter topic, each with an id by which it is known when it comes again."""
+    """Yields the messages for the dead-letter topic. Each has an id, by which a repeated store is recognized."""
     failure = {
         "x-original-topic": f"/{full_name.namespace}/{full_name.topic}",
         "x-original-subscription": full_name.subscription,

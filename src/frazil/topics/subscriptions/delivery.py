@@ -1,11 +1,12 @@
-"""Delivery of a topic's partitions to the consumers of one subscription, as a state machine.
+"""Delivers a topic's partitions to the consumers of one subscription. It is a pure state machine.
 
-It does nothing by itself: it is told what was read, what consumers ask for and acknowledge, and what time it is; it
-says who gets what, and when it wants to be asked again. Times are seconds of any clock that never runs backwards.
+It does nothing by itself. The caller tells it what was read, what consumers ask for and acknowledge, and what time it
+is. It says which consumer gets what, and when it wants to be called again. Times are seconds of any monotonic clock.
 
-Where there is an order (a partition of an exclusive or failover subscription, a key of a key-shared one) a message
-that must be delivered again takes all that was delivered behind it along: after it come, in order, those of them
-that are not acknowledged by then. They are not to blame: only what was refused, or kept longest, counts as failed.
+Where messages have an order (in a partition of an exclusive or failover subscription, or in a key of a key-shared
+one), a redelivered message takes along all that were delivered after it. Those that are not acknowledged by then
+follow it in order. This does not count as their failure: only a message that was refused, or kept longest, has
+failed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _FEW_TIMERS = 1000
 
 
 class Delivered(NamedTuple):
-    """Neighbours that a consumer is given: offsets `first` and following."""
+    """Has successive messages for a consumer, from the offset `first` on."""
 
     consumer: int
     partition: int
@@ -42,7 +43,7 @@ class Delivered(NamedTuple):
     batch: pa.RecordBatch
     epoch: str
     deliveries: int
-    """1 for the first time."""
+    """It is 1 for the first delivery."""
 
     @property
     def end(self) -> int:
@@ -50,7 +51,7 @@ class Delivered(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """Messages that failed too often, to be stored elsewhere before they count as acknowledged."""
+    """Has messages that failed too often. They count as acknowledged once they are stored elsewhere."""
 
     partition: int
     first: int
@@ -70,7 +71,7 @@ class Counters:
     dead: int = 0
     dropped: int = 0
     unwanted: int = 0
-    """Of keys that no consumer wanted."""
+    """These messages had keys that no consumer wanted."""
 
 
 class Delivery:
@@ -83,7 +84,7 @@ class Delivery:
         memory: MemoryBudget | None = None,
     ) -> None:
         """With `restored`, a former process may have delivered messages that are acknowledged only now. `memory` is
-        shared with others."""
+        shared with other subscriptions."""
         self.options = options
         self.account = (memory or MemoryBudget(sys.maxsize)).account()
         self.counters = Counters()
@@ -95,7 +96,7 @@ class Delivery:
         self._numbers = count(1)
         self._timers: list[tuple[float, int, DeliveryEntry, int]] = []
         self._most_timers = _FEW_TIMERS
-        """Beyond this, void ones are thrown out."""
+        """When there are more timers than this, cancelled ones are removed."""
         self._ticks = count()
         self._delivery_numbers = count(1)
         self._dead_letters: list[DeliveryEntry] = []
@@ -115,7 +116,7 @@ class Delivery:
         return self._backlogs
 
     def wants(self, partition: int) -> int:
-        """How many messages may be read ahead now."""
+        """Returns how many messages may be read ahead now."""
         backlog = self._backlogs[partition]
         if not self.room(partition):
             backlog.thin_out()
@@ -124,18 +125,19 @@ class Delivery:
         return max(0, self.options.prefetch_size - backlog.undelivered)
 
     def room(self, partition: int) -> int:
-        """How many bytes of a partition may be read ahead now."""
+        """Returns how many bytes of a partition may be read ahead now."""
         most = min(self.options.max_held_bytes, self.account.allowed)
         return max(0, most - self._backlogs[partition].held_bytes)
 
     def next_offset(self, partition: int) -> int:
-        """Where to read next: what is acknowledged already is passed over."""
+        """Returns where to read next. Acknowledged messages are skipped."""
         backlog = self._backlogs[partition]
         backlog.position = backlog.progress.first_missing(backlog.position)
         return backlog.position
 
     def feed(self, records: MessageRun, now: float) -> bool:
-        """Take what was read. True when a new epoch began: progress may have gone back, and is to be stored whole."""
+        """Takes messages that were read. Returns True when a new epoch began: progress may have gone back, and must
+        be stored as a whole."""
         backlog = self._backlogs[records.partition]
         changed = self._enter_epoch(backlog, records, now)
         if records.first > backlog.position:
@@ -155,7 +157,8 @@ class Delivery:
         return changed
 
     def _enter_epoch(self, backlog: PartitionBacklog, records: MessageRun, now: float) -> bool:
-        """What was seen from the start of a new epoch on did not last: it is forgotten, acknowledged or not."""
+        """Forgets everything after the start of a new epoch, acknowledged or not, because it is not part of the log
+        any more."""
         known = backlog.progress.epoch
         if known == records.epoch:
             return False
@@ -169,7 +172,7 @@ class Delivery:
         return True
 
     def skip(self, partition: int, until: int, now: float) -> tuple[int, int]:
-        """Count everything below `until` as acknowledged, delivered or not; returns that range."""
+        """Counts everything below `until` as acknowledged, delivered or not, and returns that range."""
         backlog = self._backlogs[partition]
         start, end = backlog.progress.mark, max(until, backlog.progress.mark)
         self._remove(backlog, start, end, now)
@@ -178,7 +181,7 @@ class Delivery:
         return start, end
 
     def restart(self, partition: int, offset: int, epoch: str, now: float) -> None:
-        """Go on at another offset: everything below counts as acknowledged, nothing else does."""
+        """Continues at another offset: everything below counts as acknowledged, and nothing else does."""
         backlog = self._backlogs[partition]
         self._remove(backlog, 0, backlog.position, now)
         backlog.progress.restart(offset, epoch)
@@ -190,10 +193,10 @@ class Delivery:
     def join(
         self, name: str, now: float, accepts: Accepts | None = None, window: int | None = None
     ) -> tuple[int, int | None]:
-        """The number of the new consumer, and of the one of the same name whose session it takes over.
+        """Adds a consumer. Returns its number, and that of a consumer of the same name whose session it takes over.
 
-        `accepts` tells which keys it wants, where messages are shared by their keys; `window` how many unacknowledged
-        messages it may have, if not as many as the options say.
+        `accepts` says which keys it wants in a key-shared subscription. `window` limits its unacknowledged messages
+        instead of the options.
         """
         consumers = list(self._dispatch.consumers())
         former = next((consumer for consumer in consumers if consumer.name == name), None)
@@ -210,7 +213,7 @@ class Delivery:
         return consumer.id, former.id if former else None
 
     def leave(self, number: int, now: float) -> None:
-        """What the consumer has goes to others, or waits for one; that counts as no failure."""
+        """Removes a consumer. Its messages go to others or wait for one, and do not count as failed."""
         if (consumer := self._consumers.get(number)) is not None:
             returned = self._take_back_all(consumer)
             self._dispatch.leave(consumer, now)
@@ -219,7 +222,7 @@ class Delivery:
                 self._forget_undelivered(now)
 
     def _forget_undelivered(self, now: float) -> None:
-        """Nobody is there: what was read ahead is read again when somebody is."""
+        """Drops what was read ahead when there is no consumer. It is read again later."""
         for backlog in self._backlogs.values():
             index = len(backlog.entries)
             while index and backlog.entries[index - 1].deliveries == 0:
@@ -230,7 +233,7 @@ class Delivery:
                 backlog.position = start
 
     def _take_back_all(self, consumer: ConsumerState) -> list[DeliveryEntry]:
-        """Take everything back that a consumer has, which is gone after this."""
+        """Takes back all entries of a consumer that is gone."""
         del self._consumers[consumer.id]
         in_flight = [
             entry for backlog in self._backlogs.values() for entry in backlog.entries if entry.consumer is consumer
@@ -241,11 +244,11 @@ class Delivery:
 
     @property
     def consumers(self) -> list[ConsumerState]:
-        """In line."""
+        """Returns the consumers in the order of the queue."""
         return list(self._dispatch.consumers())
 
     def request(self, number: int, rows: int) -> None:
-        """How many more messages a consumer wants, in all."""
+        """Sets how many more messages a consumer wants."""
         self._consumer(number).credit = rows
 
     def _consumer(self, number: int) -> ConsumerState:
@@ -259,7 +262,7 @@ class Delivery:
     # --- handing out -------------------------------------------------------------------------------------
 
     def hand_out(self, now: float) -> list[Delivered]:
-        """Everything that can be delivered now."""
+        """Returns everything that can be delivered now."""
         self.tick(now)
         timeout = self.options.ack_timeout_seconds
         due = 0.0 if timeout is None else now + timeout
@@ -293,20 +296,20 @@ class Delivery:
     # --- what consumers say ------------------------------------------------------------------------------
 
     def check(self, partition: int, start: int, end: int) -> None:
-        """`NotDelivered` if something in [start, end) was never handed out."""
+        """Raises `NotDelivered` if something in [start, end) was never delivered."""
         self._check_delivered(self._backlog(partition), start, end)
 
     def ack(self, partition: int, start: int, end: int, now: float, *, known: bool = False) -> None:
-        """Settle [start, end); what is settled already stays so. All of it must have been delivered.
+        """Settles [start, end). All of it must have been delivered; what is settled already stays so.
 
-        With `known` the caller knows that it was.
+        With `known` the caller has checked that it was delivered.
         """
         if not known:
             self.check(partition, start, end)
         self._settle(self._backlog(partition), start, end, now)
 
     def ack_until(self, partition: int, end: int, now: float) -> tuple[int, int]:
-        """Settle everything below `end`; returns that range."""
+        """Settles everything below `end`, and returns that range."""
         if not self.options.ordered:
             raise CumulativeRefused(
                 f"A {self.options.kind} subscription acknowledges message by message: others may still have earlier "
@@ -327,8 +330,8 @@ class Delivery:
         reason: str = "",
         consumer: int | None = None,
     ) -> None:
-        """Have [start, end) delivered again, after a delay. What is not with a consumer, or not with this one, is
-        left as it is."""
+        """Has [start, end) delivered again after a delay. Messages that are not in flight, or are with another
+        consumer, stay as they are."""
         backlog = self._backlog(partition)
         self._check_delivered(backlog, start, end)
         blamed = [
@@ -364,7 +367,7 @@ class Delivery:
         self._remove(backlog, start, end, now)
 
     def _remove(self, backlog: PartitionBacklog, start: int, end: int, now: float) -> None:
-        """Let go of what is in [start, end)."""
+        """Drops entries in [start, end)."""
         groups: dict[MessageGroup | None, None] = {}
         index = backlog.first_at(start)
         while index < len(backlog.entries) and (entry := backlog.entries[index]).start < end:
@@ -391,7 +394,7 @@ class Delivery:
     # --- failures ----------------------------------------------------------------------------------------
 
     def _with_those_behind(self, backlog: PartitionBacklog, entries: list[DeliveryEntry]) -> list[DeliveryEntry]:
-        """Entries of a partition that fly, in order, with what was delivered behind each in its order."""
+        """Returns entries in flight, with those that were delivered after them in the same group, in order."""
         first: dict[MessageGroup, int] = {}
         for entry in entries:
             if entry.group is not None:
@@ -407,7 +410,7 @@ class Delivery:
     def _fail(
         self, returned: list[DeliveryEntry], blamed: set[DeliveryEntry], now: float, delay: float, reason: str
     ) -> None:
-        """Take entries back; only some of them failed."""
+        """Takes entries back, of which only some failed."""
         for entry in returned:
             self._return(entry)
         self._dispatch.take_back(
@@ -417,7 +420,7 @@ class Delivery:
             self._dispatch.settled(group, now)
 
     def _failed(self, entry: DeliveryEntry, now: float, delay: float, reason: str) -> bool:
-        """Count a failure; True when the entry waits for another try."""
+        """Counts a failure. Returns True when the entry waits for another delivery."""
         backlog = self._backlogs[entry.partition]
         entry.failures += 1
         entry.reason = reason
@@ -437,17 +440,20 @@ class Delivery:
         return True
 
     def take_dropped(self) -> list[tuple[int, int, int]]:
-        """Partition, start and end of what was given up, and so is acknowledged, since the last call."""
+        """Returns the ranges (partition, start, end) that were dropped since the last call, and so are
+        acknowledged."""
         dropped, self._dropped = self._dropped, []
         return dropped
 
     def take_unwanted(self) -> list[tuple[int, int, int]]:
-        """Partition, start and end of what nobody wanted, and so is acknowledged, since the last call."""
+        """Returns the ranges (partition, start, end) that no consumer wanted since the last call, and so are
+        acknowledged."""
         unwanted, self._unwanted = self._unwanted, []
         return unwanted
 
     def take_dead_letters(self) -> list[DeadLetter]:
-        """What is to be stored in the dead-letter topic; each is given back with `buried` or `not_buried`."""
+        """Returns what must be stored in the dead-letter topic. The caller reports `dead_letter_stored` or
+        `dead_letter_failed`."""
         taken, self._dead_letters = self._dead_letters, []
         dead = [entry for entry in taken if entry.state is EntryState.DEAD]
         for entry in dead:
@@ -459,7 +465,7 @@ class Delivery:
         self._settle(self._backlogs[dead_letter.partition], dead_letter.first, dead_letter.end, now)
 
     def dead_letter_failed(self, dead_letter: DeadLetter, now: float) -> None:
-        """It could not be stored: what is left of it is among the letters again after a while."""
+        """Returns a dead letter again after a while, because it could not be stored."""
         for entry in self._isolated(self._backlogs[dead_letter.partition], dead_letter.first, dead_letter.end):
             if entry.state is EntryState.DEAD:
                 entry.failures += 1
@@ -470,7 +476,7 @@ class Delivery:
     # --- time --------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
+        """Does what is due."""
         while self._timers and self._timers[0][0] <= now:
             _, _, entry, stamp = heapq.heappop(self._timers)
             if entry.stamp != stamp:
@@ -487,7 +493,7 @@ class Delivery:
                 self._dead_letters.append(entry)
 
     def next_tick(self) -> float | None:
-        """When something is due next."""
+        """Returns when something is due next."""
         while self._timers and self._timers[0][2].stamp != self._timers[0][3]:
             heapq.heappop(self._timers)
         due = [self._timers[0][0]] if self._timers else []
@@ -496,10 +502,10 @@ class Delivery:
         return min(due, default=None)
 
     def _deadline(self, entry: DeliveryEntry) -> float:
-        """When a message that flies is given up on.
+        """Returns when a message in flight times out.
 
-        A consumer may have many at a time and work on them one after the other: as long as it answers, it is at work.
-        But what it got before others that it answered long ago, it has forgotten.
+        A consumer may have many messages and work on them one after the other, so it is alive as long as it answers.
+        But it has forgotten messages that it got before others which it answered long ago.
         """
         consumer, timeout = entry.consumer, self.options.ack_timeout_seconds
         assert consumer is not None
@@ -508,7 +514,7 @@ class Delivery:
         return (entry.delivered_at if forgotten else max(entry.delivered_at, consumer.answered_at)) + timeout
 
     def _answered(self, entry: DeliveryEntry, end: int, now: float) -> None:
-        """Its consumer said something to a message that flies, up to this offset."""
+        """Notes that the consumer has answered messages in flight, up to this offset."""
         consumer, timeout = entry.consumer, self.options.ack_timeout_seconds
         assert consumer is not None
         if consumer.answer((entry.delivery_number, end - 1), now, timeout):
@@ -519,9 +525,10 @@ class Delivery:
                         self._set_timer(each)
 
     def _time_out(self, entry: DeliveryEntry, now: float) -> None:
-        """Take back all that its consumer has for too long. To blame is what it got first: it may be stuck there.
+        """Takes back all that a consumer has had for too long. Only the first one has failed, because the consumer
+        may be stuck there.
 
-        One that says nothing is given no more than one message at a time: what it got may still be in its queue.
+        A silent consumer then gets one message at a time, because earlier ones may still be in its queue.
         """
         consumer, timeout = entry.consumer, self.options.ack_timeout_seconds
         assert consumer is not None
@@ -550,7 +557,7 @@ class Delivery:
     # --- entries -----------------------------------------------------------------------------------------
 
     def _isolated(self, backlog: PartitionBacklog, start: int, end: int) -> Iterator[DeliveryEntry]:
-        """The entries in [start, end), cut where they reach beyond it."""
+        """Yields the entries in [start, end), and splits those that reach beyond it."""
         index = backlog.first_at(start)
         while index < len(backlog.entries) and (entry := backlog.entries[index]).start < end:
             if entry.start < start:
@@ -560,7 +567,7 @@ class Delivery:
             index += 1
 
     def _cut(self, backlog: PartitionBacklog, entry: DeliveryEntry, at: int) -> DeliveryEntry:
-        """As `PartitionBacklog.cut`, for entries that wait, fly or are dead."""
+        """Splits an entry like `PartitionBacklog.cut`, whatever its state is."""
         part = backlog.cut(entry, at)
         if part.state is EntryState.WAITING:
             self._dispatch.cut(part, entry)
@@ -576,7 +583,7 @@ class Delivery:
             entry.group.in_flight -= rows
 
     def _return(self, entry: DeliveryEntry) -> None:
-        """From flying to waiting, at once."""
+        """Makes an entry in flight wait again."""
         self._count_down(entry, entry.rows)
         entry.state, entry.consumer, entry.due = EntryState.WAITING, None, 0.0
         entry.stamp += 1

@@ -1,4 +1,4 @@
-"""Messages that were delivered, in parts of which a receiver can have one after the other in memory."""
+"""Splits delivered messages by size, so that a receiver can take them into memory one after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.topics.subscriptions.delivery import Delivered
 
 
 def split(run: Delivered, most_bytes: int) -> Iterator[Delivered]:
-    """Each no larger than this, unless it is a single message."""
+    """Yields slices up to this size. A larger message is alone."""
     while run.batch.num_rows:
         first = head(run.batch, run.batch.num_rows, most_bytes)
         yield run._replace(batch=first)
@@ -17,7 +17,7 @@ def split(run: Delivered, most_bytes: int) -> Iterator[Delivered]:
 
 
 def take_within(runs: Sequence[Delivered], most_bytes: int) -> tuple[list[Delivered], list[Delivered]]:
-    """The first of them, at least one message, that are no more than this; and the rest."""
+    """Returns the first messages up to this size, at least one, and the rest."""
     taken: list[Delivered] = []
     left = most_bytes
     for index, run in enumerate(runs):

@@ -1,4 +1,4 @@
-"""Who gets what next: in order, strand by strand, or in turn."""
+"""Decides which consumer gets which entry next: in order by message group, or round-robin."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from frazil.topics.subscriptions.options import Kind, Options
 Deliver = Callable[[DeliveryEntry, ConsumerState], None]
 
 PATIENCE_SECONDS = 30.0
-"""After the first consumer came, and after one left, others have so long to come before their keys are nobody's."""
+"""Consumers have this long to join after the first one came, and after one left, before their keys count as
+unwanted."""
 
 
 class Dispatcher(Protocol):
-    """Knows all entries that wait, and the consumers in line. Flying ones it counts, no more."""
+    """Knows all waiting entries, and the consumers. Of entries in flight it only keeps the number."""
 
     def consumers(self) -> Iterable[ConsumerState]: ...
 
@@ -27,34 +28,35 @@ class Dispatcher(Protocol):
     def leave(self, consumer: ConsumerState, now: float) -> None: ...
 
     def entries_of(self, backlog: PartitionBacklog, held: HeldBatch, start: int, end: int) -> Iterator[DeliveryEntry]:
-        """Entries for rows that were just read."""
+        """Yields entries for rows that were just read."""
 
     def add(self, entry: DeliveryEntry, now: float) -> None:
-        """One that was just read waits."""
+        """Adds an entry that was just read."""
 
     def take_back(self, entries: list[DeliveryEntry], now: float) -> None:
-        """Entries that flew wait again; of each partition in order."""
+        """Makes entries in flight wait again. Those of each partition are in order."""
 
     def cut(self, part: DeliveryEntry, entry: DeliveryEntry) -> None:
-        """`part` was cut from the front of `entry`, which waits."""
+        """Notes that `part` was split off the front of `entry`, which waits."""
 
     def wake(self, entry: DeliveryEntry, now: float) -> None:
-        """An entry that waited can be delivered now."""
+        """Notes that a waiting entry can be delivered now."""
 
     def settled(self, group: MessageGroup | None, now: float) -> None:
-        """Something of a strand does not fly, or wait, any more."""
+        """Notes that something of a group is not in flight, or does not wait, any more."""
 
     def hand_out(self, now: float, deliver: Deliver) -> None: ...
 
     def unwanted(self, now: float) -> list[DeliveryEntry]:
-        """What no consumer wants does not wait any more."""
+        """Returns entries that no consumer wants, and removes them from those that wait."""
 
     def next_unwanted(self) -> float | None:
-        """When to ask for that."""
+        """Returns when `unwanted` will have something."""
 
 
 class OrderedDispatcher:
-    """Strands: each is with one consumer at a time, and moves only while nothing of it flies."""
+    """Gives each message group to one consumer at a time. A group changes its consumer only while nothing of it is in
+    flight."""
 
     def __init__(self, options: Options, backlogs: Mapping[int, PartitionBacklog]) -> None:
         self._backlogs = backlogs
@@ -66,7 +68,7 @@ class OrderedDispatcher:
         self._ring = HashRing()
         self._changes = 0
         self._filtering = False
-        """Somebody does not want all keys."""
+        """Some consumer does not want all keys."""
         self._unwanted: dict[MessageGroup, None] = {}
         self._patient_until = 0.0
 
@@ -79,7 +81,7 @@ class OrderedDispatcher:
         else:
             self._consumers[self._consumers.index(instead_of)] = consumer
         if len(self._consumers) == 1:
-            # Others may be about to come, or to come back.
+            # Other consumers may be about to join, or to come back.
             self._patient_until = now + PATIENCE_SECONDS
         self._changed(now)
 
@@ -121,7 +123,7 @@ class OrderedDispatcher:
         for entry in entries:
             by_group.setdefault(_group_of(entry), []).append(entry)
         for group, mine in by_group.items():
-            # It may have been let go of in between, when nothing of it flew or waited.
+            # The group may have been removed meanwhile, when nothing of it was in flight or waited.
             self._groups[group.key] = group
             group.waiting.extendleft(reversed(mine))
             self._enqueue(group, now)
@@ -137,7 +139,7 @@ class OrderedDispatcher:
         self._enqueue(group, now)
 
     def _enqueue(self, group: MessageGroup, now: float) -> None:
-        """Queue a strand with the consumer it is for, if it has something to be delivered now."""
+        """Queues a group with its consumer, if it has something to deliver now."""
         head = group.head()
         if head is None:
             if self._by_key and not group.in_flight and self._groups.get(group.key) is group:
@@ -185,7 +187,7 @@ class OrderedDispatcher:
         return self._patient_until if self._unwanted else None
 
     def _hand_round(self, consumer: ConsumerState, now: float, deliver: Deliver) -> None:
-        """Every strand that has something for a consumer gets an equal part of its room."""
+        """Gives an equal share of the consumer's room to each group in its queue."""
         share = max(1, consumer.room // len(consumer.queue))
         for group in list(consumer.queue):
             if consumer.room <= 0:
@@ -197,7 +199,7 @@ class OrderedDispatcher:
                 consumer.queue[group] = None
 
     def _give(self, group: MessageGroup, consumer: ConsumerState, most: int, now: float, deliver: Deliver) -> bool:
-        """True when there is more for the consumer."""
+        """Returns True when there is more for the consumer."""
         while (head := group.head()) is not None and head.due <= now:
             if most <= 0:
                 return True
@@ -218,14 +220,14 @@ class OrderedDispatcher:
 
 
 class RoundRobinDispatcher:
-    """Whatever can be delivered goes to whoever has room, round and round."""
+    """Gives entries to consumers that have room, in turn."""
 
     def __init__(self, options: Options, backlogs: Mapping[int, PartitionBacklog]) -> None:
         self._backlogs = backlogs
         self._max_gaps = options.max_gaps
         self._ready: deque[DeliveryEntry] = deque()
         self._consumers: deque[ConsumerState] = deque()
-        """The next to be given something first."""
+        """The consumer at the front is next."""
 
     def consumers(self) -> Iterable[ConsumerState]:
         return self._consumers
@@ -252,14 +254,14 @@ class RoundRobinDispatcher:
             part.due = 0.0
             _insert_before(self._ready, part, entry)
         elif part.due == 0.0:
-            # The entry is paused; otherwise it is not due yet.
+            # The entry is paused. Otherwise it would not be due yet.
             self._ready.append(part)
 
     def wake(self, entry: DeliveryEntry, now: float) -> None:
         self._ready.appendleft(entry)
 
     def settled(self, group: MessageGroup | None, now: float) -> None:
-        """There are no strands."""
+        """Does nothing, because there are no groups."""
 
     def hand_out(self, now: float, deliver: Deliver) -> None:
         hungry = deque(consumer for consumer in self._consumers if consumer.room > 0)
@@ -303,7 +305,7 @@ class RoundRobinDispatcher:
 
 
 def _rows(backlog: PartitionBacklog, entry: DeliveryEntry, room: int, max_gaps: int) -> int:
-    """How many rows of an entry can be delivered now."""
+    """Returns how many rows of an entry can be delivered now."""
     rows = min(room, entry.rows)
     return rows if entry.deliveries else min(rows, backlog.allowance(entry, max_gaps))
 

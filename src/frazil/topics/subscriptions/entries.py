@@ -1,6 +1,6 @@
-"""What was read and is not acknowledged, and the consumers it goes to.
+"""Defines entries, which are messages that were read and not acknowledged, and the state of consumers.
 
-An entry is a range of neighbours that have the same fate so far; it is cut where fates part.
+An entry is a range of successive messages with the same state. It is split where their states begin to differ.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from frazil.topics.subscriptions.key_routing import Accepts
 
 class EntryState(Enum):
     WAITING = "waiting"
-    """To be delivered, not before it is due."""
+    """The entry waits for delivery, at the earliest when it is due."""
     IN_FLIGHT = "in_flight"
-    """Delivered; given up on when it is due."""
+    """The entry was delivered, and times out when it is due."""
     DEAD = "dead"
-    """On its way to the dead-letter topic."""
+    """The entry is being moved to the dead-letter topic."""
     SETTLED = "settled"
     """Nothing more is to be done."""
 
 
 class HeldBatch:
-    """Rows in memory, shared by entries."""
+    """Holds rows in memory that several entries share."""
 
     __slots__ = ("batch", "epoch", "first", "live", "nbytes")
 
@@ -35,20 +35,20 @@ class HeldBatch:
         self.batch = batch
         self.epoch = epoch
         self.live = live
-        """Rows that are not settled."""
+        """So many rows are not settled."""
         self.nbytes = int(batch.nbytes)
 
 
 NO_BATCH = HeldBatch(0, pa.RecordBatch.from_pylist([], schema=MESSAGE), "", 0)
-"""Of entries that are settled: whoever still knows them keeps no rows in memory."""
+"""Settled entries refer to this, so that they keep no rows in memory."""
 
 
 DeliveryPosition = tuple[int, int]
-"""The number of a delivery, and an offset in it: in this order a consumer gets messages."""
+"""These are the number of a delivery and an offset in it. A consumer gets messages in this order."""
 
 
 class ConsumerState:
-    """A consumer that has joined."""
+    """Has the state of a consumer that has joined."""
 
     __slots__ = (
         "_newest",
@@ -70,32 +70,36 @@ class ConsumerState:
         self.id = number
         self.name = name
         self.most = most
-        """Unacknowledged messages that it may have."""
+        """The consumer may have this many unacknowledged messages."""
         self.window = most
-        """The same, but less while it does not answer."""
+        """This is the current limit, which is smaller while the consumer does not answer."""
         self.answered_at = 0.0
         self._newest: DeliveryPosition = (0, 0)
-        """Of all that it answered, what it got last."""
+        """This is the latest position that the consumer has answered."""
         self._newest_before: DeliveryPosition = (0, 0)
-        """The same, as of when the clock was turned."""
+        """This is the latest position that it had answered when `passed` changed last."""
         self._turned_at = 0.0
         self.passed: DeliveryPosition = (0, 0)
-        """What it got before this, and did not answer for a while after it had answered this, it has forgotten."""
+        """Messages before this position that are still unanswered were forgotten: the consumer answered this one long
+        ago."""
         self.accepts = accepts
-        """Which keys it wants; None if all."""
+        """The consumer wants the keys for which this is true, or all keys if it is None."""
         self.credit = 0
-        """How many more messages it asked for."""
+        """The consumer asked for this many more messages."""
         self.in_flight = 0
-        """Messages that it has and did not settle."""
+        """The consumer has this many unsettled messages."""
         self.queue: dict[MessageGroup, None] = {}
-        """Strands that may have something for it, the longest waiting first."""
+        """These groups may have something for the consumer. The one that waits longest comes first."""
 
     @property
     def room(self) -> int:
         return min(self.credit, self.window - self.in_flight)
 
     def answer(self, position: DeliveryPosition, now: float, patience: float | None) -> bool:
-        """It acknowledged or refused something. True when `passed` has changed, which is never within `patience`."""
+        """Notes that the consumer acknowledged or refused something.
+
+        Returns True when `passed` has changed, which happens at most once in `patience` seconds.
+        """
         self.answered_at = now
         self.window = self.most
         turned = patience is not None and now - self._turned_at >= patience
@@ -106,7 +110,7 @@ class ConsumerState:
 
 
 class DeliveryEntry:
-    """Offsets [start, end) of one partition."""
+    """Is a range [start, end) of offsets in one partition."""
 
     __slots__ = (
         "consumer",
@@ -133,17 +137,17 @@ class DeliveryEntry:
         self.group = group
         self.state = EntryState.WAITING
         self.consumer: ConsumerState | None = None
-        """Who has it, while it flies."""
+        """This consumer has the entry while it is in flight."""
         self.delivery_number = 0
         self.delivered_at = 0.0
-        """The number and the time of its last delivery."""
+        """These are the number and the time of its last delivery."""
         self.due = 0.0
-        """Never, if it flies and this is 0."""
+        """An entry in flight never times out if this is 0."""
         self.deliveries = 0
         self.failures = 0
         self.reason = ""
         self.stamp = 0
-        """Changes with the state, so that timers set before are void."""
+        """It changes with the state, which cancels earlier timers."""
 
     @property
     def rows(self) -> int:
@@ -153,7 +157,7 @@ class DeliveryEntry:
         return self.held.batch.slice(self.start - self.held.first, self.end - self.start)
 
     def cut(self, at: int) -> DeliveryEntry:
-        """Take out the part below `at`."""
+        """Splits off the part below `at`."""
         part = DeliveryEntry(self.partition, self.start, at, self.held, self.group)
         part.state, part.consumer, part.due = self.state, self.consumer, self.due
         part.delivery_number, part.delivered_at = self.delivery_number, self.delivered_at
@@ -166,9 +170,9 @@ class DeliveryEntry:
 
 
 class MessageGroup:
-    """Messages that keep their order and are with one consumer at a time: a partition's, or those of a key.
+    """Has messages that keep their order and are with one consumer at a time: those of a partition, or of a key.
 
-    Of each partition, all that fly come before all that wait.
+    Within each partition, entries in flight come before those that wait.
     """
 
     __slots__ = ("chosen", "chosen_in", "in_flight", "key", "owner", "waiting")
@@ -178,13 +182,13 @@ class MessageGroup:
         self.waiting: deque[DeliveryEntry] = deque()
         self.in_flight = 0
         self.owner: ConsumerState | None = None
-        """Who has what flies."""
+        """This consumer has the entries in flight."""
         self.chosen: ConsumerState | None = None
-        """Who is to have it next, as of the change of consumers `chosen_in`."""
+        """This consumer gets the next entries. It was chosen at the change of consumers number `chosen_in`."""
         self.chosen_in = -1
 
     def head(self) -> DeliveryEntry | None:
-        """The next to be delivered."""
+        """Returns the next entry to deliver."""
         while self.waiting and self.waiting[0].state is not EntryState.WAITING:
             self.waiting.popleft()
         return self.waiting[0] if self.waiting else None

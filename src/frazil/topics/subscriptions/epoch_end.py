@@ -1,4 +1,4 @@
-"""Where an epoch ended, found by asking: a log can be read from there on, and not from the next offset."""
+"""Finds the offset at which an epoch ended by trying to read. The log can be read on only from there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from frazil.errors import EpochChanged
 from frazil.topics.read.cursor import Cursor
 
 OpenCursor = Callable[[int, int, str], Awaitable[Cursor]]
-"""A cursor for a partition, at an offset of an epoch; the epoch is empty when it is not known."""
+"""Opens a cursor for a partition at an offset of an epoch. The epoch is empty when it is unknown."""
 
 
 async def find_epoch_end(cursors: OpenCursor, partition: int, epoch: str, offset: int) -> int | None:
-    """The offset at which `epoch` ended, below an `offset` that cannot be read in it. None if it is not known.
+    """Returns the offset at which `epoch` ended, below an `offset` that cannot be read in it, or None if it is
+    unknown.
 
-    What did not last are the newest messages before a crash, so the search begins near `offset`.
+    Only the newest messages before a crash are lost, so the search begins near `offset`.
     """
 
     async def lasts(at: int) -> bool:

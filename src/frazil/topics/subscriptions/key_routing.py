@@ -1,4 +1,4 @@
-"""Which consumer has which routing key, and which it wants."""
+"""Decides which consumer gets which routing key, and which keys a consumer wants."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Accepts = Callable[[str], bool]
-"""Whether a consumer wants messages of a key."""
+"""Returns whether a consumer wants messages of a key."""
 
 POINTS = 100
-"""Places of each consumer on the ring; the more, the more even their shares."""
+"""Each consumer has this many points on the ring. More points make their shares more even."""
 
 
 def key_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, int]]:
-    """Neighbours of one key: key, first row and the row after the last. Without a key, the producer's name is it."""
+    """Yields the key, the first row and the row after the last of neighbours with one key.
+
+    If a message has no key, the producer's name is used.
+    """
     keys = pc.coalesce(batch.column("routing_key"), batch.column("producer_name"), pa.scalar(""))
     encoded = keys.dictionary_encode()
     indices = encoded.indices.to_numpy()
@@ -33,8 +36,8 @@ def key_runs(batch: pa.RecordBatch) -> Iterator[tuple[str, int, int]]:
 
 
 class HashRing:
-    """Each name has its points on a ring; a key belongs to the next point. A name that comes or goes moves only the
-    keys that it gets or had."""
+    """Implements consistent hashing: each name has points on a ring, and a key belongs to the next point. When a name
+    is added or removed, only its own keys move."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         points = sorted((_hash(f"{name}/{number}"), name) for name in names for number in range(POINTS))
@@ -42,7 +45,7 @@ class HashRing:
         self._names = [name for _, name in points]
 
     def owner(self, key: str, among: Collection[str] | None = None) -> str | None:
-        """Of these names only, if they are given."""
+        """Returns the owner of a key. If `among` is given, it is one of these names."""
         if not self._points or (among is not None and not among):
             return None
         place = bisect_right(self._points, _hash(key)) % len(self._points)
@@ -52,10 +55,10 @@ class HashRing:
 
 
 def one_of(patterns: Iterable[str]) -> Accepts:
-    """Keys that match one of the patterns, in which `*` is any text and `?` any character.
+    """Accepts keys that match one of the patterns, in which `*` is any text and `?` any character.
 
-    `fnmatch` makes patterns that never go back to an earlier `*`: who subscribes chooses the pattern and who produces
-    the key, and together they could otherwise keep the server busy for ever.
+    `fnmatch` compiles patterns that never backtrack to an earlier `*`. Otherwise a subscriber's pattern and a
+    producer's key could together keep the server busy for ever.
     """
     wanted = re.compile("|".join(fnmatch.translate(each.replace("[", "[[]")) for each in patterns))
     return lambda key: wanted.match(key) is not None

@@ -1,4 +1,4 @@
-"""Reading one partition ahead of its consumers, as far as the delivery has room."""
+"""Reads one partition ahead of its consumers, as far as there is room."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 READ_BYTES = 4 * 1024 * 1024
 WAIT_SECONDS = 1.0
-"""How long a cursor waits for messages before it is asked to read again."""
+"""A cursor waits this long for messages before it reads again."""
 
 _BACKOFF = Backoff()
 
@@ -37,7 +37,7 @@ class ReadAhead:
         take: Callable[[MessageRun], None],
         report: Callable[[int, FrazilError], None],
     ) -> None:
-        """`take` gets what was read, `report` why it cannot go on; `reads` bounds the reads at one time."""
+        """`take` receives what was read, and `report` why reading cannot go on. `reads` limits concurrent reads."""
         self._full_name = full_name
         self._partition = partition
         self._delivery = delivery
@@ -46,22 +46,22 @@ class ReadAhead:
         self._take = take
         self._report = report
         self._least = max(1, delivery.options.prefetch_size // 4)
-        """Fewer rows are not worth a read."""
+        """Fewer rows than this are not worth a read."""
         self._room = asyncio.Event()
 
     def notify_room(self) -> None:
-        """There may be room now."""
+        """Wakes the reader if there is room now."""
         if not self._room.is_set() and self._delivery.wants(self._partition) >= self._least:
             self._room.set()
 
     async def run(self) -> None:
-        """Until this task is cancelled, or the partition cannot be read on."""
+        """Reads until the task is cancelled, or the partition cannot be read on."""
         failed, rng = 0, random.Random()
         progress = self._delivery.backlogs[self._partition].progress
         cursor: Cursor | None = None
         changed: EpochChanged | None = None
         back: int | None = None
-        """Where an epoch ended, while nothing was read of the next one."""
+        """This is where an epoch ended, until something of the next one was read."""
         while True:
             rows = await self._rows()
             offset = self._delivery.next_offset(self._partition) if back is None else back
@@ -96,7 +96,7 @@ class ReadAhead:
                 await self._pause(error, _BACKOFF.delay(failed - 1, rng))
 
     async def _rows(self) -> int:
-        """Wait until it is worth reading."""
+        """Waits until it is worth reading, and returns how many rows to read."""
         while (rows := self._delivery.wants(self._partition)) < self._least:
             self._room.clear()
             await self._room.wait()

@@ -1,4 +1,4 @@
-"""What people want to know of a subscription."""
+"""Reports the state of a subscription: its lag, its partitions and its consumers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from frazil.topics.subscriptions.subscription_name import SubscriptionName
 @dataclass(frozen=True)
 class PartitionReport:
     mark: int
-    """Everything below is acknowledged."""
+    """All messages below this offset are acknowledged."""
     lag: int
-    """Messages that are not acknowledged."""
+    """So many messages are not acknowledged."""
     gaps: int
     unacknowledged: int
-    """Delivered and not acknowledged."""
+    """So many messages were delivered and are not acknowledged."""
     prefetched: int
     held_bytes: int
     problem: str | None
@@ -49,7 +49,7 @@ class SubscriptionReport:
 def build_report(
     full_name: SubscriptionName, delivery: Delivery, ends: Mapping[int, int], problems: Mapping[int, Exception]
 ) -> SubscriptionReport:
-    """`ends`: the offset after the newest message of each partition, where it is known."""
+    """`ends` has the offset after the newest message of each partition, where it is known."""
     partitions = {
         partition: PartitionReport(
             mark=backlog.progress.mark,

@@ -1,7 +1,7 @@
-"""One subscription at work: cursors are read ahead, messages handed out, acknowledgements stored.
+"""Runs one subscription: it reads ahead, delivers messages, and stores acknowledgements.
 
-Everything happens in one event loop. A consumer is given messages only when it asks, so one that is slow holds its
-window and no more; what is read ahead is bounded for each partition.
+Everything happens in one event loop. A consumer gets messages only when it asks, so a slow one holds no more than its
+window. Reading ahead is limited for each partition.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from frazil.topics.subscriptions.report import SubscriptionReport, build_report
 from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 InitialProgress = Callable[[], Awaitable[Mapping[int, Progress]]]
-"""Where a new subscription begins, by partition."""
+"""Returns where a new subscription begins, by partition."""
 StoreDeadLetter = Callable[[str, Message], Awaitable[object]]
-"""Stores a message in the dead-letter topic, once for each id that it comes with, or raises."""
+"""Stores a message in the dead-letter topic once for each id, or raises."""
 
 MAX_CONCURRENT_READS = 10
 MOST_REASON = 1000
-"""Characters of a reason why a message was refused: it becomes part of its dead letter."""
+"""The reason of a refusal is cut to this many characters, because it becomes part of the dead letter."""
 
 logger = logging.getLogger(__name__)
 
@@ -84,13 +84,13 @@ class Subscription:
         self._delivery = Delivery(options, memory=memory)
         self._consumers: dict[int, Consumer] = {}
         self._problems: dict[int, FrazilError] = {}
-        """Why a partition cannot be read on, until somebody decides."""
+        """These partitions cannot be read on, for this reason, until somebody decides."""
         self._stopped: FrazilError | None = None
         self._dirty = dict(progress_by_partition) != dict(owner.last_written.partitions)
         """Something is acknowledged that is in no checkpoint."""
         self._putting = asyncio.Lock()
         self._moving = asyncio.Lock()
-        """Whoever has readers begin elsewhere."""
+        """Whoever moves the readers holds this lock."""
         self._pumping = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,10 +119,10 @@ class Subscription:
         checkpoint_seconds: float = 10.0,
         memory: MemoryBudget | None = None,
     ) -> Subscription:
-        """Take the subscription over from whoever has it, or create it.
+        """Takes the subscription over from another process, or creates it.
 
-        `partitions` are all that the topic has now: one that came after the subscription was created is read from
-        its start. `reads` bounds the reads at one time, and `memory` what is written, of all subscriptions that share
+        `partitions` has all that the topic has now. One that was added after the subscription was created is read
+        from its start. `reads` limits concurrent reads, and `memory` limits memory, of all subscriptions that share
         them.
         """
         if options.poison == "dead_letter" and store_dead_letter is None:
@@ -171,10 +171,10 @@ class Subscription:
     # --- consumers ---------------------------------------------------------------------------------------
 
     def join(self, name: str, accepts: Accepts | None = None, window: int | None = None) -> Consumer:
-        """A new consumer, or a new session of the one that has this name.
+        """Adds a consumer, or a new session of the one that has this name.
 
-        In a key-shared subscription `accepts` tells which keys it wants; what no consumer wants counts as
-        acknowledged. `window` bounds the unacknowledged messages that it has.
+        In a key-shared subscription `accepts` says which keys it wants; messages that no consumer wants count as
+        acknowledged. `window` limits its unacknowledged messages.
         """
         self._check()
         number, replaced = self._delivery.join(name, self._now(), accepts, window)
@@ -194,15 +194,16 @@ class Subscription:
             self._pump_soon()
 
     def request(self, consumer: Consumer, rows: int) -> None:
-        """Hand out to a consumer what there is for it, now and until it asks for something else."""
+        """Delivers up to `rows` messages to a consumer, now and later, until it asks for something else."""
         self._delivery.request(consumer.number, rows)
         if rows:
             self._pump()
 
     async def ack(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Acknowledge: partition, start and end. Returns when it is stored; after an error, acknowledge again.
+        """Acknowledges ranges (partition, start, end). Returns when that is stored; after an error, acknowledge
+        again.
 
-        Where something was never delivered, none of it is acknowledged.
+        If something was never delivered, nothing is acknowledged.
         """
         self._check()
         ranges = list(ranges)
@@ -220,7 +221,7 @@ class Subscription:
         await self._stored(stored)
 
     async def ack_until(self, partition: int, end: int) -> None:
-        """Acknowledge everything of a partition below `end`."""
+        """Acknowledges all messages of a partition below `end`."""
         self._check()
         start, end = self._delivery.ack_until(partition, end, self._now())
         await self._stored([self._record(partition, start, end)])
@@ -235,22 +236,22 @@ class Subscription:
         reason: str = "",
         consumer: Consumer | None = None,
     ) -> None:
-        """Have messages delivered again, at the earliest after a delay in seconds."""
+        """Has messages delivered again, at the earliest after `delay` seconds."""
         self._check()
         number = consumer.number if consumer else None
         reason = reason[:MOST_REASON]
         try:
             self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, consumer=number)
         except NotDelivered:
-            # What a former process delivered is delivered anyway.
+            # Messages that a former process delivered are delivered again anyway.
             if not await self._delivered_before(partition, end):
                 raise
         self._pump_soon()
 
     async def _delivered_before(self, partition: int, end: int) -> bool:
-        """Whether a former process may have delivered everything below `end`, of which this one has read less.
+        """Returns whether a former process may have delivered everything below `end`, while this one has read less.
 
-        Consumers answer messages that they got before a restart. But nobody may acknowledge what is yet to come.
+        Consumers answer messages that they got before a restart. But nobody may acknowledge messages of the future.
         """
         backlog = self._delivery.backlogs.get(partition)
         if backlog is None or not backlog.restored or end <= 0:
@@ -276,13 +277,13 @@ class Subscription:
         return sorted(self._delivery.backlogs)
 
     def add_partition(self, partition: int) -> None:
-        """A partition that the topic did not have before."""
+        """Adds a partition that the topic did not have before."""
         self._check()
         if partition not in self._delivery.backlogs:
             self._add(partition, Progress(), restored=False)
 
     async def skip_gone(self, partition: int) -> int:
-        """Go on after messages that are gone; returns the offset of the first that is left."""
+        """Continues after messages that are gone, and returns the offset of the first that is left."""
         async with self._moving:
             self._check()
             problem = self._problems.get(partition)
@@ -295,7 +296,7 @@ class Subscription:
             return problem.first_left
 
     async def seek(self, partition: int, offset: int, epoch: str = "") -> None:
-        """Go on at another offset: what is below counts as acknowledged, nothing else does."""
+        """Continues at another offset: messages below count as acknowledged, and no others do."""
         async with self._moving:
             self._check()
             if partition not in self._delivery.backlogs:
@@ -321,7 +322,7 @@ class Subscription:
         self._readers[partition] = self._spawn(ahead.run())
 
     def _store_whole(self, partition: int) -> asyncio.Future[None]:
-        """Store a progress of which something was taken back."""
+        """Stores the whole progress, after something of it was taken back."""
         self._journal.attach(self._key(partition), self._delivery.backlogs[partition].progress)
         return self._record(partition, 0, 0)
 
@@ -342,7 +343,8 @@ class Subscription:
 
     def _take(self, records: MessageRun) -> None:
         if records.first > self._delivery.next_offset(records.partition):
-            # Something before it was forgotten while it was being read; it is read again, and then this.
+            # Something before these messages was dropped while they were read. It is read again first, and then
+            # these.
             return
         if self._delivery.feed(records, self._now()):
             logger.warning(
@@ -368,13 +370,13 @@ class Subscription:
 
     @property
     def problems(self) -> Mapping[int, FrazilError]:
-        """Partitions that cannot be read on, and why."""
+        """Returns the partitions that cannot be read on, and why."""
         return self._problems
 
     # --- handing out -------------------------------------------------------------------------------------
 
     def _pump_soon(self) -> None:
-        """Once for all that happens in this turn of the event loop."""
+        """Delivers once for all that happens in this turn of the event loop."""
         if not self._pumping:
             self._pumping = True
             self._loop.call_soon(self._pump)
@@ -447,9 +449,9 @@ class Subscription:
                 )
 
     async def checkpoint(self) -> None:
-        """Put what is acknowledged into the store, if there is something new."""
+        """Writes a checkpoint if something new is acknowledged."""
         self._check()
-        # Whoever waits may give up; a put that began must still end before the next.
+        # The caller may give up, but a put that began must end before the next one.
         put = self._loop.create_task(self._put_checkpoint())
         put.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(put)
@@ -490,7 +492,7 @@ class Subscription:
             raise self._stopped.again()
 
     def _stop(self, why: FrazilError) -> None:
-        """Do nothing more; whoever asks is told why."""
+        """Stops everything. Later calls raise `why`."""
         if self._stopped:
             return
         self._stopped = why
@@ -507,11 +509,11 @@ class Subscription:
         return self._stopped
 
     def has(self, consumer: str) -> bool:
-        """Whether somebody of this name consumes."""
+        """Returns whether a consumer of this name has joined."""
         return any(each.name == consumer for each in self._consumers.values())
 
     async def close(self) -> None:
-        """Stop, and leave a checkpoint; what is delivered and not acknowledged is delivered again by the next."""
+        """Stops and writes a checkpoint. The next process delivers unacknowledged messages again."""
         await self._end()
         try:
             if self._stopped is None or isinstance(self._stopped, ShutdownError):
@@ -525,7 +527,7 @@ class Subscription:
             self._journal.detach(self._key(partition), backlog.progress)
 
     async def delete(self) -> None:
-        """End the subscription for good: nothing of it is kept."""
+        """Deletes the subscription and all that is stored of it."""
         self._check()
         self._stop(SubscriptionNotFound(f"The {self.full_name} was deleted."))
         await self._end()
@@ -535,7 +537,7 @@ class Subscription:
         self._journal.forget(self.full_name)
 
     async def abandon(self, why: FrazilError) -> None:
-        """Stop without another word: what it is a subscription of is gone."""
+        """Stops without a checkpoint, because the topic is gone."""
         self._stop(why)
         await self._end()
         self._journal.forget(self.full_name)
@@ -546,5 +548,5 @@ class Subscription:
             await asyncio.wait(tasks)
 
     def stats(self, ends: Mapping[int, int]) -> SubscriptionReport:
-        """`ends`: the offset after the newest message of each partition."""
+        """`ends` has the offset after the newest message of each partition."""
         return build_report(self.full_name, self._delivery, ends, self._problems)

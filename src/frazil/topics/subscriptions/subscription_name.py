@@ -1,4 +1,4 @@
-"""Which subscription: its names, and where its checkpoints are."""
+"""Names a subscription, and says where its checkpoints are."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from frazil.store import ObjectStore
 
 ROOT = "subscriptions"
 PART = "-part-"
-"""Between a topic and the number of a partition that is subscribed to alone."""
+"""This separates a topic from the number of a partition that is subscribed to alone."""
 MAX_NAME_BYTES = 200
-"""Of a name as it stands in a key: file systems take 255."""
+"""A name in a key has at most this many bytes, because file systems take 255."""
 
 
 class SubscriptionName(NamedTuple):
@@ -33,13 +33,13 @@ class SubscriptionName(NamedTuple):
 
 
 def subscriptions_of(store: ObjectStore, namespace: str, topic: str) -> Iterator[tuple[SubscriptionName, int | None]]:
-    """Every subscription that a topic has or had, with its partition if it is to one alone."""
+    """Yields every subscription that a topic has or had, with the partition if it is to one alone."""
     for folder in store.list_folders(ROOT):
         yield from variants_of(store, SubscriptionName(_last(folder), namespace, topic))
 
 
 def variants_of(store: ObjectStore, whole: SubscriptionName) -> Iterator[tuple[SubscriptionName, int | None]]:
-    """The same of one name: a subscription to all of a topic, or to some of its partitions."""
+    """Yields the subscriptions of one name: one to the whole topic, or those to some of its partitions."""
     for each in store.list_folders(whole.prefix.rstrip("/").rpartition("/")[0]):
         name = _last(each)
         base, found, number = name.rpartition(PART)
@@ -54,7 +54,7 @@ def _last(folder: str) -> str:
 
 
 def _part(name: str) -> str:
-    """A name as one part of a key, whatever is in it."""
+    """Escapes a name, so that it is one part of a key whatever it contains."""
     part = quote(name, safe="")
     if part.startswith("."):
         part = f"%2E{part[1:]}"
