@@ -32,7 +32,7 @@ from tests.ops.support import run
 
 
 class Served:
-    """A log with a hot buffer, and somebody who asks it over HTTP."""
+    """Has a log with a hot buffer, and a client that asks it over HTTP."""
 
     def __init__(self, hot: HotPart, log: LogPart, client: httpx.AsyncClient) -> None:
         self.hot = hot
@@ -40,7 +40,7 @@ class Served:
         self.client = client
 
     async def append(self, batch: pa.RecordBatch, partition: int = 0) -> PartitionWriter:
-        """Append and wait until it can be seen; nothing is sealed."""
+        """Appends without sealing, and waits until the records are visible."""
         writer = await asyncio.to_thread(self.log.writer, TOPIC, batch.schema, partition=partition)
         await asyncio.to_thread(writer.submit, batch)
         while (
@@ -199,7 +199,7 @@ def test_what_cannot_be_answered_says_why(
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], httpx.Response]:
-    """Asks one server, which is gone again: all answers are fetched at once."""
+    """Returns the answers of one server. All are fetched at once, and then the server stops."""
     answers: dict[str, httpx.Response] = {}
 
     async def use(served: Served) -> None:
@@ -297,7 +297,7 @@ def test_what_is_in_memory_is_listed_and_measured(tmp_path: Path) -> None:
 
 
 class Waiting(ColdLookup):
-    """A store that does not answer before it is let to."""
+    """Waits like a slow store, until a test lets it answer."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""The buffer against a plain model of it: a list of records for each partition."""
+"""Compares the buffer with a simple model: a list of records for each partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.hot.support import TOPIC, records
 
 
 class Writer:
-    """One that never loses its partitions."""
+    """Is a source that never loses its partitions."""
 
     def lost(self) -> bool:
         return False
@@ -36,11 +36,11 @@ GAPS = st.lists(st.integers(1, 3), min_size=1, max_size=8)
 
 @dataclass
 class Model:
-    """What one partition should hold: records by offset, from `start` on."""
+    """Says what one partition should hold: records by offset, from `start` on."""
 
     keys: dict[int, bytes | None] = field(default_factory=dict)
     source: dict[int, int] = field(default_factory=dict)
-    """The source's offset of each record."""
+    """This has the source's offset of each record."""
     start: int = 0
     end: int = 0
     sealed: int = 0
@@ -51,12 +51,12 @@ class Model:
 
 
 class HeldLikeTheModel(RuleBasedStateMachine):
-    """Whatever is done, each record that is held is found, and nothing else is."""
+    """Whatever happens, every buffered record is found, and nothing else is."""
 
     @initialize()
     def begin(self) -> None:
         self.buffer = Buffer(Config(buffer=BufferConfig(max_size_mb=1, ttl_seconds=100)))
-        # So small that a few batches of this test fill it.
+        # It is so small that a few batches fill it.
         self.buffer.max_bytes = 40 * blocks.OVERHEAD
         self.models = [Model(), Model()]
         self.buffered = [self.buffer.get_or_create(TOPIC, partition) for partition in range(2)]
@@ -88,7 +88,7 @@ class HeldLikeTheModel(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, 1))
     def fence(self, partition: int) -> None:
-        """Another writer came first: what is not sealed never was."""
+        """Another writer took the partition, so unsealed records are not part of the log."""
         model = self.models[partition]
         self.buffer.truncate(self.buffered[partition], model.sealed)
         model.end = model.sealed
@@ -114,7 +114,7 @@ class HeldLikeTheModel(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, 1), count=st.integers(1, 6))
     def fill(self, partition: int, count: int) -> None:
-        """Read again what had to go."""
+        """Reads records again that were evicted."""
         model, buffered = self.models[partition], self.buffered[partition]
         first = max(0, model.start - count)
         if first < model.start:
@@ -125,7 +125,7 @@ class HeldLikeTheModel(RuleBasedStateMachine):
             self.forget_what_was_evicted()
 
     def forget_what_was_evicted(self) -> None:
-        """The model does not say when records go, but which of them may."""
+        """The model does not say when records are evicted, but which of them may be."""
         for model, buffered in zip(self.models, self.buffered, strict=True):
             start = buffered.contents.start
             assert model.start <= start <= max(model.start, model.sealed), "only sealed records go, the oldest first"
@@ -229,7 +229,7 @@ def test_the_bound_is_kept_and_the_index_is_small_for_records_of_130_bytes() -> 
         largest = max(largest, buffered.contents.index_bytes / buffered.contents.nbytes)
     assert buffered.contents.start > 0, "so much did not fit"
     assert buffered.contents.rows * 130 > 0.8 * buffer.max_bytes, "what could stay did"
-    # A merge needs the memory of what it merges once more, for a moment: a quarter of the index at most.
+    # A merge needs the memory of its inputs once more for a moment, which is at most a quarter of the index.
     assert largest * 1.25 < 0.15
 
 
@@ -259,7 +259,7 @@ def test_the_oldest_records_of_all_topics_go_first() -> None:
 
 
 def test_readers_see_batches_whole_while_others_are_added_and_old_ones_go() -> None:
-    """Each batch is one version of ten keys: whoever sees one of them sees them all."""
+    """Each batch is one version of ten keys. A reader that sees one of them must see all."""
     buffer, buffered = buffer_of(max_size_mb=1)
     keys: list[bytes | None] = [f"key {n}".encode() for n in range(10)]
     batches = 250

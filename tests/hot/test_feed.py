@@ -55,7 +55,7 @@ def end(hot: HotBuffer, partition: int = 0) -> int:
 
 
 def rows(hot: HotBuffer) -> int:
-    """In memory, also those that are read back."""
+    """Returns the rows in memory, including those that were read back."""
     return sum(buffered.contents.rows for buffered in hot.buffer.topic(TOPIC).values())
 
 
@@ -99,7 +99,7 @@ def test_rows_of_a_fenced_writer_are_gone_at_once(tmp_path: Path, opened: Opened
         winner.seal()
     with pytest.raises(PartitionFenced):
         writer.seal()
-    # No waiting here: who asks after the fence must not see what never became part of the log.
+    # There is no wait here: a reader must not see records after the fence that never became part of the log.
     assert hot.query_by_key(TOPIC, "k3") is None
     found = hot.query_by_key(TOPIC, "k2")
     assert found is None or found["value"].to_pylist() == [b"theirs"]
@@ -127,7 +127,7 @@ def test_rows_that_a_released_writer_never_stored_are_gone(tmp_path: Path, opene
 
 
 def test_a_partition_that_moves_on_is_followed_and_comes_back(tmp_path: Path, opened: Opened) -> None:
-    """Two members of a group, each with a buffer of its own."""
+    """Two members of a group have a buffer each."""
     first_log, first = opened(config_of(tmp_path))
     second_log, second = opened(config_of(tmp_path).model_copy(update={"data_dir": tmp_path / "second"}))
     writer = first_log.writer(TOPIC, kafka.SCHEMA, partition=0)
@@ -201,7 +201,8 @@ def test_what_is_too_old_or_too_much_is_not_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_topics_with_a_wal(tmp_path: Path, opened: Opened, sealed: bool) -> None:
-    """Offsets are the log's own, keys those of a column; another process on the machine sees all that is stored."""
+    """Offsets are the log's own, and a column has the keys. Another process on the machine sees all that is
+    stored."""
     config = config_of(tmp_path, ack="local", key_column="id")
     log, hot = opened(config)
     other_config = config.model_copy(update={"topics": {TOPIC: TopicConfig(key_column="name")}})

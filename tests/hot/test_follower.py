@@ -15,7 +15,7 @@ from tests.hot.support import TOPIC, config_of, records
 
 
 class Fed:
-    """What feeds the partition: nobody follows it."""
+    """Feeds the partition, so that nobody follows it."""
 
     def lost(self) -> bool:
         return False

@@ -12,7 +12,7 @@ BATCH = st.lists(st.sampled_from([None, b"a", b"b", b"c"]), min_size=1, max_size
 
 
 def chain(batches: list[list[bytes | None]], first: int = 0) -> list[IndexRun]:
-    """A run for each batch, one after the other."""
+    """Makes a run for each batch, one after the other."""
     made = []
     for batch in batches:
         made.append(build(first, pa.array(batch, pa.binary())))
@@ -45,7 +45,7 @@ def test_there_are_never_many_runs_and_none_is_lost(sizes: list[int]) -> None:
 
 
 def test_a_run_is_small_beside_its_partition() -> None:
-    """So that little stays in memory of what is gone, and one merge takes milliseconds."""
+    """So little stays in memory of what is gone, and a merge takes milliseconds."""
     buffered: tuple[IndexRun, ...] = ()
     rows = 1 << 12
     batch = pa.array([f"{i}".encode() for i in range(rows)])

@@ -1,4 +1,4 @@
-"""Lookups that may be answered from memory, segments or the table: the answer must not depend on which it is."""
+"""Tests lookups in memory, segments and table. The answer must not depend on where the record is."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.hot.support import TOPIC, records, until
 from tests.query.support import World
 
 MOVED, SEALED, ALL = 30, 60, 80
-"""How far the table goes, the segments, and the tail."""
+"""The table, the segments and the tail end at these offsets."""
 
 
 @pytest.fixture(autouse=True)
 def blocks_stay_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes is decided by the tests, block by block."""
+    """The tests decide block by block what is evicted."""
     monkeypatch.setattr("frazil.hot.feed.HOUSEKEEPING_SECONDS", 3600.0)
 
 
@@ -46,7 +46,7 @@ def started(world: World, hot: HotBuffer, ends: dict[int, int]) -> Iterator[None
 
 
 def sealed_in_two(world: World, batch: pa.RecordBatch) -> None:
-    """What is not in the table is in two segments and the tail."""
+    """Puts the records that are not in the table into two segments and the tail."""
     for start, end in ((0, MOVED), (MOVED, (MOVED + SEALED) // 2), ((MOVED + SEALED) // 2, SEALED), (SEALED, ALL)):
         world.append(TOPIC, batch.slice(start, end - start))
         if end <= SEALED:
@@ -56,7 +56,7 @@ def sealed_in_two(world: World, batch: pa.RecordBatch) -> None:
 
 
 def lose(hot: HotBuffer, start: int, partition: int = 0) -> None:
-    """Let the buffer begin at `start`, as if there had been no room for what is before."""
+    """Makes the buffer begin at `start`, as if there had been no room for earlier records."""
     buffered = hot.buffer.topic(TOPIC)[partition]
     count = sum(block.end <= start for block in buffered.contents.evictable())
     hot.buffer._drop(buffered, count)
@@ -105,7 +105,7 @@ def test_what_is_acknowledged_is_found_at_once(tmp_path: Path, monkeypatch: pyte
 
 
 def _cold_rows(world: World) -> pa.Table:
-    """All rows as a read of table and log has them, those that are not sealed too."""
+    """Returns all rows as a read of table and log has them, including unsealed ones."""
 
     tails = {writer.partition: writer.view() for writer in world.log.writers}
     plan = TopicRows(world.config, TOPIC, tails=lambda _: tails).plan()
@@ -114,7 +114,7 @@ def _cold_rows(world: World) -> pa.Table:
 
 
 def _check_same(found: pa.Table | None, expected: pa.Table | None) -> None:
-    """The same values, and also the same columns and types."""
+    """Checks that the values, the columns and the types are the same."""
     if found is None or expected is None:
         assert found == expected
         return
@@ -135,7 +135,7 @@ def test_among_partitions_the_newest_by_the_time_in_kafka_wins(tmp_path: Path) -
 
 
 def test_in_a_partition_the_last_record_counts_wherever_it_is(tmp_path: Path) -> None:
-    """Whatever time the producer gave it; a record without a value too."""
+    """The last record counts whatever time the producer gave it, even without a value."""
     with world_of(tmp_path) as (world, hot):
         keys, values = [b"k", b"gone", b"k", b"gone"], [b"old", b"old", b"new", None]
         world.append(TOPIC, records(range(4), keys, values, times=[2000, 2000, 1000, 1999]))
@@ -282,7 +282,7 @@ def test_the_newest_rows_of_all_partitions(tmp_path: Path) -> None:
 
 
 def test_a_row_has_columns_that_the_table_gets_later(tmp_path: Path) -> None:
-    """And those of the table that it does not have itself."""
+    """The row also has columns of the table that its record lacks."""
     with world_of(tmp_path, format={"value": "json"}) as (world, hot):
         world.append(TOPIC, records([0], values=[b'{"a": 1, "b": "x"}']))
         world.seal(TOPIC)

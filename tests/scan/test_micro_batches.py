@@ -168,7 +168,7 @@ def test_a_log_that_is_gone_is_noticed(log: Topic) -> None:
 
 
 def incomplete(log: Topic, offset: int) -> None:
-    """Rows below were taken away by retention, as far as the table says."""
+    """Marks the rows below as removed by retention, as far as the table says."""
     log.lake.load(log.name).transaction().set_properties({"frazil.complete-from.0": str(offset)}).commit_transaction()
 
 

@@ -1,4 +1,4 @@
-"""`frazil.read`: the rows of table and log together are all the rows there are, each once, at one cut."""
+"""Tests that `frazil.read` gives all rows of table and log, each once, at one cut."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def test_a_read_has_every_row_once_whatever_happens_to_them(tmp_path: Path, seed
                 case "trim" if expected:
                     world.move(TOPIC)
                     for each, offset in TableState.of(world.table(TOPIC)).offsets.items():
-                        # Marked only: files go after the grace time, which is longer than any read.
+                        # The segments are only marked. Files are deleted after the grace time, which is longer than
+                        # any read.
                         trim(world.log.store, TOPIC, each, needed_from=offset, grace_seconds=3600, now_ms=1)
             if not expected:
                 continue

@@ -246,7 +246,7 @@ def test_ordered_rows_of_a_table_are_read_a_piece_at_a_time(log: Topic, monkeypa
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[int], int, int, int, int, int]:
-    """Sizes of segments, committed and trimmed offsets, rows of the tail, and a range to read."""
+    """Draws sizes of segments, committed and trimmed offsets, rows of the tail, and a range to read."""
     sizes = draw(st.lists(st.integers(1, 8), min_size=0, max_size=5))
     sealed = sum(sizes)
     committed = draw(st.integers(0, sealed))

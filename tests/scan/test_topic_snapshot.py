@@ -1,4 +1,4 @@
-"""A look at table and log while a mover commits and the log is trimmed: no row is missed between the two."""
+"""Tests snapshots of table and log while a mover commits and the log is trimmed: no row is missed between the two."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.scan.support import Topic, of_parts, span
 
 
 def trimmed(world: World, topic: str, partition: int) -> None:
-    """Mark all that the table has."""
+    """Marks everything that the table has."""
     store = open_store(world.config.store, world.config.data_dir.absolute())
     now_ms = int(time.time() * 1000)
     trim(store, topic, partition, needed_from=10**9, grace_seconds=3600, now_ms=now_ms)
 
 
 def once_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, event: Callable[[], None]) -> None:
-    """Let something happen right before a method is called for the first time."""
+    """Makes something happen right before a method is called for the first time."""
     method = getattr(owner, name)
 
     def called(*arguments: object, **named: object) -> object:
@@ -40,7 +40,7 @@ def once_before(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, event: 
 def test_the_first_commit_of_a_partition_between_the_looks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition: int
 ) -> None:
-    """Of the first partition, which comes with the table, and of another that the table does not name yet."""
+    """This is about the first partition, which comes with the table, and another that the table does not name yet."""
     with World(tmp_path) as world:
         if partition:
             world.append("t", rows(0, 10))

@@ -1,4 +1,4 @@
-"""Conditions as text choose the rows that they name, whatever the types of their values."""
+"""Tests that conditions as text choose the right rows, whatever the types of their values."""
 
 from __future__ import annotations
 

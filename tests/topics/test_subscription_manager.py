@@ -1,4 +1,4 @@
-"""Subscriptions to topics of a real log: what settings do to them, and what becomes of them with their topic."""
+"""Tests subscriptions to topics of a real log: the effect of settings, and what happens when the topic is deleted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def opened(folder: Path, **subscriptions: object) -> AsyncIterator[tuple[S
 
 
 async def received(consumer: Consumer, count: int) -> list[bytes]:
-    """Exactly so many messages, none of them acknowledged."""
+    """Receives exactly this many messages, and acknowledges none."""
     found: list[Delivered] = []
     async with asyncio.timeout(SOON):
         while sum(len(run.batch) for run in found) < count:
@@ -59,7 +59,7 @@ async def received(consumer: Consumer, count: int) -> list[bytes]:
 
 
 async def refuse_for_good(consumer: Consumer, payload: bytes) -> None:
-    """Until it does not come again. It is the first message of partition 0."""
+    """Refuses a message until it does not come again. It is the first message of partition 0."""
     for _ in range(1 + REDELIVERIES):
         assert (await received(consumer, 1))[0] == payload
         await consumer.nack(0, 0, reason="cannot be read")
@@ -322,7 +322,7 @@ if __name__ == "__main__":
 
 
 def test_damaged_acknowledgements_stop_subscriptions_alone(tmp_path: Path) -> None:
-    """Until the printed command has run; nothing is restarted."""
+    """They work again after the printed command has run; nothing is restarted."""
 
     async def run() -> None:
         folder = tmp_path / "subscriptions"

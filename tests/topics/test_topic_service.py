@@ -1,4 +1,4 @@
-"""Topics in a program of one's own."""
+"""Tests topics in a program of one's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.topics import EARLIEST, Kind, Message, PersistentStorage, Topics, fr
 
 
 async def payloads(topics: Topics, count: int) -> list[bytes]:
-    """Received, and acknowledged."""
+    """Receives payloads and acknowledges them."""
     consumer = (await topics.subscribe("shop.orders", "billing", Kind.SHARED, EARLIEST)).join("till")
     found: list[bytes] = []
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Many clients of pages and of subscriptions at once, most of which never read: real sockets, and a real process."""
+"""Tests many clients of pages and subscriptions, most of which never read, with real sockets and a real process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def until_free(memory: MemoryBudget) -> None:
 
 
 async def asked(served: Served, method: str, path: str) -> Any:
-    """As often as it takes: whoever is slow is let go while others wait."""
+    """Repeats the request as often as needed, because slow clients are dropped while others wait."""
     while True:
         try:
             return await served.ask(method, path)
@@ -75,7 +75,7 @@ async def asked(served: Served, method: str, path: str) -> Any:
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch, seed: int) -> list[int]:
-    """Of messages, some of which are larger than all the memory that there is for readers."""
+    """Returns sizes of messages, some of which are larger than all the memory for readers."""
     monkeypatch.setattr(slow_clients, "CROWDED_STALL_SECONDS", 0.3)
     monkeypatch.setattr(slow_clients, "CHECK_SECONDS", 0.1)
     rng = random.Random(seed)

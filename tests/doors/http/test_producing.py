@@ -148,7 +148,7 @@ def test_arrow_that_is_no_message_is_refused(tmp_path: Path, body: bytes, reason
 
 @pytest.mark.parametrize("place", range(0, len(encoded(GOOD)) - 2000, 7))
 def test_bytes_that_are_wrong_somewhere_never_break_the_reader(place: int) -> None:
-    """Either it is still a stream of messages, or it is refused with the reason."""
+    """The body is still a stream of messages, or it is refused with the reason."""
     body = bytearray(encoded(GOOD))
     body[place] ^= 0xFF
     try:
@@ -160,7 +160,7 @@ def test_bytes_that_are_wrong_somewhere_never_break_the_reader(place: int) -> No
 
 @pytest.mark.parametrize("rows", [100, 1 << 28, 1 << 62])
 def test_a_column_of_nothing_has_no_more_rows_than_there_are_bytes(rows: int) -> None:
-    """A few bytes that would be gigabytes: a column without a type takes none, however long it is."""
+    """A few bytes could stand for gigabytes, because a null column takes no bytes however long it is."""
     body = encoded(pa.RecordBatch.from_arrays([pa.nulls(777_777)], names=["payload"]))
     body = body.replace(struct.pack("<q", 777_777), struct.pack("<q", rows))
     with pytest.raises(InvalidMessage, match=f"says that it has {rows:,} messages"):
@@ -168,7 +168,7 @@ def test_a_column_of_nothing_has_no_more_rows_than_there_are_bytes(rows: int) ->
 
 
 def test_a_stream_that_begins_with_no_schema() -> None:
-    """Arrow would take the batch for one, and end the process."""
+    """Arrow would take the batch for a schema, and crash the process."""
     reader = pa.BufferReader(encoded(GOOD))
     pa.ipc.read_message(reader)
     with pytest.raises(InvalidMessage, match="begins with a schema, not with a record batch"):

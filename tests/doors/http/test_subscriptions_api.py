@@ -1,4 +1,4 @@
-"""Durable subscriptions over HTTP."""
+"""Tests durable subscriptions over HTTP."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_messages_are_received_and_acknowledged_for_good(tmp_path: Path) -> None
         assert (await served.ask("GET", BILLING))["lag"] == 2
 
     async def later(served: Served) -> None:
-        """In another process."""
+        """This runs in another process."""
         assert (await served.ask("GET", BILLING))["lag"] == 2
         got: list[str] = []
         while len(got) < 2:

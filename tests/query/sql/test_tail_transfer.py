@@ -1,4 +1,4 @@
-"""Tails go to another process as they are."""
+"""Tests that tails go to another process as they are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_arrives_is_what_was_sent(views: Views) -> None:
 
 
 def test_records_are_not_pickled(views: Views) -> None:
-    """They would be copied, and nobody else would run Python meanwhile."""
+    """Pickling would copy the records, and would block all other Python code meanwhile."""
     pickled: list[int] = []
 
     class Counting(Connection):

@@ -1,4 +1,4 @@
-"""A reader that begins with a million messages, most of them cold, while a producer goes on."""
+"""Tests a reader that begins with a million messages, most of them cold, while a producer goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.topics.support import TOPIC, Shop
 COLD, WARM, NEW = 900_000, 100_000, 20_000
 STEP = 50_000
 LENGTH = 100
-"""Bytes of a payload, of which eight are its number."""
+"""A payload has this many bytes, of which eight are its number."""
 
 
 def batch(start: int, count: int) -> pa.RecordBatch:
@@ -43,7 +43,7 @@ async def streamed(shop: Shop) -> AsyncGenerator[MessageRun, None]:
 
 
 async def subscribed(shop: Shop) -> AsyncGenerator[Delivered, None]:
-    """Acknowledged and durable."""
+    """Receives messages and acknowledges them durably."""
     subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
     consumer = (await subscriptions.subscribe(TOPIC, "s", Kind.EXCLUSIVE, EARLIEST)).join("c")
     try:

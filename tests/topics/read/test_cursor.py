@@ -1,4 +1,4 @@
-"""A cursor follows offsets, wherever the messages are and whatever happens to files meanwhile."""
+"""Tests that a cursor follows offsets wherever the messages are, and whatever happens to files meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.topics.support import LOTS, TOPIC, Shop, numbered, numbers, read_all
 
 
 async def everywhere(shop: Shop, partitions: int = 1) -> None:
-    """Numbers 0 to 29 in the table only, to 39 in both, to 49 in a segment, to 54 in the tail."""
+    """Puts numbers 0 to 29 into the table only, to 39 into both, to 49 into a segment, and to 54 into the tail."""
     await shop.topics.create_topic(TOPIC, partitions)
     for start in (0, 10, 20, 30):
         await shop.segments(10, start=start)
@@ -116,7 +116,7 @@ def change(shop: Shop, steps: str) -> None:
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_happens_between_two_reads_is_not_noticed(tmp_path: Path, what: str) -> None:
-    """At every place of a cursor, with what it has read ahead and without."""
+    """It happens at every position of a cursor, with and without what it has read ahead."""
 
     async def body() -> None:
         with Shop(tmp_path) as shop:
@@ -380,7 +380,7 @@ def test_a_table_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_segment_of_several_pieces(tmp_path: Path) -> None:
-    """Larger than what is read at a time, in segment and table."""
+    """The messages are larger than a chunk, in segment and table."""
 
     async def body() -> None:
         with Shop(tmp_path) as shop:

@@ -40,7 +40,8 @@ def test_whoever_asked_first_gets_room_first() -> None:
                 order.append(number)
                 await leave[number].wait()
 
-        # The first is larger than all room; the second waits for it, and the third, which would fit, for the second.
+        # The first is larger than all room. The second waits for it, and the third, which would fit, waits for the
+        # second.
         tasks = [asyncio.create_task(hold(number, size)) for number, size in enumerate([100, 8, 2, 1])]
         await asyncio.sleep(0)
         assert (order, queue.crowded) == ([0], True)

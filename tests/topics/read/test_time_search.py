@@ -13,7 +13,7 @@ from tests.topics.support import TIME, TOPIC, Shop
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_first_message_since_a_time_wherever_it_is(tmp_path: Path, seed: int) -> None:
-    """Times of producers are in no order; what is found is the smallest offset."""
+    """Times of producers have no order, and the smallest offset is found."""
     rng = random.Random(seed)
     times: list[int] = []
 

@@ -1,7 +1,7 @@
-"""A process that consumes and acknowledges until it is killed, and says so on standard output.
+"""Consumes and acknowledges until it is killed, and says so on standard output.
 
-`python -m tests.topics.subscriptions.acker FOLDER SYNC KIND MESSAGES`; each line is `D` (delivered) or `A`
-(acknowledged, said after it was stored), partition, start and end.
+Run `python -m tests.topics.subscriptions.acker FOLDER SYNC KIND MESSAGES`. Each line is `D` (delivered) or `A`
+(acknowledged, printed after it was stored), partition, start and end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTITIONS = 2
 
 
 def say(what: str, partition: int, start: int, end: int) -> None:
-    """One write: a killed process leaves a whole line or none."""
+    """Prints with one write, so that a killed process leaves a whole line or none."""
     os.write(1, f"{what} {partition} {start} {end}\n".encode())
 
 

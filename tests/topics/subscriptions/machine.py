@@ -1,4 +1,4 @@
-"""A data folder with subscriptions, whose process can be started anew."""
+"""Has a data folder with subscriptions, whose process can be restarted."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ OPTIONS = Options(
     window=100, prefetch_size=40, base_delay_seconds=0.01, max_delay_seconds=0.05, ack_timeout_seconds=None
 )
 SOON = 20.0
-"""Longer than anything here takes; nothing waits so long when all is well."""
+"""This is longer than anything here takes, and nothing waits for it when all is well."""
 
 
 class Machine:
-    """A data folder; its process can be started anew."""
+    """Has a data folder, whose process can be restarted."""
 
     def __init__(self, folder: Path, store: ObjectStore, topic: MemoryTopic) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ async def machine(folder: Path, store: ObjectStore, topic: MemoryTopic) -> Async
 
 
 async def take(consumer: Consumer, rows: int) -> list[Delivered]:
-    """Exactly so many messages."""
+    """Receives exactly this many messages."""
     runs: list[Delivered] = []
     while missing := rows - sum(run.batch.num_rows for run in runs):
         got = await consumer.receive(missing, SOON)

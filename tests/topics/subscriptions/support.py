@@ -1,4 +1,4 @@
-"""Small helpers for tests of subscriptions."""
+"""Has helpers for tests of subscriptions."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def records(partition: int, start: int, end: int, epoch: str = "e1") -> MessageR
 
 
 class MemoryTopic:
-    """Partitions in memory, as long as they are told to be."""
+    """Has partitions in memory, which can lose messages."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.ends = dict.fromkeys(range(partitions), 0)
         self.gone = dict.fromkeys(range(partitions), 0)
-        """Messages below are not there any more."""
+        """Messages below these offsets are gone."""
         self.epochs = Epochs((("e1", 0),))
-        """Of all partitions."""
+        """These are the epochs of all partitions."""
         self.changed = asyncio.Event()
 
     def produce(self, partition: int, rows: int) -> None:
@@ -50,7 +50,7 @@ class MemoryTopic:
         self.changed = asyncio.Event()
 
     def lose_tail(self, partition: int, border: int, epoch: str) -> None:
-        """The newest messages did not last; others will come in their place."""
+        """Loses the newest messages; others will come in their place."""
         self.ends[partition] = border
         self.epochs = self.epochs.begin(epoch, border)
 

@@ -1,4 +1,4 @@
-"""Who owns a subscription, with real stores: one that took it over is never overruled by a former one."""
+"""Tests ownership of a subscription with real stores: a new owner is never overruled by a former one."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_puts_of_unknown_outcome(local_store: LocalStore, fault: str) -> None:
 
 
 def test_random_owners_and_faults(local_store: LocalStore, seed: int) -> None:
-    """Marks only ever grow, because each owner goes on from what it took; a fenced one never lowers them."""
+    """Marks only grow, because each owner continues from what it took. A fenced one never lowers them."""
     rng = random.Random(seed)
     store = FaultyStore(local_store, rng)
     owners = [(taken(store), 0)]
@@ -159,7 +159,7 @@ def test_random_owners_and_faults(local_store: LocalStore, seed: int) -> None:
         except StorageUnavailable:
             continue
         except SubscriptionFenced:
-            # Also the newest of those here: one that was never told that it took over did it.
+            # This may be the newest of the owners here, because another took over without ever being told so.
             continue
         finally:
             store.faults = NO_FAULTS

@@ -1,4 +1,4 @@
-"""Single steps of the delivery, at times that the test decides."""
+"""Tests single steps of the delivery, at times that the test decides."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_times_out_waits_and_comes_again() -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_consumer_that_is_slow_is_given_time(kind: Kind) -> None:
-    """It has a hundred messages, works off one every ten seconds, and none of them comes again."""
+    """The consumer has a hundred messages and finishes one every ten seconds. None of them is delivered again."""
     delivery = opened(kind, "a", rows=100, ack_timeout_seconds=30.0)
     queue = [offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end)]
     assert len(queue) == 100

@@ -1,7 +1,7 @@
-"""Random lives of a subscription against a plain account of who has what.
+"""Compares random lives of a subscription with a simple model of who has what.
 
-Every message is delivered until it is acknowledged or dead, never to two at once, in the order its type promises,
-not before its delay is over, and never again once it is acknowledged.
+Every message is delivered until it is acknowledged or dead, never to two consumers at once, in the order its type
+promises, not before its delay is over, and never again once it is acknowledged.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tests.topics.subscriptions.support import key_of, payload_of, records
 PARTITIONS = 2
 NAMES = ["ada", "ben", "cleo"]
 Place = tuple[int, int]
-"""Partition and offset."""
+"""These are a partition and an offset."""
 PICK = st.integers(0, 1000)
 HELD = [600, 1_000_000]
-"""Bytes: about ten messages, or all."""
+"""The limit in bytes allows about ten messages, or all."""
 T = TypeVar("T")
 
 
@@ -48,8 +48,8 @@ class Flight:
 
 @dataclass
 class Answers:
-    """Of a consumer: when it last said something, and the newest message that it said something to; also as of some
-    time ago, and some time before that."""
+    """Remembers when a consumer last answered, and the newest message that it answered, now and at two earlier
+    times."""
 
     at: float = 0.0
     newest: int = 0
@@ -93,7 +93,7 @@ class SubscriptionLife(RuleBasedStateMachine):
     def open(self, backlogs: dict[int, Progress], *, restored: bool) -> None:
         self.delivery = Delivery(self.options, backlogs, restored=restored)
         self.line: list[tuple[str, int]] = []
-        """Names and numbers of consumers, in the order they joined."""
+        """These are names and numbers of consumers, in the order they joined."""
         self.credit: dict[int, int] = {}
         self.in_flight: dict[Place, Flight] = {}
         self.flights = 0
@@ -161,7 +161,7 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     @rule(read=st.integers(0, 12), rows=st.integers(1, 9))
     def turn(self, read: int, rows: int) -> None:
-        """All that leads to deliveries, at once: chance alone seldom does it in the right order."""
+        """Does all that leads to deliveries at once, because chance alone seldom does it in the right order."""
         for _, number in self.line:
             self.delivery.request(number, rows)
             self.credit[number] = rows
@@ -187,7 +187,8 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     @rule(pick=PICK)
     def ack_late(self, pick: int) -> None:
-        """Also what is with somebody else by now, waits, is dead or was acknowledged before."""
+        """Also acknowledges messages that are with another consumer by now, wait, are dead or were acknowledged
+        before."""
         if not self.delivered:
             return
         partition, offset = chosen(sorted(self.delivered), pick)
@@ -230,7 +231,7 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     @rule(pick=PICK)
     def nack_by_another(self, pick: int) -> None:
-        """A consumer that has not got it, or not any more, changes nothing."""
+        """A consumer that does not have the message, or not any more, changes nothing."""
         if not self.in_flight:
             return
         partition, offset = chosen(sorted(self.in_flight), pick)
@@ -266,13 +267,13 @@ class SubscriptionLife(RuleBasedStateMachine):
     # --- what must be so ---------------------------------------------------------------------------------
 
     def group(self, place: Place) -> object:
-        """What keeps its order together with this message."""
+        """Returns what keeps its order together with this message."""
         if self.options.kind is Kind.SHARED:
             return place
         return (place[0], key_of(place[1])) if self.options.kind is Kind.KEY_SHARED else place[0]
 
     def is_late(self, flight: Flight) -> bool:
-        """Its consumer says nothing, or forgot this one."""
+        """Returns whether the consumer is silent, or forgot this message."""
         timeout = self.options.ack_timeout_seconds
         if timeout is None or self.now - flight.at < timeout:
             return False
@@ -376,7 +377,7 @@ class SubscriptionLife(RuleBasedStateMachine):
         ]
 
     def teardown(self) -> None:
-        """Whatever happened: consumers that acknowledge get all that is left, and nothing stays behind."""
+        """Whatever happened, consumers that acknowledge get all that is left, and nothing stays behind."""
         if not hasattr(self, "delivery"):
             return
         if not self.line:
@@ -428,7 +429,7 @@ WEIGHTS = {
     "unknown": 1.0,
     "nack": 8.0,
     "nack_by_another": 1.0,
-    "take_letters": 3.0,
+    "take_dead_letters": 3.0,
     "bury": 3.0,
     "crash": 0.3,
 }
@@ -455,7 +456,7 @@ def step(life: SubscriptionLife, rng: random.Random, what: str) -> None:
             life.nack(pick, rng.randint(1, 3), rng.choice([0.0, 3.0, 100.0]))
         case "bury":
             life.bury(pick, rng.random() < 0.7)
-        case "take_letters" | "crash":
+        case "take_dead_letters" | "crash":
             getattr(life, what)()
         case _:
             getattr(life, what)(pick)

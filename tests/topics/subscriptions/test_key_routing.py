@@ -1,4 +1,4 @@
-"""Patterns of keys."""
+"""Tests patterns of keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATTERNS = st.lists(st.text("ab*?[]!.\n\\", max_size=6), min_size=1, max_size=3)
 
 
 def matches(pattern: str, key: str) -> bool:
-    """The same by a pattern that goes back."""
+    """Matches with a pattern that backtracks."""
     escaped = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
     return re.fullmatch(escaped, key, re.DOTALL) is not None
 
@@ -26,7 +26,7 @@ def test_one_of_the_patterns_matches(patterns: list[str], key: str) -> None:
 
 @pytest.mark.timeout(60)
 def test_no_pattern_takes_for_ever() -> None:
-    """One that goes back tries more ways than there are atoms."""
+    """A pattern that backtracks would try more ways than there are atoms."""
     wanted = one_of(["*a" * 30 + "*b"])
     assert not wanted("a" * 5_000 + "c")
     assert not wanted("ab" * 2_000 + "c")

@@ -1,4 +1,4 @@
-"""What goes wrong in a subscription: messages that fail or are gone, epochs that end, stores that fail."""
+"""Tests what goes wrong in a subscription: messages fail or are gone, epochs end, stores fail."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_an_epoch_that_nobody_knows(tmp_path: Path) -> None:
 
 
 def test_checkpoints_that_somebody_gave_up_waiting_for(tmp_path: Path) -> None:
-    """The last one has everything, whatever was still on its way."""
+    """The last checkpoint has everything, whatever was still in progress."""
 
     class Slow(LocalStore):
         def put_new(self, key: str, data: bytes | memoryview | pa.Buffer) -> None:

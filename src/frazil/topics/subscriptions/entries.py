@@ -166,7 +166,7 @@ class DeliveryEntry:
         return part
 
     def __repr__(self) -> str:
-        return f"Entry({self.partition}: {self.start}-{self.end}, {self.state.value})"
+        return f"DeliveryEntry({self.partition}: {self.start}-{self.end}, {self.state.value})"
 
 
 class MessageGroup:
