@@ -43,7 +43,7 @@ def test_a_partition_that_begins_elsewhere_while_it_is_filled_is_filled_from_the
                 follower.fill(buffered)
             return read_records(store, segment)
 
-        monkeypatch.setattr(follower, "read_records", read_while_it_begins_anew)
+        monkeypatch.setattr("frazil.hot.follower.read_records", read_while_it_begins_anew)
         follower.fill(buffered)
         while follower.filling:
             follower.step()

@@ -229,7 +229,7 @@ def test_answers_have_no_more_bytes_than_they_may_have(
 
 
 def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for location in ("hot.gathering", "hot.queries", "scan.lookup.choosing"):
+    for location in ("hot.row_collector", "hot.queries", "scan.lookup.row_selection"):
         monkeypatch.setattr(f"frazil.{location}.ANSWER_BYTES", 4_600)
     with world_of(tmp_path) as (world, hot):
         for start in (0, 3):
@@ -245,7 +245,7 @@ def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatc
 def test_a_tenant_is_told_when_its_row_was_not_looked_for_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frazil.hot.queries.LOOKED_AT", 20)
+    monkeypatch.setattr("frazil.hot.queries.MOST_SCANNED", 20)
     with world_of(tmp_path, format={"value": "json"}, tenant_column="who") as (world, hot):
         values: list[bytes | None] = [b'{"who": "ann"}', *[b'{"who": "bob"}'] * 29]
         world.append(TOPIC, records(range(30), [b"k"] * 30, values))

@@ -21,8 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from frazil.errors import OffsetGone
 from frazil.lake.commit.offsets import TableState
 from frazil.topics.interface import Producer
-from frazil.topics.read import cold_reader, data_file
-from frazil.topics.read import table_runs as tableruns
+from frazil.topics.read import cold_reader, data_file, table_runs
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.read.topic_handle import TopicHandle
@@ -43,8 +42,8 @@ class TopicLife(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(cold_reader, "CHUNK_BYTES", 400)
         self.patch.setattr(data_file, "CHUNK_BYTES", 400)
-        self.patch.setattr(tableruns, "MOST_FILES", 3)
-        self.patch.setattr(tableruns, "MOST_OPEN", 2)
+        self.patch.setattr(table_runs, "MOST_FILES", 3)
+        self.patch.setattr(table_runs, "MOST_OPEN", 2)
         self.expected: list[list[int]] = [[] for _ in range(PARTITIONS)]
         """These numbers were acknowledged, by partition. The index of each is its offset."""
         self.gone = [0] * PARTITIONS

@@ -12,8 +12,7 @@ from frazil.errors import EpochChanged, OffsetGone, OffsetOutOfRange, RequestErr
 from frazil.log import layout
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message
-from frazil.topics.read import data_file
-from frazil.topics.read import table_runs as tableruns
+from frazil.topics.read import data_file, table_runs
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.storage import TopicStorage
 from tests.query.support import World
@@ -143,7 +142,7 @@ def test_files_in_any_order_and_of_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, most_open: int
 ) -> None:
     monkeypatch.setattr(data_file, "CHUNK_BYTES", piece_bytes)
-    monkeypatch.setattr(tableruns, "MOST_OPEN", most_open)
+    monkeypatch.setattr(table_runs, "MOST_OPEN", most_open)
 
     async def body() -> None:
         with Shop(tmp_path) as shop:
@@ -356,7 +355,7 @@ def test_many_readers_share_few_threads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [1, 3, 64])
 def test_a_table_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(tableruns, "MOST_FILES", most)
+    monkeypatch.setattr(table_runs, "MOST_FILES", most)
 
     async def body() -> None:
         with Shop(tmp_path) as shop:
