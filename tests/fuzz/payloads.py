@@ -25,7 +25,7 @@ from frazil.lake.evolution import follow_first, lacks, set_on_mismatch
 from frazil.lake.mapping.misfits import dead_letter_batch
 from frazil.lake.schema.widening import widest
 from frazil.log.schema.columns import OFFSET
-from frazil.scan.decode import DecodedBatch, DecodingRules, RowDecoder
+from frazil.scan.decode import DecodedRecords, DecodingRules, RowDecoder
 from tests.formats.avro.cases import as_python
 from tests.fuzz.records import Record, Source, batch_of, sources
 from tests.lake.support import make_base_table
@@ -124,7 +124,7 @@ class _Topic:
         decoder.survey(batch, DecodingRules.of(self._table.metadata, decoder).known())
         return self._table
 
-    def _made(self, table: Table, batch: pa.RecordBatch, counts: Counter[str]) -> tuple[DecodedBatch, Table]:
+    def _made(self, table: Table, batch: pa.RecordBatch, counts: Counter[str]) -> tuple[DecodedRecords, Table]:
         """Rows of a table that follows what they need, as far as it can; the others are dead letters then."""
         while True:
             maker = RowDecoder(DecodingRules.of(table.metadata, self._source.decoder), partial(lacks, table.metadata))
@@ -141,7 +141,7 @@ class _Topic:
                 counts[f"{self._source.name} stopped"] += 1
                 table = set_on_mismatch(self._lake, table, "dead-letter")
 
-    def _check_good(self, table: Table, made: DecodedBatch, batch: pa.RecordBatch, places: Sequence[int]) -> None:
+    def _check_good(self, table: Table, made: DecodedRecords, batch: pa.RecordBatch, places: Sequence[int]) -> None:
         """They are what they are alone."""
         maker = RowDecoder(DecodingRules.of(table.metadata, self._source.decoder))
         offsets = pa.array([self._offset + place for place in places], pa.int64())

@@ -145,16 +145,16 @@ class HeldLikeTheModel(RuleBasedStateMachine):
     def finds_by_key(self) -> None:
         for partition, (model, buffered) in enumerate(zip(self.models, self.buffered, strict=True)):
             for key in (b"a", b"b", b"c", b"", b"unknown"):
-                location = next(search.find_by_key(partition, buffered.contents, key, kafka.KEY), None)
-                assert (location.offset if location else None) == model.newest(key)
+                record = next(search.find_by_key(partition, buffered.contents, key, kafka.KEY), None)
+                assert (record.offset if record else None) == model.newest(key)
 
     @invariant()
     def finds_by_offset(self) -> None:
         for partition, (model, buffered) in enumerate(zip(self.models, self.buffered, strict=True)):
             there = {model.source[o]: o for o in range(model.start, model.end)}
             for offset in range(-1, model.last + 3):
-                location = search.find_by_offset(partition, buffered.contents, offset)
-                assert (location.offset if location else None) == there.get(offset)
+                record = search.find_by_offset(partition, buffered.contents, offset)
+                assert (record.offset if record else None) == there.get(offset)
             assert buffered.contents.first_source_offset == min(there, default=None)
 
     @invariant()
@@ -182,7 +182,7 @@ def test_an_offset_that_comes_again_belongs_to_the_newest_life_of_its_topic() ->
     buffer.append(buffered, 3, records([13, 0, 1]), 0, by=WRITER)
     buffer.append(buffered, 6, records([2, 11]), 0, by=WRITER)
     found = {offset: search.find_by_offset(0, buffered.contents, offset) for offset in (0, 1, 2, 10, 11, 12, 13)}
-    assert {o: location.offset if location else None for o, location in found.items()} == {
+    assert {o: record.offset if record else None for o, record in found.items()} == {
         0: 4, 1: 5, 2: 6, 10: None, 11: 7, 12: None, 13: None,
     }  # fmt: skip
     assert buffered.contents.first_source_offset == 0
@@ -197,7 +197,7 @@ def test_keys_whose_hashes_collide_are_told_apart(monkeypatch: pytest.MonkeyPatc
             buffered, 3 * i, records(range(3 * i, 3 * i + 3), [b"x", None, b"y" if i < 7 else b"z"]), 0, by=WRITER
         )
     found = {
-        key: [location.offset for location in search.find_by_key(0, buffered.contents, key, kafka.KEY)]
+        key: [record.offset for record in search.find_by_key(0, buffered.contents, key, kafka.KEY)]
         for key in (b"x", b"y")
     }
     assert found == {b"x": [3 * i for i in range(19, -1, -1)], b"y": [3 * i + 2 for i in range(6, -1, -1)]}

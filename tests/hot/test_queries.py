@@ -229,8 +229,8 @@ def test_answers_have_no_more_bytes_than_they_may_have(
 
 
 def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for location in ("hot.row_collector", "hot.queries", "scan.lookup.row_selection"):
-        monkeypatch.setattr(f"frazil.{location}.ANSWER_BYTES", 4_600)
+    for module in ("hot.row_collector", "hot.queries", "scan.lookup.row_selection"):
+        monkeypatch.setattr(f"frazil.{module}.ANSWER_BYTES", 4_600)
     with world_of(tmp_path) as (world, hot):
         for start in (0, 3):
             world.append(TOPIC, records(range(start, start + 3), values=[b"x" * 1000] * 3))
@@ -274,9 +274,9 @@ def test_the_newest_rows_of_all_partitions(tmp_path: Path) -> None:
         with started(world, hot, {0: 4, 1: 4}):
             found = hot.query_all(TOPIC, 3).rows
             assert found.num_rows == 3
-            locations = list(zip(found[kafka.PARTITION].to_pylist(), found[kafka.OFFSET].to_pylist(), strict=True))
-            assert locations == sorted(locations)
-            assert set(locations) < {(p, o) for p in (0, 1) for o in (1, 2, 3)}
+            places = list(zip(found[kafka.PARTITION].to_pylist(), found[kafka.OFFSET].to_pylist(), strict=True))
+            assert places == sorted(places)
+            assert set(places) < {(p, o) for p in (0, 1) for o in (1, 2, 3)}
             assert hot.query_all(TOPIC).rows.num_rows == 8
             assert hot.query_all(TOPIC, raw=True).rows.column_names[:2] == [kafka.KEY, kafka.VALUE]
 

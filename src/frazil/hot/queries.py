@@ -23,7 +23,7 @@ from frazil.hot.recency import LastRow, last_rows
 from frazil.hot.row_collector import MOST_SCANNED, HotRows, RowCollector
 from frazil.hot.row_decoding import TopicRowDecoder, raw_rows
 from frazil.hot.row_schemas import RowSchemas
-from frazil.hot.search import RecordLocation
+from frazil.hot.search import BufferedRecord
 from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log
 from frazil.log.schema.columns import OFFSET
@@ -81,8 +81,8 @@ class HotBuffer:
         """
         key = key.encode() if isinstance(key, str) else key
         contents = self._visible(topic)
-        last: dict[int, RecordLocation | LastRow] = {
-            location.partition: location for location in self._last_with_key(topic, contents, key, tenant)
+        last: dict[int, BufferedRecord | LastRow] = {
+            record.partition: record for record in self._last_with_key(topic, contents, key, tenant)
         }
         self._count(topic, bool(last))
         if cold and not self._knows_newest(topic, contents, last):
@@ -122,24 +122,24 @@ class HotBuffer:
 
     def _last_with_key(
         self, topic: str, contents: dict[int, PartitionContents], key: bytes, tenant: Tenant | None
-    ) -> Iterator[RecordLocation]:
+    ) -> Iterator[BufferedRecord]:
         """Yields, for each partition that has the key, the last record with it."""
         column = self._key_column(topic)
         for partition, each in contents.items():
-            locations = search.find_by_key(partition, each, key, column)
-            found = next(locations, None) if tenant is None else self._first_of(topic, locations, tenant)
+            found_records = search.find_by_key(partition, each, key, column)
+            found = next(found_records, None) if tenant is None else self._first_of(topic, found_records, tenant)
             if found is not None:
                 yield found
 
-    def _first_of(self, topic: str, locations: Iterable[RecordLocation], tenant: Tenant) -> RecordLocation | None:
+    def _first_of(self, topic: str, found_records: Iterable[BufferedRecord], tenant: Tenant) -> BufferedRecord | None:
         """Returns the first record that belongs to the tenant."""
-        locations = iter(locations)
+        found_records = iter(found_records)
         tries, looked_at = _FIRST_TRIES, 0
-        while batch := list(islice(locations, tries)):
+        while batch := list(islice(found_records, tries)):
             rows = self._rows.decode(topic, search.slices_at(batch), tenant).rows
             if rows.num_rows:
                 best = pc.max(rows[OFFSET]).as_py()
-                return next(location for location in batch if location.offset == best)
+                return next(record for record in batch if record.offset == best)
             looked_at += len(batch)
             if looked_at >= MOST_SCANNED:
                 raise QueryTooLarge(
@@ -149,8 +149,8 @@ class HotBuffer:
             tries = min(tries * 4, _MOST_TRIES)
         return None
 
-    def _row(self, topic: str, location: RecordLocation, raw: bool) -> pa.Table:
-        slices = search.slices_at([location])
+    def _row(self, topic: str, record: BufferedRecord, raw: bool) -> pa.Table:
+        slices = search.slices_at([record])
         if raw:
             return raw_rows(slices)
         rows, undecodable = self._rows.decode(topic, slices)

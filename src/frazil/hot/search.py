@@ -17,8 +17,8 @@ from frazil.hot.recency import Recency, recency_of
 from frazil.log.schema.row_sizes import first_within, last_within
 
 
-class RecordLocation(NamedTuple):
-    """Says where one record is."""
+class BufferedRecord(NamedTuple):
+    """Is one buffered record."""
 
     partition: int
     offset: int
@@ -42,7 +42,7 @@ class RecordSlice(NamedTuple):
     records: pa.RecordBatch
 
 
-def find_by_key(partition: int, contents: PartitionContents, key: bytes, column: str) -> Iterator[RecordLocation]:
+def find_by_key(partition: int, contents: PartitionContents, key: bytes, column: str) -> Iterator[BufferedRecord]:
     """Yields the records of one partition that have this key, the newest first."""
     for offset in candidates(contents.runs, hash_key(key)):
         block = contents.block_at(offset)
@@ -50,16 +50,16 @@ def find_by_key(partition: int, contents: PartitionContents, key: bytes, column:
             return
         value = block.batch.column(column).slice(offset - block.offset, 1)
         if as_bytes(value)[0].as_py() == key:
-            yield RecordLocation(partition, offset, block)
+            yield BufferedRecord(partition, offset, block)
 
 
-def find_by_offset(partition: int, contents: PartitionContents, source_offset: int) -> RecordLocation | None:
+def find_by_offset(partition: int, contents: PartitionContents, source_offset: int) -> BufferedRecord | None:
     """Returns the record at this offset of the source, or None."""
     offset = contents.find(source_offset)
     block = contents.block_at(offset)
     if block is None or source_offset_of(block, offset) != source_offset:
         return None
-    return RecordLocation(partition, offset, block)
+    return BufferedRecord(partition, offset, block)
 
 
 def source_offset_of(block: Block, offset: int) -> int:
@@ -69,18 +69,16 @@ def source_offset_of(block: Block, offset: int) -> int:
     return found
 
 
-def slices_at(locations: Sequence[RecordLocation]) -> list[RecordSlice]:
+def slices_at(found_records: Sequence[BufferedRecord]) -> list[RecordSlice]:
     """Returns slices with these records. Records of one partition and schema are in one slice."""
-    ordered = sorted(locations, key=lambda location: (location.partition, location.offset))
+    ordered = sorted(found_records, key=lambda record: (record.partition, record.offset))
     found = []
-    for (partition, schema), group in groupby(
-        ordered, lambda location: (location.partition, location.block.batch.schema)
-    ):
+    for (partition, schema), group in groupby(ordered, lambda record: (record.partition, record.block.batch.schema)):
         taken = list(group)
-        batches = [location.block.batch.slice(location.row, 1) for location in taken]
+        batches = [record.block.batch.slice(record.row, 1) for record in taken]
         records = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         assert records.schema.equals(schema)
-        found.append(RecordSlice(partition, pa.array([location.offset for location in taken], pa.int64()), records))
+        found.append(RecordSlice(partition, pa.array([record.offset for record in taken], pa.int64()), records))
     return found
 
 

@@ -56,7 +56,7 @@ class DecodingRules:
         return [self.known(age) for age in range(1 + max(map(len, self.asides.values()), default=0))]
 
 
-class DecodedBatch(NamedTuple):
+class DecodedRecords(NamedTuple):
     batch: pa.RecordBatch
     """These rows have the columns of the table, and are in the order of their offsets."""
     misfits: Misfits | None = None
@@ -78,15 +78,15 @@ class RowDecoder:
         self._names_by_schema = BySchema(self._table_names)
         self._mapper: Mapper | None = None
 
-    def decode(self, batch: pa.RecordBatch, partition: int, offset: int) -> DecodedBatch:
+    def decode(self, batch: pa.RecordBatch, partition: int, offset: int) -> DecodedRecords:
         """`offset` is the offset of the first record."""
         return self.decode_at(batch, partition, pa.arange(offset, offset + len(batch)))
 
-    def decode_at(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> DecodedBatch:
+    def decode_at(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> DecodedRecords:
         """`offsets` are the offsets of the records (int64), in ascending order."""
         if self._rules.decoder is None:
             fitted = self._map(batch).fit(batch, partition, offsets)
-            return DecodedBatch(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
+            return DecodedRecords(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
         pieces, errors = self._decode(self._rules.decoder, batch)
         made: list[pa.RecordBatch] = []
         wanted: list[pa.Schema] = []
@@ -99,7 +99,7 @@ class RowDecoder:
             fitted = self._map(rows).fit(rows, partition, offsets if whole else offsets.take(piece.places))
             made.append(fitted.batch)
             errors |= {piece.places[place].as_py(): reason for place, reason in fitted.faults.items()}
-        return DecodedBatch(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
+        return DecodedRecords(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
 
     def _decode(self, decoder: Decoder, batch: pa.RecordBatch) -> tuple[list[Piece], dict[int, str]]:
         """Decodes records. Those that do not fit the current columns are tried with columns that were put aside."""

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from frazil.config.sections.subscriptions import Poison
 from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
 from frazil.topics.messages import from_batch
-from frazil.topics.subscriptions.delivery import DeadLetter, Delivered, Delivery
+from frazil.topics.subscriptions.delivery import Delivered, Delivery, FailedMessages
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
 from tests.topics.subscriptions.support import key_of, payload_of, records
@@ -84,7 +84,7 @@ class SubscriptionLife(RuleBasedStateMachine):
         )
         self.now = 100.0
         self.acked: set[Place] = set()
-        self.letters: list[DeadLetter] = []
+        self.letters: list[FailedMessages] = []
         self.dead_letter_stored: set[Place] = set()
         self.open({partition: Progress() for partition in range(PARTITIONS)}, restored=False)
         self.join("ada")

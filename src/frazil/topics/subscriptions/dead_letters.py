@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from frazil.topics.messages import Message, from_batch
-from frazil.topics.subscriptions.delivery import DeadLetter
+from frazil.topics.subscriptions.delivery import FailedMessages
 from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 
 def dead_letters(
-    dead_letter: DeadLetter, full_name: SubscriptionName, generation: str
+    dead_letter: FailedMessages, full_name: SubscriptionName, generation: str
 ) -> Iterator[tuple[str, Message]]:
     """Yields the messages for the dead-letter topic. Each has an id, by which a repeated store is recognized."""
     failure = {

@@ -50,7 +50,7 @@ class Delivered(NamedTuple):
         return self.first + int(self.batch.num_rows)
 
 
-class DeadLetter(NamedTuple):
+class FailedMessages(NamedTuple):
     """Has messages that failed too often. They count as acknowledged once they are stored elsewhere."""
 
     partition: int
@@ -451,20 +451,22 @@ class Delivery:
         unwanted, self._unwanted = self._unwanted, []
         return unwanted
 
-    def take_dead_letters(self) -> list[DeadLetter]:
+    def take_dead_letters(self) -> list[FailedMessages]:
         """Returns what must be stored in the dead-letter topic. The caller reports `dead_letter_stored` or
         `dead_letter_failed`."""
         taken, self._dead_letters = self._dead_letters, []
         dead = [entry for entry in taken if entry.state is EntryState.DEAD]
         for entry in dead:
             entry.due = 0.0
-        return [DeadLetter(each.partition, each.start, each.batch(), each.deliveries, each.reason) for each in dead]
+        return [
+            FailedMessages(each.partition, each.start, each.batch(), each.deliveries, each.reason) for each in dead
+        ]
 
-    def dead_letter_stored(self, dead_letter: DeadLetter, now: float) -> None:
+    def dead_letter_stored(self, dead_letter: FailedMessages, now: float) -> None:
         self.counters.dead += dead_letter.batch.num_rows
         self._settle(self._backlogs[dead_letter.partition], dead_letter.first, dead_letter.end, now)
 
-    def dead_letter_failed(self, dead_letter: DeadLetter, now: float) -> None:
+    def dead_letter_failed(self, dead_letter: FailedMessages, now: float) -> None:
         """Returns a dead letter again after a while, because it could not be stored."""
         for entry in self._isolated(self._backlogs[dead_letter.partition], dead_letter.first, dead_letter.end):
             if entry.state is EntryState.DEAD:

@@ -32,7 +32,7 @@ from frazil.topics.subscriptions.ackfile import LaneKey
 from frazil.topics.subscriptions.checkpoints import Ownership, newest
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.dead_letters import dead_letters
-from frazil.topics.subscriptions.delivery import DeadLetter, Delivery
+from frazil.topics.subscriptions.delivery import Delivery, FailedMessages
 from frazil.topics.subscriptions.epoch_end import OpenCursor
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.key_routing import Accepts
@@ -408,7 +408,7 @@ class Subscription:
             self._timer.cancel()
         self._timer = None if due is None else self._loop.call_later(max(0.0, due - now), self._pump)
 
-    async def _move_to_dead_letters(self, dead_letter: DeadLetter) -> None:
+    async def _move_to_dead_letters(self, dead_letter: FailedMessages) -> None:
         assert self._store_dead_letter is not None
         try:
             for name, message in dead_letters(dead_letter, self.full_name, self._owner.last_written.generation):
