@@ -124,8 +124,8 @@ class Follower:
         for topic, partition in there - self._followed.keys():
             buffered = self._buffer.get_or_create(topic, partition)
             self._followed[topic, partition] = _FollowedPartition(buffered, self._log.reader(topic, partition))
-        for place in self._followed.keys() - there:
-            gone = self._followed.pop(place)
+        for partition_key in self._followed.keys() - there:
+            gone = self._followed.pop(partition_key)
             if gone.buffered.source is None:
                 self._buffer.forget(gone.buffered)
                 self._problems.pop(gone.where, None)
@@ -199,9 +199,9 @@ class Follower:
         offset = segment.end
         for batch in reversed(records.to_batches()):
             offset -= batch.num_rows
-            for at, piece in reversed(list(_chunks(offset, batch))):
-                fits = self._has_room(piece.nbytes)
-                if not fits or not self._buffer.prepend(buffered, at, piece, segment.created_ms):
+            for at, chunk in reversed(list(_chunks(offset, batch))):
+                fits = self._has_room(chunk.nbytes)
+                if not fits or not self._buffer.prepend(buffered, at, chunk, segment.created_ms):
                     return False
         return True
 

@@ -178,11 +178,11 @@ def _take(runs: Mapping[int, Iterator[SealedSegment]], limits: BatchLimits) -> d
         for partition in list(waiting):
             if rows <= 0 or size <= 0:
                 break
-            piece = next(waiting[partition], None)
-            if piece is None:
+            available = next(waiting[partition], None)
+            if available is None:
                 del waiting[partition]
                 continue
-            ends[partition] = int(min(piece.end, piece.first + rows))
-            rows -= piece.end - piece.first
-            size -= piece.bytes
+            ends[partition] = int(min(available.end, available.first + rows))
+            rows -= available.end - available.first
+            size -= available.bytes
     return ends

@@ -139,9 +139,9 @@ class TopicRows:
         split_by_source = self._split_all if start is None else self._split_complete
         table, *rest = split_by_source(snapshot, partition, offset_range)
         for at in range(table.start, table.end, ORDERED_ROWS):
-            piece = OffsetRange(at, min(at + ORDERED_ROWS, table.end))
+            step = OffsetRange(at, min(at + ORDERED_ROWS, table.end))
             found = [
-                batch for task in self._table_tasks(snapshot, projection, {partition: piece}) for batch in task.read()
+                batch for task in self._table_tasks(snapshot, projection, {partition: step}) for batch in task.read()
             ]
             rows = pa.Table.from_batches(found, projection.arrow).sort_by(OFFSET)
             yield from rows.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)

@@ -33,8 +33,8 @@ def topic_stats(handle: TopicHandle, partitions: int, subscriptions: Mapping[str
         first = cold.earliest()
         found[partition] = PartitionStats(first, max(first, cold.end()), committed)
         hot += _hot_bytes(handle, partition, committed)
-    said = summary_of(current_snapshot(table)) if table is not None else {}
-    return TopicStats(handle.topic, found, hot, int(said.get("total-files-size", 0)), subscriptions)
+    summary = summary_of(current_snapshot(table)) if table is not None else {}
+    return TopicStats(handle.topic, found, hot, int(summary.get("total-files-size", 0)), subscriptions)
 
 
 def _hot_bytes(handle: TopicHandle, partition: int, committed: int) -> int:

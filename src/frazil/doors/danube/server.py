@@ -33,8 +33,6 @@ PAUSE_SECONDS = 1.0
 """We wait this long before a stream fails, because clients open another at once."""
 
 Context = Any
-Unary = Callable[[bytes, Context], Awaitable[bytes]]
-Stream = Callable[[bytes, Context], AsyncIterator[bytes]]
 
 
 class DanubeServer:

@@ -63,8 +63,11 @@ class Streams:
         closing = asyncio.create_task(self._closing.wait())
         try:
             yield f"retry: {RETRY_MS}\n\n".encode()
-            told = _message_events(cursors, memory)
-            async with aclosing(told), aclosing(_with_heartbeats(told, closing, self._beat)) as coming:
+            message_events = _message_events(cursors, memory)
+            async with (
+                aclosing(message_events),
+                aclosing(_with_heartbeats(message_events, closing, self._beat)) as coming,
+            ):
                 async for text in coming:
                     yield text
         except FrazilError as error:

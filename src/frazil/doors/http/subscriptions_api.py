@@ -224,9 +224,9 @@ def _messages_answer(request: Request, runs: Sequence[Delivered]) -> Response:
 
 def _lines(run: Delivered) -> Iterable[bytes]:
     """Yields each message as a JSON object, which says how often it was delivered."""
-    told = f',"deliveries":{run.deliveries}}}'.encode()
+    deliveries = f',"deliveries":{run.deliveries}}}'.encode()
     for text in message_texts(run).to_pylist():
-        yield text.encode().removesuffix(b"}") + told
+        yield text.encode().removesuffix(b"}") + deliveries
 
 
 def _format_ranges(runs: Sequence[Delivered]) -> str:

@@ -117,8 +117,8 @@ class TopicsApi:
     async def stats(self, request: Request) -> Response:
         check_parameters(request)
         name, topics = request.path_params["name"], self._topics()
-        told = topic_stats_json(await topics.get_topic_stats(name))
-        return JSONResponse({**told, "subscriptions": await describe_subscriptions(topics, name)})
+        described = topic_stats_json(await topics.get_topic_stats(name))
+        return JSONResponse({**described, "subscriptions": await describe_subscriptions(topics, name)})
 
     # --- producing -----------------------------------------------------------------------------------------
 
@@ -203,8 +203,8 @@ def _page(request: Request, topic: str, page: Page) -> Response:
         return rows_answer(request, table_of(page.runs), {NEXT_OFFSET: page.next})
     parts = [join_texts(pa.compute.binary_join_element_wise(message_texts(run), ",\n", "")) for run in page.runs]
     messages = b"".join(parts).removesuffix(b",\n")
-    told = {"topic": topic, "next": page.next, "at_end": page.at_end}
-    body = json.dumps(told, ensure_ascii=False).encode().removesuffix(b"}")
+    described = {"topic": topic, "next": page.next, "at_end": page.at_end}
+    body = json.dumps(described, ensure_ascii=False).encode().removesuffix(b"}")
     return Response(
         b"".join((body, b', "messages": [\n' if messages else b', "messages": [', messages, b"]}\n")),
         headers={NEXT_OFFSET: page.next},

@@ -41,8 +41,8 @@ def ask(address: str, text: str, tenant: str | None = None) -> pa.Table:
 
 def _refused(address: str, status: int, body: bytes) -> FrazilError:
     try:
-        told: dict[str, Any] = json.loads(body)
-        reason = str(told["error"])
+        problem: dict[str, Any] = json.loads(body)
+        reason = str(problem["error"])
     except (ValueError, TypeError, KeyError):
         return HealthCheckFailed(f"{address} answered with status {status}; is it a Frazil that answers SQL?")
-    return QueryError(reason, told.get("line"), told.get("column")) if status < 500 else FrazilError(reason)
+    return QueryError(reason, problem.get("line"), problem.get("column")) if status < 500 else FrazilError(reason)

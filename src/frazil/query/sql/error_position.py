@@ -10,14 +10,14 @@ from frazil.errors import QueryError
 _WIDTH = 100
 
 
-def error_of(said: str, text: str) -> QueryError:
+def error_of(message: str, text: str) -> QueryError:
     """Makes an error from DuckDB's message, which has JSON after the kind of the error if it knows details."""
-    _, start, rest = said.partition(": {")
+    _, start, rest = message.partition(": {")
     try:
         details = json.loads(f"{{{rest}") if start else {}
         return error_at(details["exception_message"], text, details.get("position"))
     except (ValueError, KeyError):
-        return QueryError(said.partition("\n\nLINE ")[0])
+        return QueryError(message.partition("\n\nLINE ")[0])
 
 
 def error_at(reason: str, text: str, position: Any) -> QueryError:

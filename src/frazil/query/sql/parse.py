@@ -159,8 +159,8 @@ def _check_kind(each: dict[str, Any], text: str) -> None:
     else:
         return
     if kind not in allowed:
-        said = str(kind).replace("_QUERY_NODE", "").replace("_", " ")
-        raise error_at(f"{said} is not allowed. {_ONLY}", text, each.get("query_location"))
+        shown = str(kind).replace("_QUERY_NODE", "").replace("_", " ")
+        raise error_at(f"{shown} is not allowed. {_ONLY}", text, each.get("query_location"))
 
 
 def _check_function(function: dict[str, Any], allowed: frozenset[str], text: str) -> None:

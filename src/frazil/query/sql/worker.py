@@ -95,10 +95,10 @@ class Worker:
         while True:
             if not connection.poll(max(0.0, deadline - time.monotonic())):
                 raise QueryTimeout(f"The query took longer than {limit:g} seconds (sql.timeout_seconds).")
-            said: Answer | TailsWanted = connection.recv()
-            if isinstance(said, Answer):
-                return said
-            send_views(connection, self._tails_of(said.topics))
+            message: Answer | TailsWanted = connection.recv()
+            if isinstance(message, Answer):
+                return message
+            send_views(connection, self._tails_of(message.topics))
 
     def _ended(self) -> FrazilError:
         """Returns an error that says why the process ended."""

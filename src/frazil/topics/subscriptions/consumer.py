@@ -46,7 +46,7 @@ class Consumer:
         self._inbox: list[Delivered] = []
         self._waiter: asyncio.Future[None] | None = None
         self._over: FrazilError | None = None
-        self._told: dict[int, FrazilError] = {}
+        self._raised: dict[int, FrazilError] = {}
 
     async def receive(self, most: int, timeout: float | None = None) -> list[Delivered]:
         """Returns the next messages as soon as there are some, or none after the timeout.
@@ -136,13 +136,13 @@ class Consumer:
     def _raise_news(self) -> None:
         """Raises a problem that this consumer was not told yet."""
         for partition, problem in self._host.problems.items():
-            if self._told.get(partition) is not problem:
-                self._told[partition] = problem
+            if self._raised.get(partition) is not problem:
+                self._raised[partition] = problem
                 raise problem.again()
 
     def _raise_problem(self) -> None:
         for partition, problem in self._host.problems.items():
-            self._told[partition] = problem
+            self._raised[partition] = problem
             raise problem.again()
 
 
