@@ -15,7 +15,7 @@ from bench.figures import AtLeast, Bench, Figure, Round, figure
 from frazil.topics.messages import Message
 from frazil.topics.read.starts import EARLIEST
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.options import Kind
 
 MESSAGES, FEW = 1_000_000, 200_000
@@ -49,7 +49,7 @@ async def _measured(bench: Bench, count: int) -> dict[str, list[Round]]:
             streamed = count / await _stream(TopicStorage(shop.log), count)
             between = count / _scan([each.file_path for each in files])
             # Another storage each time: they keep for some seconds what they have read.
-            subscriptions = Subscriptions(TopicStorage(shop.log), shop.log, "a benchmark")
+            subscriptions = SubscriptionManager(TopicStorage(shop.log), shop.log, "a benchmark")
             subscribed = count / await _subscription(subscriptions, f"s{number}", count)
             await subscriptions.close()
             after = count / _scan([each.file_path for each in files])
@@ -82,7 +82,7 @@ async def _stream(topics: TopicStorage, count: int) -> float:
     return time.perf_counter() - started
 
 
-async def _subscription(subscriptions: Subscriptions, name: str, count: int) -> float:
+async def _subscription(subscriptions: SubscriptionManager, name: str, count: int) -> float:
     started, rows = time.perf_counter(), 0
     consumer = (await subscriptions.subscribe(TOPIC, name, Kind.EXCLUSIVE, EARLIEST)).join("c")
     while rows < count + 1:

@@ -110,15 +110,15 @@ class Filler:
 
     def measure(self, address: str) -> Measured:
         hot = self._hot.hot
-        held = hot.buffer.topic(TOPIC)[0].held
-        assert held.rows == self._rows
+        contents = hot.buffer.topic(TOPIC)[0].contents
+        assert contents.rows == self._rows
         _look_up(hot, self._keys.found(WARM_UP))
         rounds = [_look_up(hot, self._keys.found(LOOKUPS)) for _ in range(ROUNDS)]
         return Measured(
             address=address,
             keys=[key.decode() for key in self._keys.found(1000)],
-            record_bytes=held.nbytes,
-            index_bytes=held.index_bytes,
+            record_bytes=contents.nbytes,
+            index_bytes=contents.index_bytes,
             resident_bytes=round(self._resident * MIB),
             p50_ms=statistics.median(each.p50 for each in rounds),
             p99_ms=statistics.median(each.p99 for each in rounds),
@@ -143,7 +143,7 @@ def _records(first: int, keys: pa.Array) -> pa.RecordBatch:
 
 
 def _await_all(writer: PartitionWriter, hot: HotBuffer) -> None:
-    while (kept := hot.buffer.topic(TOPIC).get(0)) is None or kept.held.end < writer.next_offset:
+    while (buffered := hot.buffer.topic(TOPIC).get(0)) is None or buffered.contents.end < writer.next_offset:
         time.sleep(0.01)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DefaultSource(DataSource):
-    """The rows of a topic: hot, cold or both."""
+    """Reads the rows of a topic: hot, cold or both."""
 
     @classmethod
     def name(cls) -> str:

@@ -20,7 +20,7 @@ from frazil.log.log import Log
 from frazil.log.wal.recovery import wal_files
 from frazil.topics.lifecycle import create
 from frazil.topics.messages import MESSAGE, Message, to_batch
-from frazil.topics.read.topic_place import TopicPlace
+from frazil.topics.read.topic_handle import TopicHandle
 from tests.cli.support import Served, environment, frazil, serving
 from tests.log.support import crash, cut_zeros
 
@@ -56,7 +56,7 @@ def fill(folder: Path) -> None:
     """Two topics of messages whose records are in WALs, of a process that was killed."""
     log = Log(Config(data_dir=folder / "data", log=LogConfig(seal=SealConfig(interval_seconds=3600))))
     for topic in ("orders", "visits"):
-        create(TopicPlace(topic, log, Lake(log.config)), 1)
+        create(TopicHandle(topic, log, Lake(log.config)), 1)
         writer = log.writer(topic, MESSAGE, partition=0)
         for first in (0, 10, 20):
             messages = [Message(f"{topic} {number}".encode()) for number in range(first, first + 10)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.scan.reading import read
+from frazil.scan.read_api import read
 from tests.doors.danube.clients import Consumer, Event, Producer, until
 from tests.doors.process import IngestProcess
 from tests.servers.child import free_ports

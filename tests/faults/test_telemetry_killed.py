@@ -15,7 +15,7 @@ from frazil.config.model import Config
 from frazil.doors.otlp.signals import LOGS, SIGNALS, Signal
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
-from frazil.scan.reading import read
+from frazil.scan.read_api import read
 from tests.doors.telemetry.process import OPEN, DoorProcess, Ports
 from tests.faults.exporting import COLUMNS, Exporters
 from tests.faults.pipelines import MOVED_SECONDS, pipeline_config

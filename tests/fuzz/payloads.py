@@ -25,7 +25,7 @@ from frazil.lake.evolution import follow_first, lacks, set_on_mismatch
 from frazil.lake.mapping.misfits import dead_letter_batch
 from frazil.lake.schema.widening import widest
 from frazil.log.schema.columns import OFFSET
-from frazil.scan.decode import Made, RowMaker, Rules
+from frazil.scan.decode import DecodedRecords, DecodingRules, RowDecoder
 from tests.formats.avro.cases import as_python
 from tests.fuzz.records import Record, Source, batch_of, sources
 from tests.lake.support import make_base_table
@@ -74,7 +74,7 @@ class _Topic:
         """Those that become rows: a valid message may have a time that no table can hold."""
         batch = batch_of([Record(None, value) for value in values])
         table = make_base_table(self._lake, f"{self._source.name}_fine", self._source.decoder.survey(batch))
-        made = RowMaker(Rules.of(table.metadata, self._source.decoder)).make(batch, 0, 0)
+        made = RowDecoder(DecodingRules.of(table.metadata, self._source.decoder)).decode(batch, 0, 0)
         return [values[offset] for offset in made.batch.column(OFFSET).to_pylist()]
 
     def round(self, chance: random.Random, counts: Counter[str]) -> None:
@@ -121,14 +121,14 @@ class _Topic:
             counts["tables"] += 1
         self._rounds += 1
         decoder.survey(batch)
-        decoder.survey(batch, Rules.of(self._table.metadata, decoder).known())
+        decoder.survey(batch, DecodingRules.of(self._table.metadata, decoder).known())
         return self._table
 
-    def _made(self, table: Table, batch: pa.RecordBatch, counts: Counter[str]) -> tuple[Made, Table]:
+    def _made(self, table: Table, batch: pa.RecordBatch, counts: Counter[str]) -> tuple[DecodedRecords, Table]:
         """Rows of a table that follows what they need, as far as it can; the others are dead letters then."""
         while True:
-            maker = RowMaker(Rules.of(table.metadata, self._source.decoder), partial(lacks, table.metadata))
-            made = maker.make(batch, 0, self._offset)
+            maker = RowDecoder(DecodingRules.of(table.metadata, self._source.decoder), partial(lacks, table.metadata))
+            made = maker.decode(batch, 0, self._offset)
             if not made.wanted:
                 return made, table
             before = table.metadata.current_schema_id
@@ -141,11 +141,11 @@ class _Topic:
                 counts[f"{self._source.name} stopped"] += 1
                 table = set_on_mismatch(self._lake, table, "dead-letter")
 
-    def _check_good(self, table: Table, made: Made, batch: pa.RecordBatch, places: Sequence[int]) -> None:
+    def _check_good(self, table: Table, made: DecodedRecords, batch: pa.RecordBatch, places: Sequence[int]) -> None:
         """They are what they are alone."""
-        maker = RowMaker(Rules.of(table.metadata, self._source.decoder))
+        maker = RowDecoder(DecodingRules.of(table.metadata, self._source.decoder))
         offsets = pa.array([self._offset + place for place in places], pa.int64())
-        alone = maker.make_at(batch.take(pa.array(places)), 0, offsets)
+        alone = maker.decode_at(batch.take(pa.array(places)), 0, offsets)
         if alone.misfits is not None:
             raise Failure(f"a good record is a dead letter: {alone.misfits.rows['error'].to_pylist()}")
         found = made.batch.filter(pa.compute.is_in(made.batch.column(OFFSET), offsets))

@@ -15,7 +15,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from frazil.scan.reading import read
+from frazil.scan.read_api import read
 from frazil.scan.tenants import HEADER
 from frazil.web.answers import ARROW_STREAM
 from tests.fuzz import danube

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from frazil.doors.otlp.signals import SIGNALS
-from frazil.scan.reading import read
+from frazil.scan.read_api import read
 from tests.faults.exporting import COLUMNS
 from tests.fuzz.answering import Answered
 from tests.fuzz.process import AllDoors

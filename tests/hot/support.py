@@ -1,4 +1,4 @@
-"""Small helpers for tests of the hot buffer."""
+"""Has helpers for tests of the hot buffer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def records(
     partition: int = 0,
     times: Sequence[int] | None = None,
 ) -> pa.RecordBatch:
-    """Records from Kafka, by default with the key `k<offset>` and the value `v<offset>`."""
+    """Makes records from Kafka, by default with the key `k<offset>` and the value `v<offset>`."""
     count = len(offsets)
     return pa.record_batch(
         [
@@ -43,7 +43,8 @@ def records(
 
 
 def config_of(folder: Path, *, max_size_mb: int = 64, ttl_seconds: float = 600.0, **topic: object) -> Config:
-    """Nothing is sealed unless a test says so, and records are not stored before they are."""
+    """Returns settings with which nothing is sealed unless a test says so, and appends are stored only when
+    sealed."""
     return Config(
         data_dir=folder / "data",
         store={"url": (folder / "store").as_uri()},
@@ -54,7 +55,7 @@ def config_of(folder: Path, *, max_size_mb: int = 64, ttl_seconds: float = 600.0
 
 
 def until(ready: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for something that must happen."""
+    """Waits for something that must happen."""
     deadline = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -17,12 +17,12 @@ from frazil.app.parts.hot import HotPart
 from frazil.app.parts.log import LogPart
 from frazil.config.model import Config
 from frazil.config.sections.kafka import FormatConfig
-from frazil.hot.threads import COLD_THREADS, COLD_WAITING
+from frazil.hot.query_threads import COLD_THREADS, COLD_WAITING
 from frazil.log.writer.writer import PartitionWriter
 from frazil.ops.health import HealthRegistry
 from frazil.ops.metrics import create_registry
 from frazil.scan.lookup.cold_lookup import ColdLookup
-from frazil.scan.lookup.interface import Cold
+from frazil.scan.lookup.interface import RowLookup
 from frazil.scan.tenants import Tenant
 from frazil.web.answers import ARROW_STREAM
 from frazil.web.operations import create_app
@@ -32,7 +32,7 @@ from tests.ops.support import run
 
 
 class Served:
-    """A log with a hot buffer, and somebody who asks it over HTTP."""
+    """Has a log with a hot buffer, and a client that asks it over HTTP."""
 
     def __init__(self, hot: HotPart, log: LogPart, client: httpx.AsyncClient) -> None:
         self.hot = hot
@@ -40,10 +40,12 @@ class Served:
         self.client = client
 
     async def append(self, batch: pa.RecordBatch, partition: int = 0) -> PartitionWriter:
-        """Append and wait until it can be seen; nothing is sealed."""
+        """Appends without sealing, and waits until the records are visible."""
         writer = await asyncio.to_thread(self.log.writer, TOPIC, batch.schema, partition=partition)
         await asyncio.to_thread(writer.submit, batch)
-        while (kept := self.hot.hot.buffer.topic(TOPIC).get(partition)) is None or kept.held.end < writer.next_offset:
+        while (
+            buffered := self.hot.hot.buffer.topic(TOPIC).get(partition)
+        ) is None or buffered.contents.end < writer.next_offset:
             await asyncio.sleep(0.002)
         return writer
 
@@ -57,7 +59,7 @@ class Served:
         return found
 
 
-def serving(config: Config, use: Callable[[Served], Awaitable[None]], cold: Cold | None = None) -> None:
+def serving(config: Config, use: Callable[[Served], Awaitable[None]], cold: RowLookup | None = None) -> None:
     async def work() -> None:
         metrics = create_registry()
         log = LogPart(config, metrics)
@@ -151,8 +153,8 @@ def test_ranges_are_whole_or_say_what_is_missing(tmp_path: Path) -> None:
         assert [row["_kafka_offset"] for row in rest.json()] == [10, 11]
         assert "x-frazil-next-offset" not in rest.headers
         await asyncio.to_thread(writer.seal_all)
-        kept = served.hot.hot.buffer.topic(TOPIC)[0]
-        while kept.held.sealed < 6:
+        buffered = served.hot.hot.buffer.topic(TOPIC)[0]
+        while buffered.contents.sealed < 6:
             await asyncio.sleep(0.002)
         served.hot.hot.buffer.expire(2**62)
         assert await served.rows(f"/hot/{TOPIC}/0?from=13") == [], "nothing is missing: it has not come yet"
@@ -197,7 +199,7 @@ def test_what_cannot_be_answered_says_why(
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], httpx.Response]:
-    """Asks one server, which is gone again: all answers are fetched at once."""
+    """Returns the answers of one server. All are fetched at once, and then the server stops."""
     answers: dict[str, httpx.Response] = {}
 
     async def use(served: Served) -> None:
@@ -295,7 +297,7 @@ def test_what_is_in_memory_is_listed_and_measured(tmp_path: Path) -> None:
 
 
 class Waiting(ColdLookup):
-    """A store that does not answer before it is let to."""
+    """Waits like a slow store, until a test lets it answer."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -333,7 +335,7 @@ def test_those_who_ask_for_older_rows_wait_by_themselves(tmp_path: Path) -> None
 
 
 def test_who_asks_for_older_rows_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.hot.threads.COLD_SECONDS", 0.1)
+    monkeypatch.setattr("frazil.hot.query_threads.COLD_SECONDS", 0.1)
     config = config_of(tmp_path)
     cold = Waiting(config)
 

@@ -34,8 +34,8 @@ def opening() -> Iterator[Opened]:
 
 @pytest.fixture(autouse=True)
 def quick_to_discover(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.hot.following.DISCOVER_SECONDS", 0.1)
-    monkeypatch.setattr("frazil.hot.following.LOOK_SECONDS", (0.05, 0.1))
+    monkeypatch.setattr("frazil.hot.follower.DISCOVER_SECONDS", 0.1)
+    monkeypatch.setattr("frazil.hot.follower.POLL_SECONDS", (0.05, 0.1))
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def values(hot: HotBuffer, partition: int = 0, start: int | None = None) -> list
 
 
 def end(hot: HotBuffer, partition: int = 0) -> int:
-    kept = hot.buffer.topic(TOPIC).get(partition)
-    return kept.held.end if kept else -1
+    buffered = hot.buffer.topic(TOPIC).get(partition)
+    return buffered.contents.end if buffered else -1
 
 
 def rows(hot: HotBuffer) -> int:
-    """In memory, also those that are read back."""
-    return sum(kept.held.rows for kept in hot.buffer.topic(TOPIC).values())
+    """Returns the rows in memory, including those that were read back."""
+    return sum(buffered.contents.rows for buffered in hot.buffer.topic(TOPIC).values())
 
 
 def test_appends_are_seen_before_they_are_stored(tmp_path: Path, opened: Opened) -> None:
@@ -99,7 +99,7 @@ def test_rows_of_a_fenced_writer_are_gone_at_once(tmp_path: Path, opened: Opened
         winner.seal()
     with pytest.raises(PartitionFenced):
         writer.seal()
-    # No waiting here: who asks after the fence must not see what never became part of the log.
+    # There is no wait here: a reader must not see records after the fence that never became part of the log.
     assert hot.query_by_key(TOPIC, "k3") is None
     found = hot.query_by_key(TOPIC, "k2")
     assert found is None or found["value"].to_pylist() == [b"theirs"]
@@ -127,7 +127,7 @@ def test_rows_that_a_released_writer_never_stored_are_gone(tmp_path: Path, opene
 
 
 def test_a_partition_that_moves_on_is_followed_and_comes_back(tmp_path: Path, opened: Opened) -> None:
-    """Two members of a group, each with a buffer of its own."""
+    """Two members of a group have a buffer each."""
     first_log, first = opened(config_of(tmp_path))
     second_log, second = opened(config_of(tmp_path).model_copy(update={"data_dir": tmp_path / "second"}))
     writer = first_log.writer(TOPIC, kafka.SCHEMA, partition=0)
@@ -167,7 +167,7 @@ def test_a_restart_does_not_empty_the_buffer(tmp_path: Path) -> None:
         written = log.writer(TOPIC, partition=0)
         written.submit(records([41]))
         until(lambda: end(hot, 0) == 42 and end(hot, 1) == 41)
-        until(lambda: all(kept.held.start == 0 for kept in hot.buffer.topic(TOPIC).values()))
+        until(lambda: all(buffered.contents.start == 0 for buffered in hot.buffer.topic(TOPIC).values()))
         assert values(hot, 0) == [f"v{i}" for i in range(42)]
         assert values(hot, 1) == [f"v{i}" for i in range(41)]
         assert hot.query_by_key(TOPIC, "k0") is not None
@@ -186,22 +186,23 @@ def test_what_is_too_old_or_too_much_is_not_read_back(tmp_path: Path) -> None:
     with opening() as opened:
         _, hot = opened(config_of(tmp_path, max_size_mb=2))
         until(lambda: end(hot) == 6000 and not hot.follower.filling)
-        kept = hot.buffer.topic(TOPIC)[0]
-        assert 0 < kept.held.start < 6000
+        buffered = hot.buffer.topic(TOPIC)[0]
+        assert 0 < buffered.contents.start < 6000
         assert hot.buffer.nbytes <= hot.buffer.max_bytes
         with pytest.raises(NotBuffered, match="cold=true") as told:
             hot.query_range(TOPIC, 0, 0)
-        assert told.value.first == kept.held.start
-        assert hot.query_range(TOPIC, 0, kept.held.start, limit=5).rows.num_rows == 5
+        assert told.value.first == buffered.contents.start
+        assert hot.query_range(TOPIC, 0, buffered.contents.start, limit=5).rows.num_rows == 5
     with opening() as opened:
         _, hot = opened(config_of(tmp_path, ttl_seconds=0.001))
         until(lambda: end(hot) == 6000 and not hot.follower.filling)
-        assert hot.buffer.topic(TOPIC)[0].held.rows == 0
+        assert hot.buffer.topic(TOPIC)[0].contents.rows == 0
 
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_topics_with_a_wal(tmp_path: Path, opened: Opened, sealed: bool) -> None:
-    """Offsets are the log's own, keys those of a column; another process on the machine sees all that is stored."""
+    """Offsets are the log's own, and a column has the keys. Another process on the machine sees all that is
+    stored."""
     config = config_of(tmp_path, ack="local", key_column="id")
     log, hot = opened(config)
     other_config = config.model_copy(update={"topics": {TOPIC: TopicConfig(key_column="name")}})
@@ -221,7 +222,7 @@ def test_topics_with_a_wal(tmp_path: Path, opened: Opened, sealed: bool) -> None
     found = other.query_by_offset(TOPIC, 0, 2)
     assert found is not None
     assert found["id"].to_pylist() == [1]
-    until(lambda: not any(block.borrowed for block in hot.buffer.topic(TOPIC)[0].held.blocks) or not sealed)
+    until(lambda: not any(block.borrowed for block in hot.buffer.topic(TOPIC)[0].contents.blocks) or not sealed)
 
 
 def test_what_hardly_anybody_looks_up_is_held_once_somebody_has_and_until_it_is_sealed(
@@ -248,4 +249,4 @@ def test_what_hardly_anybody_looks_up_is_held_once_somebody_has_and_until_it_is_
     writer = log.writer(TOPIC, kafka.SCHEMA, options=options)
     writer.append(records([4]))
     until(lambda: end(hot) == 5)
-    assert hot.buffer.topic(TOPIC)[0].held.rows == 1, "what is older is not read again"
+    assert hot.buffer.topic(TOPIC)[0].contents.rows == 1, "what is older is not read again"

@@ -1,4 +1,4 @@
-"""Lookups that may be answered from memory, segments or the table: the answer must not depend on which it is."""
+"""Tests lookups in memory, segments and table. The answer must not depend on where the record is."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from frazil.formats import kafka
 from frazil.hot.queries import HotBuffer
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.scan.tenants import Tenant
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
 from tests.hot.support import TOPIC, records, until
 from tests.query.support import World
 
 MOVED, SEALED, ALL = 30, 60, 80
-"""How far the table goes, the segments, and the tail."""
+"""The table, the segments and the tail end at these offsets."""
 
 
 @pytest.fixture(autouse=True)
 def blocks_stay_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes is decided by the tests, block by block."""
+    """The tests decide block by block what is evicted."""
     monkeypatch.setattr("frazil.hot.feed.HOUSEKEEPING_SECONDS", 3600.0)
 
 
@@ -40,13 +40,13 @@ def world_of(folder: Path, **topic: object) -> Iterator[tuple[World, HotBuffer]]
 def started(world: World, hot: HotBuffer, ends: dict[int, int]) -> Iterator[None]:
     with hot:
         partitions = hot.buffer.topic
-        until(lambda: {p: kept.held.end for p, kept in partitions(TOPIC).items()} == ends)
+        until(lambda: {p: buffered.contents.end for p, buffered in partitions(TOPIC).items()} == ends)
         until(lambda: not hot.follower.filling)
         yield
 
 
 def sealed_in_two(world: World, batch: pa.RecordBatch) -> None:
-    """What is not in the table is in two segments and the tail."""
+    """Puts the records that are not in the table into two segments and the tail."""
     for start, end in ((0, MOVED), (MOVED, (MOVED + SEALED) // 2), ((MOVED + SEALED) // 2, SEALED), (SEALED, ALL)):
         world.append(TOPIC, batch.slice(start, end - start))
         if end <= SEALED:
@@ -56,11 +56,11 @@ def sealed_in_two(world: World, batch: pa.RecordBatch) -> None:
 
 
 def lose(hot: HotBuffer, start: int, partition: int = 0) -> None:
-    """Let the buffer begin at `start`, as if there had been no room for what is before."""
-    kept = hot.buffer.topic(TOPIC)[partition]
-    count = sum(block.end <= start for block in kept.held.evictable())
-    hot.buffer._drop(kept, count)
-    assert kept.held.start == start
+    """Makes the buffer begin at `start`, as if there had been no room for earlier records."""
+    buffered = hot.buffer.topic(TOPIC)[partition]
+    count = sum(block.end <= start for block in buffered.contents.evictable())
+    hot.buffer._drop(buffered, count)
+    assert buffered.contents.start == start
 
 
 @pytest.mark.parametrize(("value_format", "start"), [("raw", 0), ("json", MOVED), ("raw", 45), ("json", SEALED)])
@@ -105,16 +105,16 @@ def test_what_is_acknowledged_is_found_at_once(tmp_path: Path, monkeypatch: pyte
 
 
 def _cold_rows(world: World) -> pa.Table:
-    """All rows as a read of table and log has them, those that are not sealed too."""
+    """Returns all rows as a read of table and log has them, including unsealed ones."""
 
     tails = {writer.partition: writer.view() for writer in world.log.writers}
     plan = TopicRows(world.config, TOPIC, tails=lambda _: tails).plan()
-    rows = [pa.Table.from_batches(part.read(), plan.shape.arrow) for part in plan.parts]
+    rows = [pa.Table.from_batches(part.read(), plan.projection.arrow) for part in plan.tasks]
     return pa.concat_tables(rows).sort_by("_offset")
 
 
 def _check_same(found: pa.Table | None, expected: pa.Table | None) -> None:
-    """The same values, and also the same columns and types."""
+    """Checks that the values, the columns and the types are the same."""
     if found is None or expected is None:
         assert found == expected
         return
@@ -135,7 +135,7 @@ def test_among_partitions_the_newest_by_the_time_in_kafka_wins(tmp_path: Path) -
 
 
 def test_in_a_partition_the_last_record_counts_wherever_it_is(tmp_path: Path) -> None:
-    """Whatever time the producer gave it; a record without a value too."""
+    """The last record counts whatever time the producer gave it, even without a value."""
     with world_of(tmp_path) as (world, hot):
         keys, values = [b"k", b"gone", b"k", b"gone"], [b"old", b"old", b"new", None]
         world.append(TOPIC, records(range(4), keys, values, times=[2000, 2000, 1000, 1999]))
@@ -210,7 +210,7 @@ def test_answers_have_no_more_bytes_than_they_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
 ) -> None:
     for name, size in (("STEP_BYTES", 2_500), ("ANSWER_BYTES", 10_000)):
-        monkeypatch.setattr(f"frazil.hot.gathering.{name}", size)
+        monkeypatch.setattr(f"frazil.hot.row_collector.{name}", size)
     monkeypatch.setattr("frazil.hot.queries.ANSWER_BYTES", 10_000)
     with world_of(tmp_path) as (world, hot):
         world.append(TOPIC, records(range(50), values=[b"x" * 1000] * 50))
@@ -229,14 +229,14 @@ def test_answers_have_no_more_bytes_than_they_may_have(
 
 
 def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("hot.gathering", "hot.queries", "scan.lookup.choosing"):
-        monkeypatch.setattr(f"frazil.{place}.ANSWER_BYTES", 4_600)
+    for module in ("hot.row_collector", "hot.queries", "scan.lookup.row_selection"):
+        monkeypatch.setattr(f"frazil.{module}.ANSWER_BYTES", 4_600)
     with world_of(tmp_path) as (world, hot):
         for start in (0, 3):
             world.append(TOPIC, records(range(start, start + 3), values=[b"x" * 1000] * 3))
             world.seal(TOPIC)
         with started(world, hot, {0: 6}):
-            monkeypatch.setattr("frazil.hot.gathering.STEP_BYTES", 1)
+            monkeypatch.setattr("frazil.hot.row_collector.STEP_BYTES", 1)
             lose(hot, 3)
             found = hot.query_range(TOPIC, 0, 0, cold=True)
             assert (found.rows[kafka.OFFSET].to_pylist(), found.next_offset) == ([0, 1, 2, 3, 4], 5)
@@ -245,7 +245,7 @@ def test_older_and_newer_rows_together_are_one_answer(tmp_path: Path, monkeypatc
 def test_a_tenant_is_told_when_its_row_was_not_looked_for_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frazil.hot.queries.LOOKED_AT", 20)
+    monkeypatch.setattr("frazil.hot.queries.MOST_SCANNED", 20)
     with world_of(tmp_path, format={"value": "json"}, tenant_column="who") as (world, hot):
         values: list[bytes | None] = [b'{"who": "ann"}', *[b'{"who": "bob"}'] * 29]
         world.append(TOPIC, records(range(30), [b"k"] * 30, values))
@@ -282,7 +282,7 @@ def test_the_newest_rows_of_all_partitions(tmp_path: Path) -> None:
 
 
 def test_a_row_has_columns_that_the_table_gets_later(tmp_path: Path) -> None:
-    """And those of the table that it does not have itself."""
+    """The row also has columns of the table that its record lacks."""
     with world_of(tmp_path, format={"value": "json"}) as (world, hot):
         world.append(TOPIC, records([0], values=[b'{"a": 1, "b": "x"}']))
         world.seal(TOPIC)

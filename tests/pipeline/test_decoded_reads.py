@@ -23,11 +23,11 @@ from frazil.log.segments.segment import Segment, read_records
 from frazil.log.tail import TailView
 from frazil.log.writer.writer import PartitionWriter
 from frazil.pipeline.move.tools import Tools
-from frazil.scan import surveys
-from frazil.scan.cut import EARLIEST, Bound
-from frazil.scan.parts import MemoryPart
-from frazil.scan.progress import BatchLimits, Progress
-from frazil.scan.topic import TopicRows
+from frazil.scan import column_survey
+from frazil.scan.micro_batches import BatchLimits, MicroBatchPlanner
+from frazil.scan.offset_ranges import EARLIEST, Bound
+from frazil.scan.scan_tasks import MemoryScanTask
+from frazil.scan.topic_rows import TopicRows
 from frazil.store import ObjectStore
 from tests.examples import examples
 from tests.lake.records import TOPIC, door, put, records, texts
@@ -54,8 +54,8 @@ def rows(tools: Tools, **options: Any) -> TopicRows:
 def read(source: TopicRows, **options: Any) -> pa.Table:
     """All rows, by partition and offset; each part on its own, as if in another process."""
     plan = source.plan(**options)
-    parts = [pickle.loads(pickle.dumps(part)) for part in plan.parts]
-    found = pa.Table.from_batches([batch for part in parts for batch in part.read()], plan.shape.arrow)
+    parts = [pickle.loads(pickle.dumps(part)) for part in plan.tasks]
+    found = pa.Table.from_batches([batch for part in parts for batch in part.read()], plan.projection.arrow)
     return found.sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")]) if OFFSET in found.column_names else found
 
 
@@ -146,8 +146,8 @@ def test_provisional_rows_are_seen_by_those_who_are_given_them(tools: Tools) -> 
         log.submit(records(1, texts([{"a": 2}, {"b": "new"}])))
         other.submit(records(0, texts([{"a": 3}])))
         source = rows(tools, tails=tails(log, other))
-        (*_, memory) = source.plan().parts
-        assert isinstance(memory, MemoryPart)
+        (*_, memory) = source.plan().tasks
+        assert isinstance(memory, MemoryScanTask)
         assert read(source).select([PARTITION, OFFSET, "a", "b"]).to_pylist() == [
             {PARTITION: 0, OFFSET: 0, "a": 1, "b": None},
             {PARTITION: 0, OFFSET: 1, "a": 2, "b": None},
@@ -157,12 +157,12 @@ def test_provisional_rows_are_seen_by_those_who_are_given_them(tools: Tools) -> 
         assert read(source, starts=Bound(EARLIEST, {0: 2}))[OFFSET].to_pylist() == [2, 0]
         assert read(rows(tools))[OFFSET].to_pylist() == [0]
         assert read(source, tail=False)[OFFSET].to_pylist() == [0]
-        stream = Progress(source, Bound(EARLIEST), BatchLimits())
+        stream = MicroBatchPlanner(source, Bound(EARLIEST), BatchLimits())
         assert {partition: position.offset for partition, position in stream.next_end().items()} == {0: 1}
         move_all(tools, TOPIC)
         assert read(rows(tools, read="table"))[OFFSET].to_pylist() == [0]
         # Planned before the writer dropped them, and read after.
-        held = source.plan().parts
+        held = source.plan().tasks
         log.seal_all()
         assert sum(len(batch) for part in held for batch in part.read()) == 4
 
@@ -194,7 +194,7 @@ def test_a_segment_is_surveyed_once(tools: Tools, monkeypatch: pytest.MonkeyPatc
         asked.append(segment.key)
         return read_records(store, segment)
 
-    monkeypatch.setattr(surveys, "read_records", counted)
+    monkeypatch.setattr(column_survey, "read_records", counted)
     assert {"a", "b"} <= set(rows(tools).schema().column_names)
     assert len(asked) == 2
     put(tools.store, tools.config.data_dir, [{"c": 1}])
@@ -250,7 +250,7 @@ def test_a_condition_prunes_files(tools: Tools) -> None:
     for start in range(0, 40, 10):
         put(tools.store, tools.config.data_dir, [{"a": start + n} for n in range(10)])
         move_all(tools, TOPIC)
-    (part,) = rows(tools).plan(where=parse("_kafka_offset = 1030"), columns=lambda _: ["a"]).parts
+    (part,) = rows(tools).plan(where=parse("_kafka_offset = 1030"), columns=lambda _: ["a"]).tasks
     assert len(part.files) == 1  # type: ignore[attr-defined]
     assert [batch.to_pydict() for batch in part.read() if len(batch)] == [{"a": [15]}]
 

@@ -17,7 +17,7 @@ from frazil.errors import RegistryUnavailable, SchemaEvolution, TableNotFound, T
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.decisions.topic import Topic
 from frazil.pipeline.move.tools import Tools
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
 from tests.lake.records import put
 from tests.lake.support import local_config
 from tests.pipeline.support import expect_once, found_offsets, move_all, tools_of
@@ -71,7 +71,7 @@ def table(tools: Tools, topic: str, suffix: str = "") -> pa.Table:
 
 
 def read(tools: Tools, topic: str) -> pa.Table:
-    parts = TopicRows(tools.config, topic, lake=tools.lake).plan().parts
+    parts = TopicRows(tools.config, topic, lake=tools.lake).plan().tasks
     return pa.Table.from_batches([batch for part in parts for batch in part.read()]).sort_by(OFFSET)
 
 

@@ -1,4 +1,4 @@
-"""Streaming queries in tests, on machines that are busy with other tests."""
+"""Starts streaming queries in tests, on machines that are busy with other tests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ TRIES = 5
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """A query whose source has its process.
+    """Returns a query whose source has its process.
 
-    Spark waits ten seconds for that, whatever it is told, and the query fails when the machine is too busy for it.
-    Nothing has been read then, so it is started again.
+    Spark always waits ten seconds for that, and the query fails when the machine is too busy. Nothing has been read
+    then, so it is started again.
     """
     for _ in range(TRIES):
         query = start()

@@ -1,4 +1,4 @@
-"""Topics whose records are bytes, in Spark."""
+"""Tests topics whose records are bytes, in Spark."""
 
 from __future__ import annotations
 

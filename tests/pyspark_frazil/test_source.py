@@ -38,7 +38,7 @@ def load(spark: SparkSession, log: Topic, **options: Any) -> DataFrame:
 
 
 def found(frame: DataFrame) -> list[tuple[int, int]]:
-    """Partition and offset of all rows; each row's id must be its offset."""
+    """Returns partition and offset of all rows. The id of each row must be its offset."""
     rows = frame.select("_log_partition", "_offset", "id").collect()
     assert all(row[1] == row[2] for row in rows)
     return sorted((row[0], row[1]) for row in rows)
@@ -196,7 +196,7 @@ def follow(spark: SparkSession, log: Topic, **options: Any) -> DataFrame:
 
 
 class Sink:
-    """Writes a stream to a folder of Parquet files; each start goes on from the checkpoint."""
+    """Writes a stream to a folder of Parquet files. Each start continues from the checkpoint."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
@@ -211,7 +211,7 @@ class Sink:
 
 
 def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, log: Topic, tmp_path: Path) -> None:
-    """Meanwhile rows are moved, compacted, expired and trimmed, and a partition comes."""
+    """Meanwhile rows are moved, compacted, expired and trimmed, and a partition is added."""
     log.create(0)
     for _ in range(4):
         log.seal(10)

@@ -1,4 +1,4 @@
-"""Topics for tests of queries: written through the real log, moved by the body of the real tasks."""
+"""Makes topics for tests of queries: they are written with the real log, and moved by the code of the real tasks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kafka_batch(records: list[dict[str, Any]]) -> pa.RecordBatch:
 
 
 class World:
-    """A data folder with a log and a lake. Use it as a context manager."""
+    """Has a data folder with a log and a lake. Use it as a context manager."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.config: Config = local_config(folder, **{"log": {"seal": BY_HAND}, **settings})
@@ -64,7 +64,7 @@ class World:
         return self.log.writer(topic, schema, partition=partition)
 
     def append(self, topic: str, batch: pa.RecordBatch, partition: int = 0) -> None:
-        """Records that stay in the tail."""
+        """Appends records that stay in the tail."""
         writer = self.writer(topic, partition, batch.schema)
         # Without a WAL an append is acknowledged when it is sealed.
         writer.append(batch) if writer.options.ack == "local" else writer.submit(batch)
@@ -73,12 +73,12 @@ class World:
         self.writer(topic, partition).seal_all()
 
     def move(self, topic: str) -> None:
-        """Everything that is sealed goes to the table."""
+        """Moves everything that is sealed to the table."""
         with tools_of(self.config) as tools:
             move_all(tools, topic)
 
     def fill(self, topic: str, batch: pa.RecordBatch, moved: int, sealed: int) -> None:
-        """The first rows in the table, the next in a segment, the rest in the tail."""
+        """Puts the first rows into the table, the next into a segment, and the rest into the tail."""
         for start, end, then in ((0, moved, "move"), (moved, sealed, "seal"), (sealed, len(batch), "")):
             if start == end:
                 continue
@@ -92,7 +92,7 @@ class World:
         return Lake(self.config).load(base_identifier(self.config, topic))
 
     def compact(self, topic: str) -> None:
-        """All files become one, in a snapshot that is not ours."""
+        """Compacts all files into one, in a snapshot that is not ours."""
         table = self.table(topic)
         if len(rows := table.scan().to_arrow()):
             table.overwrite(rows)

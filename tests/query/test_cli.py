@@ -1,4 +1,4 @@
-"""`frazil sql`, the real command."""
+"""Tests the real command `frazil sql`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.query.support import World, rows
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a topic whose rows are in table, segments and WAL."""
+    """Makes a folder with a topic whose rows are in table, segments and WAL."""
     folder = tmp_path_factory.mktemp("cli")
     batch = pa.record_batch({**{name: rows(0, 600)[name] for name in ("id", "text")}, "who": ["ann", "bob"] * 300})
     with World(folder, topics={"orders": {"tenant_column": "who"}}) as world:

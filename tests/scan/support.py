@@ -1,4 +1,4 @@
-"""A topic with a log and a table, moved from one to the other as a test says."""
+"""Has a topic with a log and a table, and moves records from one to the other as a test says."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.trim import trim
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.writer.writer import PartitionWriter
-from frazil.scan.look import Read
-from frazil.scan.parts import Part
-from frazil.scan.topic import TopicRows
+from frazil.scan.scan_tasks import ScanTask
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.topic_snapshot import Read
 from frazil.store import open_store
 from tests.lake.support import TOPIC, local_config, make_base_table
 from tests.log.support import SCHEMA, Machine, reader, rows, writer
@@ -39,7 +39,7 @@ NOW_MS = 1_800_000_000_000
 
 
 class Topic:
-    """Use it as a context manager: it keeps writers open, so that their tails are there."""
+    """Is a context manager. It keeps writers open, so that their tails exist."""
 
     def __init__(self, folder: Path, schema: pa.Schema = SCHEMA, config: Config | None = None) -> None:
         self.config = config or local_config(folder)
@@ -59,7 +59,7 @@ class Topic:
         self.lake.close()
 
     def settings(self) -> Path:
-        """The settings as a file."""
+        """Writes the settings to a file."""
         path = self.config.data_dir.parent / "frazil.yaml"
         path.write_text(json.dumps(self.config.model_dump(exclude_unset=True), default=_plain))
         return path
@@ -74,13 +74,13 @@ class Topic:
         return self._writers[partition]
 
     def append(self, count: int, partition: int = 0) -> None:
-        """Records that stay in the tail; the id of each is its offset."""
+        """Appends records that stay in the tail. The id of each is its offset."""
         log = self.writer(partition)
         if count:
             log.append(rows(log.next_offset, count))
 
     def seal(self, count: int = 0, partition: int = 0) -> None:
-        """One segment of what was appended and so many records more."""
+        """Seals one segment with what was appended and `count` more records."""
         self.append(count, partition)
         self.writer(partition).seal_all()
 
@@ -88,7 +88,7 @@ class Topic:
         return make_base_table(self.lake, offsets=dict.fromkeys(partitions or (0,), 0), schema=self.schema)
 
     def move(self, end: int, partition: int = 0) -> None:
-        """Move records up to `end` to the table, as a mover does."""
+        """Moves records up to `end` to the table, as a mover does."""
         table = self.lake.load(self.name)
         newest = TopicSchemas(self.store, TOPIC).known().schema
         table = follow_topic(self.lake, table, newest)
@@ -114,7 +114,7 @@ class Topic:
         assert isinstance(commit_add_files(self.lake, table, moved, clock=lambda: NOW_MS), Committed)
 
     def trim(self, needed_from: int, partition: int = 0, *, delete: bool = False) -> None:
-        """Mark what is below; `delete` as after the grace time."""
+        """Marks segments below the offset. `delete` also deletes them, as after the grace time."""
         grace = 0 if delete else 3600
         trim(self.store, TOPIC, partition, needed_from=needed_from, grace_seconds=grace, now_ms=NOW_MS)
 
@@ -127,7 +127,7 @@ def _plain(value: Any) -> str:
 
 
 def offsets(batches: Iterable[pa.RecordBatch]) -> list[tuple[int, int]]:
-    """Partition and offset of each row, in the order they came; each row's id must be its offset."""
+    """Returns partition and offset of each row, in the order they came. The id of each row must be its offset."""
     found: list[tuple[int, int]] = []
     for batch in batches:
         assert batch.column("id").equals(batch.column(OFFSET))
@@ -135,7 +135,7 @@ def offsets(batches: Iterable[pa.RecordBatch]) -> list[tuple[int, int]]:
     return found
 
 
-def of_parts(parts: Iterable[Part]) -> list[tuple[int, int]]:
+def of_parts(parts: Iterable[ScanTask]) -> list[tuple[int, int]]:
     return sorted(each for part in parts for each in offsets(part.read()))
 
 

@@ -1,4 +1,4 @@
-"""Arrow expressions taken apart: put together again, they are what they were."""
+"""Tests that Arrow expressions which are taken apart and put together again are the same."""
 
 from __future__ import annotations
 

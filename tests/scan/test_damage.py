@@ -1,4 +1,4 @@
-"""Whoever asks for rows that are in a damaged file is told which file it is, however they ask."""
+"""Tests that every way to read a damaged file says which file it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.doors.http.refusals import refusal
 from frazil.errors import LogCorrupted, StorageError, TableDamaged
 from frazil.hot.api import _refusal as hot_refusal
 from frazil.query.sql.api import _refused as sql_refused
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.topics.read.starts import Start
 from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
@@ -38,7 +38,7 @@ ASKING: dict[str, Asking] = {
 
 
 def sql(config: Config, text: str) -> object:
-    with Session(config) as session:
+    with SqlSession(config) as session:
         return session.ask(text)
 
 
@@ -56,12 +56,12 @@ def test_every_way_to_read_a_table_names_a_damaged_file(tmp_path: Path) -> None:
             assert name in str(caught.value), way
             assert str(tmp_path) not in str(caught.value), "a path of this machine is nobody else's business"
         assert caught.value.exit_code == StorageError.exit_code == 4
-        # What does not look at the damaged column is answered.
+        # A query that does not use the damaged column is answered.
         assert frazil.read("orders", config=world.config, columns=["id"]).table().num_rows == 3000
 
 
 def test_readers_of_a_topic_are_told_which_file_is_damaged(tmp_path: Path) -> None:
-    """By a process that has not read it before: what was read is kept for a while."""
+    """Another process reads here, because this one keeps for a while what it has read."""
 
     async def stored() -> Path:
         with Shop(tmp_path) as shop:

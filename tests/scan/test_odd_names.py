@@ -1,4 +1,4 @@
-"""Names that are odd but can be: moved into a table, and read by everybody as they were written."""
+"""Tests that odd but valid names are moved into a table, and are read everywhere as they were written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import frazil
 from frazil.config.model import Config
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from tests.query.support import World
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ SCHEMA = pa.schema(
 
 
 def row(number: int) -> dict[str, object]:
-    """The keys of maps are data: there all names are fine."""
+    """The keys of maps are data, so all names are fine there."""
     inner = {field.name: number + at for at, field in enumerate(KIND)}
     return {
         **{name: number + at for at, name in enumerate(NAMES)},
@@ -62,7 +62,7 @@ def test_rows_come_back_from_table_and_log(tmp_path: Path, spark_for: Callable[[
         found = frazil.read("odd", config=world.config).table().select(SCHEMA.names).to_pylist()
         assert sorted(found, key=lambda each: each["é"]) == expected
         columns = ", ".join('"{}"'.format(name.replace('"', '""')) for name in SCHEMA.names)
-        with Session(world.config) as session:
+        with SqlSession(world.config) as session:
             asked = session.ask(f'SELECT {columns} FROM odd ORDER BY "é"').to_pylist()
         assert asked == expected
         assert world.table("odd").scan().to_arrow().select(SCHEMA.names).to_pylist() == expected[:1]
@@ -70,7 +70,7 @@ def test_rows_come_back_from_table_and_log(tmp_path: Path, spark_for: Callable[[
         (seen,) = spark.table("frazil.frazil.odd").collect()
         assert [seen[name] for name in NAMES] == [expected[0][name] for name in NAMES]
         assert [list(each) for each in seen["inside"]] == [list(range(KIND.num_fields))]
-        # Compacted by Spark, which calls such columns differently in its files, it is the same table.
+        # Spark calls such columns differently in its files, but after compaction it is the same table.
         world.append("odd", batch.slice(0, 1))
         world.seal("odd")
         world.move("odd")

@@ -1,4 +1,4 @@
-"""Reading ahead: all rows, errors where they are wanted, and an end."""
+"""Tests that reading ahead gives all rows, raises errors where the rows are wanted, and ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEADLINE = 30.0
 
 
 class Numbers:
-    """A part of so many batches that counts how many were read, and may fail or wait at the end."""
+    """Is a task of so many batches that counts how many were read, and may fail or wait at the end."""
 
     def __init__(self, count: int, then: Exception | threading.Event | None = None) -> None:
         self._count = count

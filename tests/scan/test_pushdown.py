@@ -1,4 +1,4 @@
-"""What Iceberg is told of a filter lets through at least what the filter does."""
+"""Tests that the filter for Iceberg lets through at least what the original filter does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _OTHER_KINDS: dict[str, st.SearchStrategy[pa.Scalar]] = {
     "text": st.sampled_from([b"", b"a"]).map(pa.scalar),
     "bytes": st.sampled_from(["", "a"]).map(pa.scalar),
 }
-"""Values that Arrow can compare with a column though they are of another type."""
+"""Arrow can compare these values with a column though they have another type."""
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Topics of messages on a real log and a real catalog, moved to tables by the body of the real tasks."""
+"""Makes topics of messages on a real log and a real catalog, moved to tables by the code of the real tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.lake.commit.completeness import marks
 from frazil.log.log import Log
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.trim import trim
-from frazil.topics.messages import Message, Records, from_batch
+from frazil.topics.messages import Message, MessageRun, from_batch
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.storage import TopicStorage
 from tests.lake.commit.commits import expire
@@ -28,16 +28,16 @@ LOTS = 1 << 30
 
 
 def numbered(start: int, count: int, **more: Any) -> list[Message]:
-    """Messages that say their number, published one millisecond after the other."""
+    """Makes messages that contain their number, published one millisecond after the other."""
     return [Message(str(number).encode(), TIME + number, **more) for number in range(start, start + count)]
 
 
-def numbers(records: Sequence[Records]) -> list[int]:
+def numbers(records: Sequence[MessageRun]) -> list[int]:
     return [int(message.payload) for run in records for message in from_batch(run.batch)]
 
 
 class Shop(World):
-    """A data folder with topics. Make it inside the event loop that uses it."""
+    """Has a data folder with topics. Create it inside the event loop that uses it."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         super().__init__(folder, **settings)
@@ -47,13 +47,13 @@ class Shop(World):
         return self
 
     def trim(self, partition: int = 0, topic: str = TOPIC, *, needed_from: int = 10**9, delete: bool = True) -> int:
-        """As when tables have all before `needed_from`; `delete` as after the grace time."""
+        """Trims as if tables had everything before `needed_from`. `delete` also deletes, as after the grace time."""
         grace = 0 if delete else 3600
         now = int(time.time() * 1000)
         return trim(self.log.store, topic, partition, needed_from=needed_from, grace_seconds=grace, now_ms=now).low
 
     async def segments(self, *counts: int, partition: int = 0, start: int = 0, topic: str = TOPIC) -> int:
-        """One segment for each count; the next number."""
+        """Makes one segment for each count, and returns the next number."""
         for count in counts:
             await self.topics.store(topic, numbered(start, count), partition=partition)
             self.seal(topic, partition)
@@ -61,7 +61,7 @@ class Shop(World):
         return start
 
     def shuffle(self, topic: str = TOPIC, seed: int = 0) -> None:
-        """All files of the table become one, in an order that is nobody's."""
+        """Rewrites all files of the table into one, in random order."""
         table = self.table(topic)
         rows = table.scan().to_arrow()
         if len(rows):
@@ -70,11 +70,11 @@ class Shop(World):
             table.overwrite(rows.take(pa.array(order)))
 
     def expire(self, topic: str = TOPIC) -> None:
-        """Only the newest snapshot stays, with its files."""
+        """Expires all snapshots but the newest, with their files."""
         expire(self.topics._lake, self.table(topic).name())
 
     def retain(self, first: int, partition: int = 0, topic: str = TOPIC) -> None:
-        """The table's retention takes all messages before this offset."""
+        """Makes the table's retention remove all messages before this offset."""
         table = self.table(topic)
         with table.transaction() as transaction:
             transaction.set_properties(marks(table, {partition: first - 1}))
@@ -86,7 +86,7 @@ class Shop(World):
         return sorted(found)
 
     def kill(self) -> None:
-        """Let go of everything as a killed process does."""
+        """Lets go of everything as a killed process does."""
         kill(self.log)
 
 
@@ -99,8 +99,8 @@ def kill(log: Log) -> None:
 
 
 async def read_all(cursor: PartitionCursor, max_rows: int = LOTS, max_bytes: int = LOTS) -> list[int]:
-    """The numbers of all messages up to the end, after a check that their offsets follow each other."""
-    found: list[Records] = []
+    """Returns the numbers of all messages up to the end, and checks that their offsets are successive."""
+    found: list[MessageRun] = []
     at = cursor.position
     while (run := await cursor.read(max_rows, max_bytes)) is not None:
         assert run.first == at

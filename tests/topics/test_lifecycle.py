@@ -19,7 +19,7 @@ from tests.topics.support import TOPIC, Shop, numbered, read_all
 
 
 async def filled(shop: Shop) -> None:
-    """Five messages in the table, two in a segment, one in the tail."""
+    """Puts five messages into the table, two into a segment, and one into the tail."""
     await shop.topics.create_topic(TOPIC, 2)
     await shop.segments(5)
     shop.move(TOPIC)
@@ -86,7 +86,8 @@ def test_what_cannot_be_deleted(tmp_path: Path) -> None:
 
 
 def test_messages_that_come_while_a_topic_is_deleted(tmp_path: Path) -> None:
-    """Each is stored before, or refused; none is acknowledged and appears in the next topic of the name."""
+    """Each message is stored before, or refused. None is acknowledged and then appears in the next topic of the
+    name."""
 
     async def body() -> None:
         with Shop(tmp_path) as shop:

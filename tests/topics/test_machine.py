@@ -1,7 +1,7 @@
-"""Random lives of a topic against plain lists: readers get every message once, in order, or are told what is gone.
+"""Compares random lives of a topic with plain lists: readers get every message once, in order, or learn what is gone.
 
-Messages are sealed, moved, trimmed and taken away by retention; tables are compacted and snapshots expire; producers
-repeat what they sent; the process dies.
+Messages are sealed, moved, trimmed and removed by retention. Tables are compacted and snapshots expire. Producers
+repeat what they sent, and the process dies.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from frazil.errors import OffsetGone
 from frazil.lake.commit.offsets import TableState
 from frazil.topics.interface import Producer
-from frazil.topics.read import cold
-from frazil.topics.read import table_files as tablefiles
-from frazil.topics.read import table_runs as tableruns
+from frazil.topics.read import cold_reader, data_file, table_runs
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
-from frazil.topics.read.topic_place import TopicPlace
+from frazil.topics.read.topic_handle import TopicHandle
 from tests.examples import examples
 from tests.topics.support import LOTS, TIME, TOPIC, Shop, numbered, numbers
 
@@ -41,20 +39,20 @@ class TopicLife(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="frazil-topic-"))
         self.runner = asyncio.Runner()
-        # Small enough that a file has several pieces.
+        # Chunks are so small that a file has several.
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(cold, "PIECE_BYTES", 400)
-        self.patch.setattr(tablefiles, "PIECE_BYTES", 400)
-        self.patch.setattr(tableruns, "MOST_FILES", 3)
-        self.patch.setattr(tableruns, "MOST_OPEN", 2)
+        self.patch.setattr(cold_reader, "CHUNK_BYTES", 400)
+        self.patch.setattr(data_file, "CHUNK_BYTES", 400)
+        self.patch.setattr(table_runs, "MOST_FILES", 3)
+        self.patch.setattr(table_runs, "MOST_OPEN", 2)
         self.expected: list[list[int]] = [[] for _ in range(PARTITIONS)]
-        """The numbers that were acknowledged, by partition; the place of each is its offset."""
+        """These numbers were acknowledged, by partition. The index of each is its offset."""
         self.gone = [0] * PARTITIONS
-        """Retention took what is before these offsets from the table."""
+        """Retention removed what is before these offsets from the table."""
         self.next = 0
         self.sequence = 0
         self.sent: list[tuple[int, int, int, int, int]] = []
-        """The newest appends of a producer: partition, first number, count, sequence, offset."""
+        """These are the newest appends of a producer: partition, first number, count, sequence, offset."""
         self.steps = 0
         self.open()
         self.run(self.shop.topics.create_topic(TOPIC, PARTITIONS))
@@ -81,7 +79,7 @@ class TopicLife(RuleBasedStateMachine):
         return self.runner.run(work)
 
     def committed(self) -> dict[int, int] | None:
-        table = TopicPlace(TOPIC, self.shop.log, self.shop.topics._lake).table()
+        table = TopicHandle(TOPIC, self.shop.log, self.shop.topics._lake).table()
         return dict(TableState.of(table).offsets) if table is not None else None
 
     # --- what producers do -------------------------------------------------------------------------------------
@@ -157,7 +155,7 @@ class TopicLife(RuleBasedStateMachine):
     # --- what readers see --------------------------------------------------------------------------------------
 
     def follow(self, where: int, start: Start) -> PartitionCursor:
-        """One more reader; the oldest goes when there are many."""
+        """Adds a reader. The oldest goes when there are many."""
         cursor = self.run(self.shop.topics.cursor(TOPIC, where, start))
         self.cursors = [*self.cursors, cursor][-READERS:]
         return cursor

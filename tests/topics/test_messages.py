@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidMessage
 from frazil.log.schema.schema import plain
-from frazil.topics.messages import MESSAGE, Message, arriving, from_batch, signed, to_batch
+from frazil.topics.messages import MESSAGE, Message, conform_messages, from_batch, to_batch, with_producer
 
 text = st.text(st.characters(codec="utf-8"), max_size=20)
 number = st.none() | st.integers(0, 2**63 - 1)
@@ -62,7 +62,7 @@ def test_what_cannot_be_stored_is_named(bad: Message, words: str) -> None:
 
 def test_rows_of_somebody_need_only_a_payload() -> None:
     given_rows = pa.record_batch({"payload": [b"a", b"b"], "routing_key": ["k", None]})
-    batch = arriving(given_rows, 7)
+    batch = conform_messages(given_rows, 7)
     assert batch.schema.equals(MESSAGE)
     assert from_batch(batch) == [Message(b"a", 7, routing_key="k"), Message(b"b", 7)]
 
@@ -77,11 +77,11 @@ def test_rows_of_somebody_need_only_a_payload() -> None:
 )
 def test_rows_that_are_no_messages(columns: dict[str, list[object]], words: str) -> None:
     with pytest.raises(InvalidMessage, match=words):
-        arriving(pa.record_batch(columns), 7)
+        conform_messages(pa.record_batch(columns), 7)
 
 
 def test_rows_of_an_idempotent_producer_say_so() -> None:
-    batch = signed(to_batch([Message(b"a"), Message(b"b")], 7), "p", 9)
+    batch = with_producer(to_batch([Message(b"a"), Message(b"b")], 7), "p", 9)
     assert batch.column("producer_id").to_pylist() == ["p", "p"]
     assert batch.column("sequence").to_pylist() == [9, 9]
     assert from_batch(batch) == [Message(b"a", 7), Message(b"b", 7)]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from frazil.config.model import Config
 from frazil.errors import ConfigError, InvalidTopic
+from frazil.topics.dead_letter_settings import check_dead_letter_topics
 from frazil.topics.names import parse_name
-from frazil.topics.settings import check_names
 
 part = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,20}", fullmatch=True).filter(lambda name: "-part-" not in name)
 
@@ -84,5 +84,5 @@ def test_a_home_of_several_names_has_topics_too() -> None:
 def test_topics_of_dead_letters_are_looked_at(letters: str, problem: str) -> None:
     settings = {"topics": {"shop.orders": {"subscriptions": {"dead_letter_topic": letters}}}}
     with pytest.raises(ConfigError, match=rf"topics\.shop\.orders\.subscriptions\.dead_letter_topic: .*{problem}"):
-        check_names(Config.model_validate(settings))
-    check_names(Config())
+        check_dead_letter_topics(Config.model_validate(settings))
+    check_dead_letter_topics(Config())

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.topics.routing import partition_of, share_out
+from frazil.topics.routing import partition_of, split_by_key
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_the_hash_is_fnv_1a(key: str, value: int) -> None:
 
 @given(st.lists(st.none() | st.sampled_from(["a", "b", "c", "ü"]), min_size=1), st.integers(1, 5))
 def test_each_message_goes_where_its_key_says(keys: list[str | None], partitions: int) -> None:
-    shares = share_out(pa.array(keys, pa.string()), partitions, partitions - 1)
+    shares = split_by_key(pa.array(keys, pa.string()), partitions, partitions - 1)
     found = {int(row): share.partition for share in shares for row in share.rows}
     assert found == {
         row: partitions - 1 if key is None else partition_of(key, partitions) for row, key in enumerate(keys)

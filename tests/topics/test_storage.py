@@ -99,7 +99,7 @@ def test_what_was_stored_can_be_read_with_all_its_fields(tmp_path: Path) -> None
                     shop.seal(TOPIC)
                 if place == "table":
                     shop.move(TOPIC)
-                    # The newest segment always stays, so another has to be that.
+                    # The newest segment always stays, so there must be another one.
                     await shop.topics.store(TOPIC, [Message(b"")])
                     shop.seal(TOPIC)
                     assert shop.trim() == 2
@@ -237,7 +237,7 @@ def test_bad_requests_store_nothing(tmp_path: Path) -> None:
 
 
 def test_a_list_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
-    """Appends of many tasks at once, of which one dies: no list is torn or mixed with another."""
+    """Many tasks append at once, and one of them dies. No list is torn or mixed with another."""
 
     async def body() -> None:
         with Shop(tmp_path) as shop:

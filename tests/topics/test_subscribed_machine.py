@@ -1,8 +1,8 @@
-"""Random lives of a topic with a subscriber, against plain lists.
+"""Compares random lives of a topic with a subscriber with plain lists.
 
-Everything happens that happens to a topic (`test_machine`), while somebody receives, acknowledges, refuses or forgets
-messages of a durable subscription: each comes until it is acknowledged and never again, in order where there is one,
-and what retention took is told.
+Everything happens that happens to a topic in `test_machine`, while a consumer receives, acknowledges, refuses or
+forgets messages of a durable subscription. Each message comes until it is acknowledged and never again, in order
+where there is one, and the consumer learns what retention removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from frazil.errors import OffsetGone
 from frazil.topics.messages import from_batch
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
@@ -27,7 +27,7 @@ from tests.topics.test_machine import PARTITIONS, TopicLife
 NAME = "billing"
 SETTINGS = {TOPIC: {"subscriptions": {"redelivery_delay_seconds": 0.001, "max_redeliveries": 1000}}}
 PATIENCE = 0.05
-"""Nothing is expected after so many seconds; something that is, comes in any case before the end."""
+"""Nothing is expected after this many seconds. What is expected comes in any case before the end."""
 PATIENT = 20.0
 
 
@@ -37,7 +37,7 @@ class SubscribedLife(TopicLife):
 
     def make_shop(self) -> Shop:
         shop = Shop(self.folder, topics=SETTINGS)
-        self.subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+        self.subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
         return shop
 
     @initialize(kind=st.sampled_from([Kind.EXCLUSIVE, Kind.SHARED, Kind.KEY_SHARED]), at_once=st.booleans())
@@ -45,10 +45,10 @@ class SubscribedLife(TopicLife):
         super().begin()
         self.kind = kind
         self.first = [0] * PARTITIONS
-        """Where the subscription began."""
+        """The subscription began at these offsets."""
         self.acknowledged: list[set[int]] = [set() for _ in range(PARTITIONS)]
         self.flying: list[set[int]] = [set() for _ in range(PARTITIONS)]
-        """With the consumer."""
+        """The consumer has these messages."""
         for partition in range(PARTITIONS):
             self.produce(partition, 10)
         if at_once:
@@ -115,7 +115,7 @@ class SubscribedLife(TopicLife):
         self.die()
 
     def received(self, most: int, patience: float) -> list[tuple[int, int]]:
-        """Some messages, as they should be."""
+        """Receives some messages and checks them."""
         consumer = self.joined()
         try:
             runs = self.run(consumer.receive(most, patience))
@@ -182,7 +182,7 @@ class SubscribedLife(TopicLife):
         self.flying = [set() for _ in range(PARTITIONS)]
 
     def let_go(self) -> None:
-        """As a killed process does: no checkpoint, no word."""
+        """Ends as a killed process does, without a checkpoint."""
 
         async def end() -> None:
             if self.subscription is not None:
@@ -211,7 +211,8 @@ class SubscribedLife(TopicLife):
         assert self.opened().stats(ends).lag == 0
 
     def missing(self, partition: int) -> set[int]:
-        """What is neither acknowledged nor with the consumer, which forgot it: it leaves, and it comes again."""
+        """Returns what is neither acknowledged nor with the consumer, which forgot it. It leaves, so that they come
+        again."""
         if self.flying[partition]:
             self.leave()
         return set(range(self.first[partition], len(self.expected[partition]))) - self.acknowledged[partition]

@@ -21,7 +21,7 @@ def check(*, context: GivenContext) -> None:
     from frazil.lake.checks import check_settings as check_lake
     from frazil.log.log import check_settings as check_log
     from frazil.store import open_store
-    from frazil.topics.settings import check_names
+    from frazil.topics.dead_letter_settings import check_dead_letter_topics
     from frazil.web.listen_settings import check_settings as check_listening
 
     loaded = context.load()
@@ -29,7 +29,7 @@ def check(*, context: GivenContext) -> None:
     check_lake(loaded.config, open_store(loaded.config.store, loaded.config.data_dir))
     check_kafka(loaded.config)
     check_listening(loaded.config)
-    check_names(loaded.config)
+    check_dead_letter_topics(loaded.config)
     if loaded.config.kafka.registry.url:
         RegistryHttp(loaded.config.kafka.registry)
     print(f"{loaded.path or 'the configuration (no file, defaults and environment)'} is right")

@@ -63,11 +63,11 @@ def _text(query: str | None, file: Path | None) -> str:
 
 def _local(context: GivenContext, text: str, tenant: str | None) -> pa.Table:
     from frazil.ops.logging import setup_logging
-    from frazil.query.sql.session import Session
+    from frazil.query.sql.session import SqlSession
 
     config = context.load().config
     setup_logging(config.logging.model_copy(update={"level": "warning"}))
-    with Session(config) as session:
+    with SqlSession(config) as session:
         return session.ask(text, tenant)
 
 

@@ -1,1 +1,1 @@
-"""The newest records of the log in memory, to be found by key or by offset in well under a millisecond."""
+"""Keeps the newest records of the log in memory, where a lookup by key or offset takes well under a millisecond."""

@@ -1,4 +1,4 @@
-"""The hot buffer over HTTP: what was appended a moment ago, by key or by offset, as JSON or as an Arrow stream."""
+"""Serves the hot buffer over HTTP: records that were just appended, by key or offset, as JSON or an Arrow stream."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from frazil.errors import (
     RequestError,
     TopicNotFound,
 )
-from frazil.hot.gathering import Found
 from frazil.hot.queries import LIMIT, HotBuffer
-from frazil.hot.threads import Threads
+from frazil.hot.query_threads import QueryThreads
+from frazil.hot.row_collector import HotRows
 from frazil.scan.tenants import HEADER, tenant_of
 from frazil.web.answers import problem, row_answer, rows_answer
 from frazil.web.operations import Endpoint
@@ -32,14 +32,14 @@ Handler = Callable[[Request], Awaitable[Response]]
 Work = Callable[[Request, HotBuffer], Response]
 
 UNDECODABLE = "x-frazil-undecodable"
-"""Header that names the records, as partition/offset, that are left out because they cannot become rows."""
+"""This header lists the records, as partition/offset, that are left out because they cannot become rows."""
 NEXT_OFFSET = "x-frazil-next-offset"
-"""Header that says where to go on, when not everything that was asked for is in the answer."""
+"""This header has the offset to continue with when the answer does not have everything that was asked for."""
 _NAMED = 100
 
 
-def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads) -> list[Endpoint]:
-    """`hot` gives the buffer, or raises while there is none."""
+def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: QueryThreads) -> list[Endpoint]:
+    """`hot` returns the buffer, or raises while there is none."""
 
     def by_key(request: Request, buffer: HotBuffer) -> Response:
         check_parameters(request, "encoding", "cold", "raw")
@@ -101,8 +101,8 @@ def hot_endpoints(config: Config, hot: Callable[[], HotBuffer], threads: Threads
     ]
 
 
-def _answering(work: Work, hot: Callable[[], HotBuffer], threads: Threads) -> Handler:
-    """Work that may wait for disk, store or registry is done in a thread."""
+def _answering(work: Work, hot: Callable[[], HotBuffer], threads: QueryThreads) -> Handler:
+    """Does the work in a thread, because it may wait for disk, store or registry."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -137,7 +137,7 @@ def _partition(request: Request) -> int:
 
 
 def _not_found(buffer: HotBuffer, topic: str, what: str, cold: bool) -> Response:
-    """`cold` in the answer tells whether the same question with `cold=true` may have another."""
+    """`cold` in the answer says whether the same question with `cold=true` may find something."""
     if cold:
         return problem(404, f"{what}.", cold=False)
     older = buffer.has_older(topic)
@@ -145,7 +145,7 @@ def _not_found(buffer: HotBuffer, topic: str, what: str, cold: bool) -> Response
     return problem(404, f"{what}{hint}.", cold=older)
 
 
-def _rows(request: Request, found: Found) -> Response:
+def _rows(request: Request, found: HotRows) -> Response:
     headers: dict[str, str] = {}
     if found.next_offset is not None:
         headers[NEXT_OFFSET] = str(found.next_offset)
@@ -160,13 +160,13 @@ def _listing(hot: HotBuffer) -> dict[str, Any]:
     buffer = hot.buffer
     topics = []
     for topic, partitions in sorted(buffer.topics.items()):
-        held = {partition: kept.visible() for partition, kept in sorted(partitions.items())}
+        contents = {partition: buffered.visible() for partition, buffered in sorted(partitions.items())}
         topics.append(
             {
                 "topic": topic,
-                "records": sum(each.rows for each in held.values()),
-                "bytes": sum(each.nbytes for each in held.values()),
-                "index_bytes": sum(each.index_bytes for each in held.values()),
+                "records": sum(each.rows for each in contents.values()),
+                "bytes": sum(each.nbytes for each in contents.values()),
+                "index_bytes": sum(each.index_bytes for each in contents.values()),
                 "partitions": [
                     {
                         "partition": partition,
@@ -176,7 +176,7 @@ def _listing(hot: HotBuffer) -> dict[str, Any]:
                         "last_offset": each.last_source_offset,
                         "written_here": partitions[partition].source is not None,
                     }
-                    for partition, each in held.items()
+                    for partition, each in contents.items()
                 ],
             }
         )

@@ -1,4 +1,4 @@
-"""Blocks: batches of raw records of one partition, with what is needed to find a record among them."""
+"""Defines blocks: batches of raw records of one partition, in which records can be found by offset."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import pyarrow as pa
 from frazil.formats import kafka
 
 OVERHEAD = 4096
-"""About what a block takes beside its records: the objects of Arrow for each of its columns."""
+"""A block takes about this much beside its records, for Arrow's objects for each column."""
 JOINED_BYTES = 1 << 20
-"""Size up to which blocks are joined."""
+"""Blocks are joined up to this size."""
 SMALL_BYTES = JOINED_BYTES // 8
-"""Below this a block is joined with its neighbours."""
+"""A block below this size is joined with its neighbours."""
 
 
 class Block(NamedTuple):
-    """Neighbouring records. Their own offsets in the source (Kafka's, or else the log's) ascend from `stretch` on."""
+    """Has neighbouring records. Their offsets in the source (Kafka's, or else the log's) ascend from `ascending_from`
+    on."""
 
     offset: int
     end: int
@@ -29,23 +30,24 @@ class Block(NamedTuple):
     nbytes: int
     since_ms: int
     time_ms: int
-    """When the first and the last record were appended, or sealed."""
-    stretch: int
-    """Offset in the log from which on the source's offsets ascend: normally the block's first."""
+    """These are the times at which the first and the last record were appended or sealed."""
+    ascending_from: int
+    """The source's offsets ascend from this log offset on, which normally is the first of the block."""
     first: int
-    """The source's offset at `stretch`."""
+    """This is the source's offset of the record at `ascending_from`."""
     last: int
-    """The source's offset of the last record."""
+    """This is the source's offset of the last record."""
     borrowed: bool
-    """Whether the records are in a WAL file: they are copied once they are sealed, so that the disk gets it back."""
+    """The records are in a WAL file if this is true. They are copied once they are sealed, so that the file can
+    go."""
 
     def find(self, source_offset: int) -> int:
-        """The offset in the log of the first record at or after this offset of the source."""
+        """Returns the log offset of the first record at or after this offset of the source."""
         if not kafka.is_kafka(self.batch.schema):
             return min(max(source_offset, self.offset), self.end)
-        skipped = self.stretch - self.offset
+        skipped = self.ascending_from - self.offset
         ascending = _source_offsets(self.batch).data[skipped:]
-        return self.stretch + bisect_left(ascending, source_offset)
+        return self.ascending_from + bisect_left(ascending, source_offset)
 
 
 def make(offset: int, batch: pa.RecordBatch, time_ms: int, *, nbytes: int | None = None, borrowed: bool) -> Block:
@@ -67,17 +69,17 @@ def _source_offsets(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 
 def cut(block: Block, end: int) -> Block:
-    """The records below `end`, in the same memory."""
+    """Returns the records below `end`, in the same memory."""
     return make(block.offset, block.batch.slice(0, end - block.offset), block.time_ms, borrowed=block.borrowed)
 
 
 def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same records in memory of their own, and no more of it than they need."""
+    """Copies the records into memory of their own, which is no larger than they need."""
     return pa.ipc.read_record_batch(batch.serialize(), batch.schema)
 
 
 def join(blocks: Sequence[Block]) -> Block:
-    """Neighbours of one schema as one block, in memory of its own."""
+    """Joins neighbours of one schema into one block with memory of its own."""
     batches = [block.batch for block in blocks]
     batch = packed(batches[0]) if len(batches) == 1 else pa.concat_batches(batches)
     joined = make(blocks[0].offset, batch, blocks[-1].time_ms, borrowed=False)
@@ -85,7 +87,8 @@ def join(blocks: Sequence[Block]) -> Block:
 
 
 def joinable(blocks: Sequence[Block], sealed: int, most_ms: int) -> slice | None:
-    """Neighbours to join: several small ones of about the same time, or one that is sealed and still in the WAL."""
+    """Finds neighbours to join: several small ones of about the same time, or one that is sealed and still in the
+    WAL."""
     start = size = 0
     for at, block in enumerate(blocks):
         ours = not block.borrowed or block.end <= sealed

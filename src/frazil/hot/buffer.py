@@ -1,6 +1,6 @@
-"""The buffer of all topics: what is held of each partition, within one bound for all of them together.
+"""Buffers the newest records of all topics, within one memory limit for all of them.
 
-Sealed records go when room is needed, the oldest first, or when they are old; records that are not sealed never do.
+Sealed records leave when room is needed, the oldest first, or when they expire. Unsealed records always stay.
 """
 
 from __future__ import annotations
@@ -16,102 +16,102 @@ import pyarrow as pa
 from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.formats import kafka
-from frazil.hot import blocks, runs
+from frazil.hot import blocks, key_index
 from frazil.hot.blocks import Block
-from frazil.hot.held import Held
+from frazil.hot.key_index import IndexRun
 from frazil.hot.keys import as_bytes, key_column
-from frazil.hot.runs import Run
+from frazil.hot.partition_contents import PartitionContents
 
 ROOM = 1 / 64
-"""Part of the buffer that is freed at least when it is full, so that not every batch has to make room."""
+"""A full buffer frees at least this share of its size, so that not every batch has to make room."""
 _JOINED_TTL = 8
-"""Records of one block are at most this part of the time to live apart."""
+"""Records of one block were appended within this fraction of the time to live."""
 
 
-class Source(Protocol):
-    """What feeds a partition from within this process."""
+class LocalSource(Protocol):
+    """Feeds a partition from within this process."""
 
     def lost(self) -> bool:
-        """Whether what it has not sealed is no part of the log any more."""
+        """Returns whether its unsealed records are not part of the log any more."""
 
 
 @dataclass
-class TopicStats:
-    """Counts since the start."""
+class BufferStats:
+    """Counts what happened to one topic since the start."""
 
     hits: int = 0
     misses: int = 0
     evicted: int = 0
-    """Records that made room for others."""
+    """These records made room for others."""
     expired: int = 0
-    """Records that were too old."""
+    """These records were older than the time to live."""
     dropped: int = 0
-    """Records that turned out not to be part of the log."""
+    """These records turned out not to be part of the log."""
 
 
-class Kept:
-    """One partition. It is changed under its lock, and read without."""
+class BufferedPartition:
+    """Has the contents of one partition. They are changed under the lock, and read without it."""
 
-    def __init__(self, topic: str, partition: int, stats: TopicStats) -> None:
+    def __init__(self, topic: str, partition: int, stats: BufferStats) -> None:
         self.topic = topic
         self.partition = partition
         self.stats = stats
         self.lock = threading.Lock()
-        self.held = Held()
-        self.source: Source | None = None
-        """None while another process writes the partition, or nobody."""
+        self.contents = PartitionContents()
+        self.source: LocalSource | None = None
+        """It is None while another process writes the partition, or nobody does."""
         self.epoch: str | None = None
-        """Of the newest record; None when it is not known yet where the partition ends."""
+        """This is the epoch of the newest record. It is None while it is unknown where the partition ends."""
 
-    def visible(self) -> Held:
-        """What may be read now; records of a writer that lost its partition are gone at that moment."""
+    def visible(self) -> PartitionContents:
+        """Returns what may be read now. Unsealed records vanish as soon as their writer has lost the partition."""
         source = self.source
-        held = self.held
-        return held.truncated(held.sealed) if source is not None and source.lost() else held
+        contents = self.contents
+        return contents.truncated(contents.sealed) if source is not None and source.lost() else contents
 
 
 class Buffer:
-    """Thread-safe."""
+    """Is safe to use from several threads."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self.max_bytes = config.buffer.max_size_mb * MIB
         self.ttl_ms = round(config.buffer.ttl_seconds * 1000)
         self._lock = threading.Lock()
-        self._topics: dict[str, dict[int, Kept]] = {}
-        self._stats: dict[str, TopicStats] = {}
+        self._topics: dict[str, dict[int, BufferedPartition]] = {}
+        self._stats: dict[str, BufferStats] = {}
         self._nbytes = 0
 
     # --- what there is -------------------------------------------------------------------------------------
 
-    def topic(self, topic: str) -> Mapping[int, Kept]:
-        """The partitions of a topic; the mapping never changes."""
+    def topic(self, topic: str) -> Mapping[int, BufferedPartition]:
+        """Returns the partitions of a topic. The mapping never changes."""
         return self._topics.get(topic, {})
 
     @property
-    def topics(self) -> Mapping[str, Mapping[int, Kept]]:
+    def topics(self) -> Mapping[str, Mapping[int, BufferedPartition]]:
         return self._topics
 
-    def all(self) -> Iterator[Kept]:
+    def all(self) -> Iterator[BufferedPartition]:
         for partitions in self._topics.values():
             yield from partitions.values()
 
-    def stats(self, topic: str) -> TopicStats:
-        return self._stats.get(topic, TopicStats())
+    def stats(self, topic: str) -> BufferStats:
+        return self._stats.get(topic, BufferStats())
 
     @property
     def nbytes(self) -> int:
-        """Records and index of all topics."""
+        """Returns the size of the records and of the index of all topics."""
         return self._nbytes
 
     @property
     def unsealed_bytes(self) -> int:
-        """Of records that cannot make room for others, because no segment has them yet."""
-        return sum(kept.held.unsealed_bytes for kept in self.all())
+        """Returns the size of the records that must stay, because no segment has them yet."""
+        return sum(buffered.contents.unsealed_bytes for buffered in self.all())
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room, and none can be made before more is sealed."""
+        """Returns whether there is no room, and none can be made before more is sealed."""
         return self._nbytes > self.max_bytes
 
     def key_column(self, topic: str, schema: pa.Schema) -> str | None:
@@ -122,108 +122,109 @@ class Buffer:
 
     # --- changing it ---------------------------------------------------------------------------------------
 
-    def keep(self, topic: str, partition: int) -> Kept:
-        """The partition's place, which is made if there is none."""
+    def get_or_create(self, topic: str, partition: int) -> BufferedPartition:
+        """Returns the partition, and creates it if it does not exist."""
         found = self._topics.get(topic, {}).get(partition)
         if found is not None:
             return found
         with self._lock:
             partitions = self._topics.get(topic, {})
             if partition not in partitions:
-                kept = Kept(topic, partition, self._stats.setdefault(topic, TopicStats()))
-                # Others look at these without a lock: they are replaced, never changed.
-                self._topics = {**self._topics, topic: {**partitions, partition: kept}}
+                buffered = BufferedPartition(topic, partition, self._stats.setdefault(topic, BufferStats()))
+                # Other threads read these without a lock, so they are replaced and never changed.
+                self._topics = {**self._topics, topic: {**partitions, partition: buffered}}
             return self._topics[topic][partition]
 
-    def forget(self, kept: Kept) -> None:
-        """Hold nothing of a partition any more."""
-        with kept.lock:
-            self._swap(kept, Held())
-            kept.epoch = None
+    def forget(self, buffered: BufferedPartition) -> None:
+        """Drops everything of a partition."""
+        with buffered.lock:
+            self._swap(buffered, PartitionContents())
+            buffered.epoch = None
         with self._lock:
-            partitions = {n: each for n, each in self._topics.get(kept.topic, {}).items() if each is not kept}
-            topics = {**self._topics, kept.topic: partitions}
+            partitions = {n: each for n, each in self._topics.get(buffered.topic, {}).items() if each is not buffered}
+            topics = {**self._topics, buffered.topic: partitions}
             self._topics = {name: each for name, each in topics.items() if each}
 
     def append(
         self,
-        kept: Kept,
+        buffered: BufferedPartition,
         offset: int,
         batch: pa.RecordBatch,
         time_ms: int,
         *,
         nbytes: int | None = None,
         borrowed: bool = False,
-        by: Source | None = None,
+        by: LocalSource | None = None,
     ) -> bool:
-        """Add records; False when they do not begin where the others end, or another feeds the partition."""
+        """Adds records. Returns False when they do not begin where the others end, or another source feeds the
+        partition."""
         block = blocks.make(offset, batch, time_ms, nbytes=nbytes, borrowed=borrowed)
-        run = self._index(kept.topic, block)
-        with kept.lock:
-            if kept.held.end != offset or kept.source is not by:
+        run = self._index(buffered.topic, block)
+        with buffered.lock:
+            if buffered.contents.end != offset or buffered.source is not by:
                 return False
-            self._swap(kept, kept.held.appended(block, run))
+            self._swap(buffered, buffered.contents.appended(block, run))
         self._make_room()
         return True
 
-    def prepend(self, kept: Kept, offset: int, batch: pa.RecordBatch, time_ms: int) -> bool:
-        """Add sealed records before the others; False when they do not end where those begin."""
+    def prepend(self, buffered: BufferedPartition, offset: int, batch: pa.RecordBatch, time_ms: int) -> bool:
+        """Adds sealed records before the others. Returns False when they do not end where those begin."""
         block = blocks.make(offset, batch, time_ms, borrowed=False)
-        run = self._index(kept.topic, block)
-        with kept.lock:
-            if kept.held.start != block.end:
+        run = self._index(buffered.topic, block)
+        with buffered.lock:
+            if buffered.contents.start != block.end:
                 return False
-            self._swap(kept, kept.held.prepended(block, run))
+            self._swap(buffered, buffered.contents.prepended(block, run))
         self._make_room()
         return True
 
-    def _index(self, topic: str, block: Block) -> Run | None:
-        """None for topics without keys."""
+    def _index(self, topic: str, block: Block) -> IndexRun | None:
+        """Returns the index of a block, or None for topics without keys."""
         schema = block.batch.schema
         if self._key_setting(topic) is None and not kafka.is_kafka(schema):
             return None
         column = self.key_column(topic, schema)
         keys = as_bytes(block.batch.column(column)) if column else pa.nulls(block.batch.num_rows, pa.binary())
-        return runs.build(block.offset, keys)
+        return key_index.build(block.offset, keys)
 
-    def seal(self, kept: Kept, sealed: int) -> None:
-        with kept.lock:
-            self._swap(kept, kept.held.sealed_to(sealed))
+    def seal(self, buffered: BufferedPartition, sealed: int) -> None:
+        with buffered.lock:
+            self._swap(buffered, buffered.contents.sealed_to(sealed))
         self._make_room()
 
-    def drop_sealed(self, kept: Kept) -> None:
-        """Hold no more of a partition than must be."""
-        self._drop(kept, len(kept.held.blocks))
+    def drop_sealed(self, buffered: BufferedPartition) -> None:
+        """Drops all sealed records of a partition."""
+        self._drop(buffered, len(buffered.contents.blocks))
 
-    def truncate(self, kept: Kept, end: int) -> None:
-        """Drop what is at `end` and after: it is no part of the log any more."""
-        with kept.lock:
-            before = kept.held
-            self._swap(kept, before.truncated(end))
-            kept.stats.dropped += before.end - kept.held.end
+    def truncate(self, buffered: BufferedPartition, end: int) -> None:
+        """Drops the records at `end` and after it, which are not part of the log any more."""
+        with buffered.lock:
+            before = buffered.contents
+            self._swap(buffered, before.truncated(end))
+            buffered.stats.dropped += before.end - buffered.contents.end
 
-    def restart(self, kept: Kept, offset: int, *, by: Source | None = None) -> bool:
-        """Hold nothing, and go on from `offset`; False when another feeds the partition."""
-        with kept.lock:
-            if kept.source is not by:
+    def restart(self, buffered: BufferedPartition, offset: int, *, by: LocalSource | None = None) -> bool:
+        """Drops everything, and continues from `offset`. Returns False when another source feeds the partition."""
+        with buffered.lock:
+            if buffered.source is not by:
                 return False
-            self._swap(kept, Held(offset, offset))
+            self._swap(buffered, PartitionContents(offset, offset))
             return True
 
-    def place(self, kept: Kept, epoch: str | None, *, by: Source | None = None) -> None:
-        """Note the epoch of the newest record; None when it must be found out anew where the partition ends."""
-        with kept.lock:
-            if kept.source is by:
-                kept.epoch = epoch
+    def set_epoch(self, buffered: BufferedPartition, epoch: str | None, *, by: LocalSource | None = None) -> None:
+        """Sets the epoch of the newest record. None means that the end of the partition must be found anew."""
+        with buffered.lock:
+            if buffered.source is by:
+                buffered.epoch = epoch
 
-    def feed(self, kept: Kept, by: Source | None) -> None:
-        """Let nobody else feed the partition from now on."""
-        with kept.lock:
-            kept.source = by
+    def set_source(self, buffered: BufferedPartition, by: LocalSource | None) -> None:
+        """Makes `by` the only source of the partition."""
+        with buffered.lock:
+            buffered.source = by
 
-    def _swap(self, kept: Kept, held: Held) -> None:
-        before, kept.held = kept.held, held
-        change = held.nbytes + held.index_bytes - before.nbytes - before.index_bytes
+    def _swap(self, buffered: BufferedPartition, contents: PartitionContents) -> None:
+        before, buffered.contents = buffered.contents, contents
+        change = contents.nbytes + contents.index_bytes - before.nbytes - before.index_bytes
         with self._lock:
             self._nbytes += change
 
@@ -233,53 +234,54 @@ class Buffer:
         if self._nbytes <= self.max_bytes:
             return
         excess = self._nbytes - round(self.max_bytes * (1 - ROOM))
-        for kept, count in self._oldest(excess).items():
-            kept.stats.evicted += self._drop(kept, count)
+        for buffered, count in self._oldest(excess).items():
+            buffered.stats.evicted += self._drop(buffered, count)
 
-    def _oldest(self, wanted: int) -> dict[Kept, int]:
-        """How many blocks of which partitions are the oldest and have so many bytes together."""
-        queue: list[tuple[int, int, Kept, int]] = []
-        evictable = {kept: kept.held.evictable() for kept in self.all()}
-        for order, (kept, found) in enumerate(evictable.items()):
+    def _oldest(self, wanted: int) -> dict[BufferedPartition, int]:
+        """Returns how many of the oldest blocks of each partition have this many bytes together."""
+        queue: list[tuple[int, int, BufferedPartition, int]] = []
+        evictable = {buffered: buffered.contents.evictable() for buffered in self.all()}
+        for order, (buffered, found) in enumerate(evictable.items()):
             if found:
-                queue.append((found[0].time_ms, order, kept, 0))
+                queue.append((found[0].time_ms, order, buffered, 0))
         heapq.heapify(queue)
-        taken: dict[Kept, int] = {}
+        taken: dict[BufferedPartition, int] = {}
         while queue and wanted > 0:
-            _, order, kept, at = queue[0]
-            found = evictable[kept]
+            _, order, buffered, at = queue[0]
+            found = evictable[buffered]
             wanted -= found[at].nbytes
-            taken[kept] = at + 1
+            taken[buffered] = at + 1
             if at + 1 < len(found):
-                heapq.heapreplace(queue, (found[at + 1].time_ms, order, kept, at + 1))
+                heapq.heapreplace(queue, (found[at + 1].time_ms, order, buffered, at + 1))
             else:
                 heapq.heappop(queue)
         return taken
 
-    def _drop(self, kept: Kept, count: int) -> int:
-        """Drop the oldest blocks, as far as they may go; how many records that were."""
-        with kept.lock:
-            before = kept.held
-            self._swap(kept, before.without_first(min(count, len(before.evictable()))))
-            return before.rows - kept.held.rows
+    def _drop(self, buffered: BufferedPartition, count: int) -> int:
+        """Drops the oldest blocks as far as they are sealed, and returns how many records that were."""
+        with buffered.lock:
+            before = buffered.contents
+            self._swap(buffered, before.without_first(min(count, len(before.evictable()))))
+            return before.rows - buffered.contents.rows
 
     def expire(self, now_ms: int) -> None:
-        """Drop what is older than the time to live."""
-        for kept in self.all():
+        """Drops records that are older than the time to live."""
+        for buffered in self.all():
             count = 0
-            for block in kept.held.evictable():
+            for block in buffered.contents.evictable():
                 if block.time_ms > now_ms - self.ttl_ms:
                     break
                 count += 1
             if count:
-                kept.stats.expired += self._drop(kept, count)
+                buffered.stats.expired += self._drop(buffered, count)
 
-    def tidy(self, kept: Kept) -> bool:
-        """Join some small blocks, and copy what is in WAL files that could go; False when there is nothing to do."""
-        with kept.lock:
-            held = kept.held
-            where = blocks.joinable(held.blocks, held.sealed, self.ttl_ms // _JOINED_TTL)
+    def compact(self, buffered: BufferedPartition) -> bool:
+        """Joins some small blocks, and copies records out of WAL files that could go. Returns False if there is
+        nothing to do."""
+        with buffered.lock:
+            contents = buffered.contents
+            where = blocks.joinable(contents.blocks, contents.sealed, self.ttl_ms // _JOINED_TTL)
             if where is None:
                 return False
-            self._swap(kept, held.joined(where))
+            self._swap(buffered, contents.joined(where))
             return True

@@ -1,7 +1,7 @@
-"""Feeding the buffer from the writers of this process.
+"""Feeds the buffer from the writers of this process.
 
-One thread looks after all of them now and then, and sees to the buffer's order in between. Whoever looks something up
-has the buffer take first what was appended since, so that whatever was acknowledged is found.
+One thread polls all writers, and compacts the buffer in between. A lookup first takes over what was appended since,
+so that it finds everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from frazil.errors import EpochChanged, FrazilError, PartitionTaken
 from frazil.hot.blocks import SMALL_BYTES
-from frazil.hot.buffer import Buffer, Kept
+from frazil.hot.buffer import Buffer, BufferedPartition
 from frazil.log.log import Log
 from frazil.log.tail import TailView
 from frazil.log.wal.entries import Entry
@@ -25,41 +25,41 @@ from frazil.log.writer.writer import PartitionWriter
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.02
-"""Between two looks, so that many small appends become one block, and looking does not keep them waiting."""
+"""The thread pauses this long, so that many small appends become one block and polling does not slow them down."""
 HOUSEKEEPING_SECONDS = 0.5
 _TIDY_SECONDS = 0.005
-"""How long new records wait at most for the buffer's order."""
+"""Housekeeping delays new records by at most this long."""
 
-Place = tuple[str, int]
-"""Topic and partition."""
+TopicPartition = tuple[str, int]
+"""These are a topic and a partition."""
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
-    """A writer of this process, as it was when the buffer began to follow its tail."""
+class FollowedWriter:
+    """Remembers a writer of this process as it was when the buffer began to follow its tail."""
 
     writer: PartitionWriter
     ids: frozenset[str]
-    """Of its segments; a writer that is fenced goes on under another."""
+    """These are the ids in the writer's segments. A writer that is fenced continues under another id."""
 
     def lost(self) -> bool:
         return self.writer.tail.writers is not self.ids or isinstance(self.writer.stopped, PartitionTaken)
 
 
 class Feed:
-    """`fill` is called with partitions that begin anew, to be filled with what is older."""
+    """Feeds the buffer. `fill` is called with partitions that begin anew, to have older records read."""
 
-    def __init__(self, log: Log, buffer: Buffer, fill: Callable[[Kept], None]) -> None:
+    def __init__(self, log: Log, buffer: Buffer, fill: Callable[[BufferedPartition], None]) -> None:
         self._log = log
         self._buffer = buffer
         self._fill = fill
-        self._written: dict[Place, tuple[Kept, Written]] = {}
-        self._asked: set[Place] = set()
-        """Of which something was looked up."""
+        self._followed: dict[TopicPartition, tuple[BufferedPartition, FollowedWriter]] = {}
+        self._asked: set[TopicPartition] = set()
+        """Somebody has looked something up in these partitions."""
         self._wake = threading.Event()
         self._stopping = False
-        self._problems: dict[Place, FrazilError] = {}
-        self._looking = threading.Lock()
+        self._problems: dict[TopicPartition, FrazilError] = {}
+        self._polling = threading.Lock()
         self._tidied = 0.0
         self._thread = threading.Thread(target=self._run, name="frazil-hot-feed", daemon=True)
 
@@ -73,8 +73,8 @@ class Feed:
         self._wake.set()
         self._thread.join()
         self._log.changed.ignore(self._wake.set)
-        for _, written in self._written.values():
-            written.writer.tail.changed.ignore(self._wake.set)
+        for _, followed in self._followed.values():
+            followed.writer.tail.changed.ignore(self._wake.set)
 
     def problems(self) -> dict[str, FrazilError]:
         return {f"{topic}/{partition}": error for (topic, partition), error in sorted(self._problems.items())}
@@ -85,159 +85,159 @@ class Feed:
             self._wake.wait(HOUSEKEEPING_SECONDS)
             self._wake.clear()
             started = time.monotonic()
-            self.look()
+            self.poll()
             if started - self._tidied > HOUSEKEEPING_SECONDS:
-                self._keep_house(started)
+                self._housekeeping(started)
             time.sleep(max(PAUSE_SECONDS, time.monotonic() - started))
 
-    def look(self) -> None:
-        """Take what is new from all writers, and notice which have come and gone."""
-        with self._looking:
+    def poll(self) -> None:
+        """Takes new records from all writers, and notices which writers have come and gone."""
+        with self._polling:
             writers = {(writer.topic, writer.partition): writer for writer in self._log.writers}
-            for place in self._written.keys() - writers.keys():
-                self._attempt(place, None)
-            for place, writer in writers.items():
-                self._attempt(place, writer)
+            for partition_key in self._followed.keys() - writers.keys():
+                self._attempt(partition_key, None)
+            for partition_key, writer in writers.items():
+                self._attempt(partition_key, writer)
 
     def catch_up(self, topic: str) -> None:
-        """Take what is new of one topic now."""
+        """Takes the new records of one topic now."""
         for writer in self._log.writers:
             if writer.topic != topic:
                 continue
-            place = (writer.topic, writer.partition)
-            known = self._written.get(place)
-            self._asked.add(place)
-            if known is None or known[1].writer is not writer or known[0].held.end != writer.tail.end:
-                with self._looking:
-                    self._attempt(place, writer)
+            partition_key = (writer.topic, writer.partition)
+            known = self._followed.get(partition_key)
+            self._asked.add(partition_key)
+            if known is None or known[1].writer is not writer or known[0].contents.end != writer.tail.end:
+                with self._polling:
+                    self._attempt(partition_key, writer)
 
-    def _attempt(self, place: Place, writer: PartitionWriter | None) -> None:
-        """One partition that cannot be held must not keep the others from it."""
+    def _attempt(self, partition_key: TopicPartition, writer: PartitionWriter | None) -> None:
+        """Reports a failure of one partition, so that it does not stop the others."""
         try:
             if writer is None:
-                self._let_go(place)
+                self._release(partition_key)
             else:
-                self._take(place, writer)
+                self._take(partition_key, writer)
         except (FrazilError, pa.ArrowException, ValueError) as caught:
             error = caught if isinstance(caught, FrazilError) else FrazilError(f"cannot be held: {caught}")
-            if str(error) != str(self._problems.get(place)):
-                logger.exception("cannot buffer", extra={"topic": place[0], "partition": place[1]})
-            self._problems[place] = error
+            if str(error) != str(self._problems.get(partition_key)):
+                logger.exception("cannot buffer", extra={"topic": partition_key[0], "partition": partition_key[1]})
+            self._problems[partition_key] = error
         else:
-            self._problems.pop(place, None)
+            self._problems.pop(partition_key, None)
 
     # --- one partition -------------------------------------------------------------------------------------
 
-    def _take(self, place: Place, writer: PartitionWriter) -> None:
-        known = self._written.get(place)
+    def _take(self, partition_key: TopicPartition, writer: PartitionWriter) -> None:
+        known = self._followed.get(partition_key)
         tail = writer.tail
-        # What nobody is likely to look up is held once somebody has.
-        wanted = writer.options.looked_up or place in self._asked
+        # A partition that is unlikely to be looked up is buffered only after somebody has.
+        wanted = writer.options.looked_up or partition_key in self._asked
         if known is not None and known[1].writer is writer and not known[1].lost():
-            kept = known[0]
+            buffered = known[0]
             if not wanted:
                 return
-            if tail.end == kept.held.end and tail.start == kept.held.sealed:
+            if tail.end == buffered.contents.end and tail.start == buffered.contents.sealed:
                 return
-            view = tail.view(kept.held.end)
-            if view.writers is known[1].ids and view.start <= kept.held.end:
-                self._add(kept, known[1], view)
+            view = tail.view(buffered.contents.end)
+            if view.writers is known[1].ids and view.start <= buffered.contents.end:
+                self._add(buffered, known[1], view)
                 return
         elif known is not None and known[1].writer is not writer:
-            self._let_go(place)
+            self._release(partition_key)
         if isinstance(writer.stopped, PartitionTaken):
-            self._let_go(place)
+            self._release(partition_key)
             return
         if wanted:
-            self._begin(place, writer)
+            self._begin(partition_key, writer)
         else:
-            self._claim(place, Written(writer, tail.writers))
+            self._claim(partition_key, FollowedWriter(writer, tail.writers))
 
-    def _claim(self, place: Place, written: Written) -> Kept:
-        """Nobody else feeds it from now on."""
-        kept = self._buffer.keep(*place)
-        self._buffer.feed(kept, written)
-        self._written[place] = kept, written
-        return kept
+    def _claim(self, partition_key: TopicPartition, followed: FollowedWriter) -> BufferedPartition:
+        """Makes the writer the only source of the partition."""
+        buffered = self._buffer.get_or_create(*partition_key)
+        self._buffer.set_source(buffered, followed)
+        self._followed[partition_key] = buffered, followed
+        return buffered
 
-    def _begin(self, place: Place, writer: PartitionWriter) -> None:
-        """Follow a tail from its start, joined with what is held already if that ends there."""
-        if place not in self._written and writer.options.looked_up:
-            # Of what nobody is likely to look up, housekeeping takes what is new.
+    def _begin(self, partition_key: TopicPartition, writer: PartitionWriter) -> None:
+        """Follows a tail from its start, and joins it with the buffered records if they end there."""
+        if partition_key not in self._followed and writer.options.looked_up:
+            # Partitions that are unlikely to be looked up are polled by housekeeping only.
             writer.tail.changed.listen(self._wake.set)
         view = writer.tail.view()
-        kept = self._buffer.keep(*place)
-        # Of what was held only this much is known to be sealed; the rest may not have become part of the log.
-        self._buffer.truncate(kept, min(kept.held.sealed, view.start))
-        written = Written(writer, view.writers)
-        self._claim(place, written)
-        self._buffer.truncate(kept, view.start)
-        if kept.held.end != view.start or not _same_life(kept, view):
-            self._buffer.restart(kept, view.start, by=written)
+        buffered = self._buffer.get_or_create(*partition_key)
+        # Only these records are known to be sealed. The others may not have become part of the log.
+        self._buffer.truncate(buffered, min(buffered.contents.sealed, view.start))
+        followed = FollowedWriter(writer, view.writers)
+        self._claim(partition_key, followed)
+        self._buffer.truncate(buffered, view.start)
+        if buffered.contents.end != view.start or not _same_epoch(buffered, view):
+            self._buffer.restart(buffered, view.start, by=followed)
             if writer.options.looked_up:
-                self._fill(kept)
-        self._add(kept, written, view)
+                self._fill(buffered)
+        self._add(buffered, followed, view)
 
-    def _add(self, kept: Kept, written: Written, view: TailView) -> None:
-        borrowed = written.writer.options.ack == "local"
-        self._buffer.place(kept, view.epochs.current, by=written)
-        for entries in _gathered([entry for entry in view.entries if entry.offset >= kept.held.end]):
+    def _add(self, buffered: BufferedPartition, followed: FollowedWriter, view: TailView) -> None:
+        borrowed = followed.writer.options.ack == "local"
+        self._buffer.set_epoch(buffered, view.epochs.current, by=followed)
+        for entries in _grouped_by_size([entry for entry in view.entries if entry.offset >= buffered.contents.end]):
             batch = _joined(entries)
             alone = len(entries) == 1
             self._buffer.append(
-                kept,
+                buffered,
                 entries[0].offset,
                 batch,
                 entries[-1].time_ms,
                 nbytes=entries[0].nbytes if alone else None,
                 borrowed=borrowed and alone,
-                by=written,
+                by=followed,
             )
-        if view.start != kept.held.sealed:
-            self._seal(kept, written, view.start)
+        if view.start != buffered.contents.sealed:
+            self._seal(buffered, followed, view.start)
 
-    def _seal(self, kept: Kept, written: Written, sealed: int) -> None:
-        self._buffer.seal(kept, sealed)
-        if not written.writer.options.looked_up:
-            self._buffer.drop_sealed(kept)
+    def _seal(self, buffered: BufferedPartition, followed: FollowedWriter, sealed: int) -> None:
+        self._buffer.seal(buffered, sealed)
+        if not followed.writer.options.looked_up:
+            self._buffer.drop_sealed(buffered)
 
-    def _let_go(self, place: Place) -> None:
-        """The writer is gone. What its WAL has stays part of the log; what only memory had does not."""
-        found = self._written.pop(place, None)
+    def _release(self, partition_key: TopicPartition) -> None:
+        """Lets go of a writer that is gone. Records in its WAL stay part of the log, those in memory only do not."""
+        found = self._followed.pop(partition_key, None)
         if found is None:
             return
-        kept, written = found
-        written.writer.tail.changed.ignore(self._wake.set)
-        if not written.lost():
-            self._seal(kept, written, written.writer.tail.start)
-        if written.lost() or written.writer.options.ack == "object":
-            self._buffer.truncate(kept, kept.held.sealed)
-        self._buffer.feed(kept, None)
+        buffered, followed = found
+        followed.writer.tail.changed.ignore(self._wake.set)
+        if not followed.lost():
+            self._seal(buffered, followed, followed.writer.tail.start)
+        if followed.lost() or followed.writer.options.ack == "object":
+            self._buffer.truncate(buffered, buffered.contents.sealed)
+        self._buffer.set_source(buffered, None)
 
     # --- order ---------------------------------------------------------------------------------------------
 
-    def _keep_house(self, now: float) -> None:
+    def _housekeeping(self, now: float) -> None:
         self._buffer.expire(self._log.world.clock.now_ms())
-        for kept in self._buffer.all():
-            while self._buffer.tidy(kept):
+        for buffered in self._buffer.all():
+            while self._buffer.compact(buffered):
                 if time.monotonic() - now > _TIDY_SECONDS:
                     return
         self._tidied = now
 
 
-def _same_life(kept: Kept, view: TailView) -> bool:
-    """Whether what is held is what the log has before the tail."""
-    if kept.epoch is None:
+def _same_epoch(buffered: BufferedPartition, view: TailView) -> bool:
+    """Returns whether the buffered records are those that the log has before the tail."""
+    if buffered.epoch is None:
         return False
     try:
-        view.epochs.check(kept.epoch, kept.held.end, kept.topic)
+        view.epochs.check(buffered.epoch, buffered.contents.end, buffered.topic)
     except EpochChanged:
         return False
     return True
 
 
-def _gathered(entries: list[Entry]) -> list[list[Entry]]:
-    """Small neighbours of one schema together, others each for itself."""
+def _grouped_by_size(entries: list[Entry]) -> list[list[Entry]]:
+    """Groups small neighbours of one schema. Larger entries stay alone."""
     groups: list[list[Entry]] = []
     size = 0
     for entry in entries:

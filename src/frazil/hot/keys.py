@@ -1,7 +1,7 @@
-"""Keys of records as bytes, and their hashes: of a whole column at once, or of one key.
+"""Converts keys of records to bytes and hashes them, one key or a whole column at a time.
 
-The hash is our own because both ways must agree, and because a lookup must not cross into a library's thread pool.
-It only narrows down the search: a key that was found is always compared.
+The hash is our own because both ways must agree, and because a lookup must not enter a library's thread pool. It only
+narrows down the search: keys that were found are always compared.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from frazil.formats import kafka
 Words = npt.NDArray[np.uint64]
 
 LONGEST = 256
-"""Longer keys, which are rare, are hashed one by one."""
+"""Longer keys are rare, and are hashed one by one."""
 _BITS = (1 << 64) - 1
 _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
-"""Odd numbers whose bits look random, as multipliers."""
+"""These multipliers are odd numbers whose bits look random."""
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
 def key_column(schema: pa.Schema, configured: str | None) -> str | None:
-    """Which column of the log has the keys of a topic, if any has."""
+    """Returns the column of the log that has the keys of a topic, or None."""
     if kafka.is_kafka(schema):
         return kafka.KEY
     if configured is None or configured not in schema.names:
@@ -36,7 +36,8 @@ def key_column(schema: pa.Schema, configured: str | None) -> str | None:
 
 
 def as_bytes(column: pa.Array) -> pa.Array:
-    """Keys as binary values: bytes as they are, text as UTF-8, anything else as the text Arrow writes for it."""
+    """Converts keys to binary: bytes stay as they are, text becomes UTF-8, other values become the text Arrow
+    writes."""
     if types.is_binary(column.type):
         return column
     if types.is_fixed_size_binary(column.type):
@@ -45,7 +46,7 @@ def as_bytes(column: pa.Array) -> pa.Array:
 
 
 def hash_key(key: bytes) -> int:
-    """32 bits."""
+    """Returns a hash of 32 bits."""
     mixed = len(key) * _FIRST & _BITS
     if len(key) > LONGEST:
         mixed ^= zlib.crc32(key)
@@ -57,14 +58,14 @@ def hash_key(key: bytes) -> int:
 
 
 def hash_keys(keys: pa.Array) -> Words:
-    """As `hash_key`, for all values of a binary array; what comes out for nulls means nothing."""
+    """Hashes all values of a binary array like `hash_key`. The results for nulls are meaningless."""
     _, offsets_buffer, data = keys.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     first, last = int(offsets[0]), int(offsets[-1])
     padded = np.zeros(last - first + 8, np.uint8)
     if data is not None:
         padded[:-8] = np.frombuffer(data, np.uint8)[first:last]
-    # Every eight bytes in a row, wherever they begin, as one number.
+    # This views the eight bytes at each position as one number.
     words: Words = np.ndarray((last - first + 1,), "<u8", padded, strides=(1,))
     starts = (offsets[:-1] - first).astype(np.int64)
     lengths = np.diff(offsets).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What the buffer holds and how often it was of use, for Prometheus."""
+"""Reports to Prometheus what the buffer holds and how often it was of use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from frazil.clock import Clock
 from frazil.hot.buffer import Buffer
-from frazil.hot.held import Held
+from frazil.hot.partition_contents import PartitionContents
 
 _COUNTERS = (
     ("hits", "Lookups that found their record in memory.", "hits"),
@@ -21,7 +21,7 @@ _COUNTERS = (
 
 
 class BufferCollector(Collector):
-    """Reads the buffer's own counts when metrics are asked for."""
+    """Reads the buffer's own counts when metrics are collected."""
 
     def __init__(self, buffer: Buffer, clock: Clock) -> None:
         self._buffer = buffer
@@ -29,10 +29,10 @@ class BufferCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         buffer, now = self._buffer, self._clock.now_ms()
-        held = {topic: [kept.held for kept in each.values()] for topic, each in buffer.topics.items()}
+        contents = {topic: [buffered.contents for buffered in each.values()] for topic, each in buffer.topics.items()}
         for name, help_text, attribute in _COUNTERS:
             counter = CounterMetricFamily(f"frazil_buffer_{name}", help_text, labels=("topic",))
-            for topic in held:
+            for topic in contents:
                 counter.add_metric([topic], getattr(buffer.stats(topic), attribute))
             yield counter
         for name, help_text, value in (
@@ -43,13 +43,13 @@ class BufferCollector(Collector):
             ("oldest_unsealed_seconds", "Age of the oldest unsealed record.", lambda each: _age(each, now)),
         ):
             gauge = GaugeMetricFamily(f"frazil_buffer_{name}", help_text, labels=("topic",))
-            for topic, each in held.items():
+            for topic, each in contents.items():
                 gauge.add_metric([topic], value(each))
             yield gauge
         yield GaugeMetricFamily("frazil_buffer_max_bytes", "Bound of all topics together.", value=buffer.max_bytes)
 
 
-def _age(held: list[Held], now_ms: int) -> float:
-    """0 when everything is sealed."""
-    oldest = [ms for each in held if (ms := each.oldest_unsealed_ms) is not None]
+def _age(contents: list[PartitionContents], now_ms: int) -> float:
+    """Returns 0 when everything is sealed."""
+    oldest = [ms for each in contents if (ms := each.oldest_unsealed_ms) is not None]
     return max(0.0, (now_ms - min(oldest)) / 1000) if oldest else 0.0

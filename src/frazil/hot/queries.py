@@ -1,6 +1,6 @@
-"""The hot buffer as others use it: records that were just appended, as rows, by key or by offset.
+"""Offers the hot buffer to others: it finds recently appended records by key or offset, and returns them as rows.
 
-Partitions and offsets are the source's own: Kafka's, and the log's for what does not come from Kafka.
+Partitions and offsets are those of the source: Kafka's, or the log's for records that do not come from Kafka.
 """
 
 from __future__ import annotations
@@ -14,42 +14,45 @@ import pyarrow.compute as pc
 
 from frazil.config.model import Config
 from frazil.errors import CallError, MessageParse, NotBuffered, QueryTooLarge, TopicNotFound
-from frazil.hot import finding
-from frazil.hot.ages import LastRow, last_rows
+from frazil.hot import search
 from frazil.hot.buffer import Buffer
 from frazil.hot.feed import Feed
-from frazil.hot.finding import Place
-from frazil.hot.following import Follower
-from frazil.hot.gathering import LOOKED_AT, Found, Gatherer
-from frazil.hot.held import Held
-from frazil.hot.rows import RowsOf, raw_rows
-from frazil.hot.shapes import Shapes
+from frazil.hot.follower import Follower
+from frazil.hot.partition_contents import PartitionContents
+from frazil.hot.recency import LastRow, last_rows
+from frazil.hot.row_collector import MOST_SCANNED, HotRows, RowCollector
+from frazil.hot.row_decoding import TopicRowDecoder, raw_rows
+from frazil.hot.row_schemas import RowSchemas
+from frazil.hot.search import BufferedRecord
 from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log
 from frazil.log.schema.columns import OFFSET
 from frazil.log.schema.row_sizes import ANSWER_BYTES
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.scan.lookup.interface import Cold
+from frazil.scan.lookup.interface import RowLookup
 from frazil.scan.tenants import Tenant
 
 LIMIT = 1000
-"""Rows of an answer, unless another number is asked for."""
+"""An answer has this many rows unless the caller says otherwise."""
 _FIRST_TRIES, _MOST_TRIES = 1, 1024
-"""Records with a key that are decoded at a time while one of a tenant is looked for."""
+"""So many records with a key are decoded at a time while one of the tenant is searched for: first few, then more."""
 
 
 class HotBuffer:
-    """Thread-safe. Start it, or use it as a context manager; `cold` is who is asked for what is not in memory."""
+    """Is safe to use from several threads. Start it, or use it as a context manager.
 
-    def __init__(self, config: Config, log: Log, *, cold: Cold | None = None, lake: Lake | None = None) -> None:
+    `cold` looks up rows that are not in memory.
+    """
+
+    def __init__(self, config: Config, log: Log, *, cold: RowLookup | None = None, lake: Lake | None = None) -> None:
         self._config = config
         self._log = log
         self._cold = cold
         self.buffer = Buffer(config)
         self.follower = Follower(log, self.buffer)
         self.feed = Feed(log, self.buffer, self.follower.fill)
-        self._shapes = Shapes(config, log, lake or Lake(config))
-        self._rows = RowsOf(self._shapes)
+        self._schemas = RowSchemas(config, log, lake or Lake(config))
+        self._rows = TopicRowDecoder(self._schemas)
 
     def start(self) -> None:
         self.feed.start()
@@ -58,7 +61,7 @@ class HotBuffer:
     def stop(self) -> None:
         self.feed.stop()
         self.follower.stop()
-        self._shapes.close()
+        self._schemas.close()
 
     def __enter__(self) -> HotBuffer:
         self.start()
@@ -72,22 +75,22 @@ class HotBuffer:
     def query_by_key(
         self, topic: str, key: bytes | str, *, cold: bool = False, raw: bool = False, tenant: Tenant | None = None
     ) -> pa.Table | None:
-        """The newest row with this key, one without a value too; None when there is none.
+        """Returns the newest row with this key, even if it has no value, or None.
 
-        In a partition the last one counts. Among partitions, the greatest time in Kafka decides, then the offset.
+        Within a partition the last one counts. Among partitions the latest Kafka timestamp decides, then the offset.
         """
         key = key.encode() if isinstance(key, str) else key
-        held = self._visible(topic)
-        last: dict[int, Place | LastRow] = {
-            place.partition: place for place in self._last_with_key(topic, held, key, tenant)
+        contents = self._visible(topic)
+        last: dict[int, BufferedRecord | LastRow] = {
+            record.partition: record for record in self._last_with_key(topic, contents, key, tenant)
         }
         self._count(topic, bool(last))
-        if cold and not self._knows_newest(topic, held, last):
-            below = {n: each.start for n, each in held.items() if not self._lags(topic, n)}
+        if cold and not self._knows_newest(topic, contents, last):
+            below = {n: each.start for n, each in contents.items() if not self._lags(topic, n)}
             for row in last_rows(self._ask_cold(raw).by_key(topic, key, below, tenant)):
                 if row.partition not in last or last[row.partition].offset < row.offset:
                     last[row.partition] = row
-        newest = max(last.values(), key=lambda each: each.age(), default=None)
+        newest = max(last.values(), key=lambda each: each.recency(), default=None)
         if isinstance(newest, LastRow):
             return newest.row
         return None if newest is None else self._row(topic, newest, raw)
@@ -102,41 +105,43 @@ class HotBuffer:
         raw: bool = False,
         tenant: Tenant | None = None,
     ) -> pa.Table | None:
-        """The row of this partition and offset; None when there is none."""
-        held = self._visible(topic).get(partition, Held())
-        found = finding.at_source(partition, held, offset)
+        """Returns the row at this offset, or None."""
+        contents = self._visible(topic).get(partition, PartitionContents())
+        found = search.find_by_offset(partition, contents, offset)
         if found is not None and tenant is not None and self._first_of(topic, [found], tenant) is None:
             return None
         self._count(topic, found is not None)
         if (
             found is None
             and cold
-            and (not self._has_from(topic, partition, held, offset) or self._lags(topic, partition))
+            and (not self._has_from(topic, partition, contents, offset) or self._lags(topic, partition))
         ):
-            below = None if self._lags(topic, partition) else max(held.stretch, held.start)
+            below = None if self._lags(topic, partition) else max(contents.ascending_from, contents.start)
             return _one(self._ask_cold(raw).by_offset(topic, partition, offset, below, tenant))
         return None if found is None else self._row(topic, found, raw)
 
-    def _last_with_key(self, topic: str, held: dict[int, Held], key: bytes, tenant: Tenant | None) -> Iterator[Place]:
-        """The last record with this key of each partition that has one."""
+    def _last_with_key(
+        self, topic: str, contents: dict[int, PartitionContents], key: bytes, tenant: Tenant | None
+    ) -> Iterator[BufferedRecord]:
+        """Yields, for each partition that has the key, the last record with it."""
         column = self._key_column(topic)
-        for partition, each in held.items():
-            places = finding.with_key(partition, each, key, column)
-            found = next(places, None) if tenant is None else self._first_of(topic, places, tenant)
+        for partition, each in contents.items():
+            found_records = search.find_by_key(partition, each, key, column)
+            found = next(found_records, None) if tenant is None else self._first_of(topic, found_records, tenant)
             if found is not None:
                 yield found
 
-    def _first_of(self, topic: str, places: Iterable[Place], tenant: Tenant) -> Place | None:
-        """The first record that is the tenant's."""
-        places = iter(places)
+    def _first_of(self, topic: str, found_records: Iterable[BufferedRecord], tenant: Tenant) -> BufferedRecord | None:
+        """Returns the first record that belongs to the tenant."""
+        found_records = iter(found_records)
         tries, looked_at = _FIRST_TRIES, 0
-        while batch := list(islice(places, tries)):
-            rows = self._rows.make(topic, finding.pieces_at(batch), tenant).rows
+        while batch := list(islice(found_records, tries)):
+            rows = self._rows.decode(topic, search.slices_at(batch), tenant).rows
             if rows.num_rows:
                 best = pc.max(rows[OFFSET]).as_py()
-                return next(place for place in batch if place.offset == best)
+                return next(record for record in batch if record.offset == best)
             looked_at += len(batch)
-            if looked_at >= LOOKED_AT:
+            if looked_at >= MOST_SCANNED:
                 raise QueryTooLarge(
                     f"Topic {topic!r}: the newest {looked_at:,} records with this key are of others than "
                     f"{tenant.name!r}, and more were not looked at. Ask by SQL."
@@ -144,11 +149,11 @@ class HotBuffer:
             tries = min(tries * 4, _MOST_TRIES)
         return None
 
-    def _row(self, topic: str, place: Place, raw: bool) -> pa.Table:
-        pieces = finding.pieces_at([place])
+    def _row(self, topic: str, record: BufferedRecord, raw: bool) -> pa.Table:
+        slices = search.slices_at([record])
         if raw:
-            return raw_rows(pieces)
-        rows, undecodable = self._rows.make(topic, pieces)
+            return raw_rows(slices)
+        rows, undecodable = self._rows.decode(topic, slices)
         for partition, offset, reason in undecodable:
             raise MessageParse(
                 f"Topic {topic!r}: the record of partition {partition}, offset {offset} cannot become a row: "
@@ -169,28 +174,28 @@ class HotBuffer:
         cold: bool = False,
         raw: bool = False,
         tenant: Tenant | None = None,
-    ) -> Found:
-        """Rows from `start`, or the first in memory, to before `end`, or the newest: at most `limit` of them.
+    ) -> HotRows:
+        """Returns at most `limit` rows from `start`, or the first in memory, up to `end`, or the newest.
 
-        `NotBuffered` when some of them may be no longer in memory, unless older ones are to be read too.
+        Raises `NotBuffered` when some of them may not be in memory any more, unless `cold` is set.
         """
-        held = self._visible(topic).get(partition, Held())
-        begins = max(held.stretch, held.start)
+        contents = self._visible(topic).get(partition, PartitionContents())
+        begins = max(contents.ascending_from, contents.start)
         older: pa.Table | None = None
-        if not self._has_from(topic, partition, held, start):
+        if not self._has_from(topic, partition, contents, start):
             if not cold:
-                raise self._not_buffered(topic, partition, held)
-            first = held.first_source_offset
+                raise self._not_buffered(topic, partition, contents)
+            first = contents.first_source_offset
             stop = end if first is None or (end is not None and end < first) else first
-            below = begins if held.blocks else None
+            below = begins if contents.blocks else None
             older, following = self._ask_cold(raw).range(topic, partition, start or 0, stop, limit, below, tenant)
             if following is not None:
-                return Found(older, next_offset=following)
-        found = Gatherer(topic, self._rows, raw, tenant).take(
+                return HotRows(older, next_offset=following)
+        found = RowCollector(topic, self._rows, raw, tenant).take(
             partition,
-            held,
-            begins if start is None else held.find(start),
-            held.end if end is None else held.find(end),
+            contents,
+            begins if start is None else contents.find(start),
+            contents.end if end is None else contents.find(end),
             limit - (0 if older is None else older.num_rows),
             ANSWER_BYTES - (0 if older is None else older.nbytes),
         )
@@ -198,12 +203,14 @@ class HotBuffer:
             return found
         return replace(found, rows=pa.concat_tables([older, found.rows], promote_options="permissive"))
 
-    def query_all(self, topic: str, limit: int = LIMIT, *, raw: bool = False, tenant: Tenant | None = None) -> Found:
-        """The newest rows in memory, at most `limit`."""
-        return Gatherer(topic, self._rows, raw, tenant).newest(self._visible(topic), limit)
+    def query_all(
+        self, topic: str, limit: int = LIMIT, *, raw: bool = False, tenant: Tenant | None = None
+    ) -> HotRows:
+        """Returns the newest rows in memory, at most `limit`."""
+        return RowCollector(topic, self._rows, raw, tenant).newest(self._visible(topic), limit)
 
-    def _not_buffered(self, topic: str, partition: int, held: Held) -> NotBuffered:
-        first = held.first_source_offset
+    def _not_buffered(self, topic: str, partition: int, contents: PartitionContents) -> NotBuffered:
+        first = contents.first_source_offset
         if first is None:
             there = ", ".join(map(str, sorted(self.buffer.topic(topic)))) or "none"
             reason = f"no record of partition {partition} is in memory (partitions: {there}). Ask with cold=true"
@@ -216,14 +223,14 @@ class HotBuffer:
 
     # --- what there is -------------------------------------------------------------------------------------
 
-    def _visible(self, topic: str) -> dict[int, Held]:
-        """What is held of each partition, with all that was acknowledged before."""
+    def _visible(self, topic: str) -> dict[int, PartitionContents]:
+        """Returns the contents of each partition, including everything that was acknowledged before."""
         self._log.check_served(topic)
         self.feed.catch_up(topic)
         partitions = self.buffer.topic(topic)
         if not partitions and TopicSchemas(self._log.store, topic).latest() is None:
             raise TopicNotFound(f"Topic {topic!r} does not exist.")
-        return {partition: kept.visible() for partition, kept in partitions.items()}
+        return {partition: buffered.visible() for partition, buffered in partitions.items()}
 
     def _key_column(self, topic: str) -> str:
         schema = self._log.schemas(topic).known().schema
@@ -235,35 +242,36 @@ class HotBuffer:
             )
         return column
 
-    def _has_from(self, topic: str, partition: int, held: Held, offset: int | None) -> bool:
-        """Whether all records from this offset of the source on are in memory; those there are, without one."""
-        kept = self.buffer.topic(topic).get(partition)
-        if kept is None or kept.epoch is None:
+    def _has_from(self, topic: str, partition: int, contents: PartitionContents, offset: int | None) -> bool:
+        """Returns whether memory has all records from this offset of the source on. Without an offset it asks for any
+        records."""
+        buffered = self.buffer.topic(topic).get(partition)
+        if buffered is None or buffered.epoch is None:
             return False
-        first, last = held.first_source_offset, held.last_source_offset
-        if offset is None or held.start == held.stretch == 0:
+        first, last = contents.first_source_offset, contents.last_source_offset
+        if offset is None or contents.start == contents.ascending_from == 0:
             return True
         return offset >= first if first is not None else last is not None and offset > last
 
     def _lags(self, topic: str, partition: int) -> bool:
-        """Whether the log may have more of the partition already: it is written by another process."""
-        kept = self.buffer.topic(topic).get(partition)
-        return kept is None or kept.source is None or kept.epoch is None
+        """Returns whether the log may have newer records, because another process writes the partition."""
+        buffered = self.buffer.topic(topic).get(partition)
+        return buffered is None or buffered.source is None or buffered.epoch is None
 
-    def _knows_newest(self, topic: str, held: dict[int, Held], found: Collection[int]) -> bool:
-        """Whether nothing that is not in memory can be newer than what was found in these partitions."""
-        if len(held) == 1:
+    def _knows_newest(self, topic: str, contents: dict[int, PartitionContents], found: Collection[int]) -> bool:
+        """Returns whether no record outside memory can be newer than those found in these partitions."""
+        if len(contents) == 1:
             return bool(found)
         return bool(found) and all(
-            not self._lags(topic, n) and (n in found or each.start == 0) for n, each in held.items()
+            not self._lags(topic, n) and (n in found or each.start == 0) for n, each in contents.items()
         )
 
     def has_older(self, topic: str) -> bool:
-        """Whether there are records that are not in memory any more."""
+        """Returns whether there are records that are not in memory any more."""
         partitions = self.buffer.topic(topic).values()
-        return not partitions or any(kept.held.start > 0 or kept.epoch is None for kept in partitions)
+        return not partitions or any(buffered.contents.start > 0 or buffered.epoch is None for buffered in partitions)
 
-    def _ask_cold(self, raw: bool) -> Cold:
+    def _ask_cold(self, raw: bool) -> RowLookup:
         if self._cold is None:
             raise CallError("Nothing but memory can be read here: this process has no reader of tables.")
         if raw:

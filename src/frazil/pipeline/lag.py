@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from frazil.pipeline.move.tools import Tools
 from frazil.pipeline.report import freshness
-from frazil.scan.extents import Extent, Extents
+from frazil.scan.log_extents import LogExtent, LogExtents
 
 INTERVAL_SECONDS = 10.0
 
@@ -27,7 +27,7 @@ class Lag(Collector):
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
-        self._logs: dict[str, Extents] = {}
+        self._logs: dict[str, LogExtents] = {}
         self._sealed: dict[str, dict[int, int]] = {}
         self._waiting: dict[str, dict[int, list[_Waiting]]] = {}
         self._due = float("-inf")
@@ -39,7 +39,7 @@ class Lag(Collector):
             return
         self._due = now + INTERVAL_SECONDS
         for topic in {topic for topic, _ in list(self._tools.committed)}:
-            extents = self._log(topic).look(tail=False)
+            extents = self._log(topic).current(tail=False)
             self._sealed[topic] = {partition: extent.sealed_end for partition, extent in extents.items()}
             committed = self._committed(topic)
             if committed is None:
@@ -49,9 +49,9 @@ class Lag(Collector):
                 for partition, extent in extents.items()
             }
 
-    def _wait(self, topic: str, partition: int, committed: int, extent: Extent) -> list[_Waiting]:
+    def _wait(self, topic: str, partition: int, committed: int, extent: LogExtent) -> list[_Waiting]:
         """The oldest segment that is not in the table, and the newest: all would be a request for each."""
-        missing = list(extent.between(committed, extent.sealed_end))
+        missing = list(extent.segments_between(committed, extent.sealed_end))
         ends = {each.first: each for each in (*missing[:1], *missing[-1:])}
         return [_Waiting(each.end, self._log(topic).oldest_ms(partition, each)) for each in ends.values()]
 
@@ -89,7 +89,7 @@ class Lag(Collector):
         """Of the base table; None while that could not be opened."""
         return self._tools.committed.get((topic, self._tools.config.base_table(topic)))
 
-    def _log(self, topic: str) -> Extents:
+    def _log(self, topic: str) -> LogExtents:
         if topic not in self._logs:
-            self._logs[topic] = Extents(self._tools.store, topic, self._tools.config.data_dir)
+            self._logs[topic] = LogExtents(self._tools.store, topic, self._tools.config.data_dir)
         return self._logs[topic]

@@ -1,1 +1,1 @@
-"""Reading topics as tables: what is in the lake and what is still in the log, together and at one cut."""
+"""Queries over topics: they see the rows in the table and those still in the log together, at one cut."""

@@ -1,4 +1,4 @@
-"""`ColdLookup`: single rows from segments and table, for programs that hold a hot buffer of their own."""
+"""Exports `ColdLookup`, which finds rows in segments and table, for programs that have their own hot buffer."""
 
 from __future__ import annotations
 

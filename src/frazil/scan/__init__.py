@@ -1,1 +1,1 @@
-"""The rows of a topic by offsets, from its table and its log, each exactly once."""
+"""Reads the rows of a topic by offset from its table and its log, each row exactly once."""

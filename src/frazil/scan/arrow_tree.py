@@ -1,7 +1,8 @@
-"""An Arrow expression taken apart.
+"""Takes an Arrow expression apart into a tree.
 
-Arrow's expressions can be evaluated but not looked into. They can be pickled, though, and the pickle is an Arrow
-file: its schema's metadata lists the nodes of the tree in order, and its one row has the literals and options.
+Arrow can evaluate expressions but gives no access to their parts. It can pickle them, though, and the pickle is an
+Arrow file: the metadata of its schema lists the nodes of the tree in order, and its one row has the literals and
+options.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Node = Field | Literal | Call
 
 
 def tree_of(expression: pc.Expression) -> Node:
-    """`ValueError` when the pickle is not as described."""
+    """Raises `ValueError` when the pickle does not look as described above."""
     _, (pickled,) = expression.__reduce__()
     with pa.ipc.open_file(pickled) as file:
         values = file.get_batch(0)
@@ -48,7 +49,7 @@ def tree_of(expression: pc.Expression) -> Node:
 
 
 def columns_of(node: Node) -> set[str]:
-    """Top-level columns that the expression looks at."""
+    """Returns the top-level columns that the expression uses."""
     match node:
         case Field(path):
             return {path[0]}
@@ -82,13 +83,13 @@ def _node(pair: tuple[str, str], rest: Iterator[tuple[str, str]], values: pa.Rec
 
 
 class _CSchema(ctypes.Structure):
-    """The beginning of the C data interface's `ArrowSchema`."""
+    """Has the first fields of `ArrowSchema` from Arrow's C data interface."""
 
     _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
 
 
 def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
-    """All pairs in order, also those of one key; PyArrow makes a `dict` of them."""
+    """Returns all pairs in order, including repeated keys, which PyArrow's own `dict` would merge."""
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)

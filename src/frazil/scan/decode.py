@@ -1,7 +1,7 @@
-"""Records of the log become rows of a table: the one place where that happens, for those who move and those who read.
+"""Turns records of the log into rows of a table. This is the only place that does so, for moving and for reading.
 
-Where records are bytes they are decoded first. What cannot be decoded, and what does not fit the table, is set aside
-with the reason and with the record as the log has it.
+Records that are bytes are decoded first. A record that cannot be decoded, or does not fit the table, is returned as a
+misfit, with the reason and with the record as the log has it.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What records become: rows of one state of a table."""
+class DecodingRules:
+    """Says how records become rows: the schema of the table, its policy for misfits, and the decoder."""
 
     schema: Schema
     on_mismatch: OnMismatch = "stop"
     decoder: Decoder | None = None
-    """None where records are rows as they are."""
+    """This is None where the records are rows already."""
     asides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, metadata: TableMetadata, decoder: Decoder | None, schema: Schema | None = None) -> Rules:
-        """`schema` is what the table is going to have, if that is known to be more."""
+    def of(cls, metadata: TableMetadata, decoder: Decoder | None, schema: Schema | None = None) -> DecodingRules:
+        """`schema` is the schema that the table is going to have, if it is known to grow."""
         return cls(schema or metadata.schema(), on_mismatch_of(metadata), decoder, asides_of(metadata))
 
     def known(self, age: int = 0) -> pa.Schema:
-        """The columns whose types are settled, as decoders want them.
+        """Returns the columns whose types are settled, as decoders want them.
 
-        From an `age` of 1 on, with the types of columns that were put aside, the newest first, by their old names.
+        With an `age` of 1 or more, columns that were put aside have their former types, the newest first, under their
+        old names.
         """
         columns = {column.name: column for column in plain_schema(self.schema)}
         hidden = {PARTITION, OFFSET, *(name for names in self.asides.values() for name in names)}
@@ -51,43 +52,46 @@ class Rules:
         return pa.schema([(name, old.get(name, each.type)) for name, each in columns.items() if name not in hidden])
 
     def all_known(self) -> list[pa.Schema]:
-        """By age."""
+        """Returns `known` for each age."""
         return [self.known(age) for age in range(1 + max(map(len, self.asides.values()), default=0))]
 
 
-class Made(NamedTuple):
+class DecodedRecords(NamedTuple):
     batch: pa.RecordBatch
-    """Rows with the columns of the table, in the order of their offsets."""
+    """These rows have the columns of the table, and are in the order of their offsets."""
     misfits: Misfits | None = None
     wanted: Sequence[pa.Schema] = ()
-    """Of rows that are not in `batch`: the table has to change before it can take them."""
+    """These are the schemas of rows that are not in `batch`: the table must change before it can take them."""
 
 
-class RowMaker:
-    """Belongs to one thread. `lacks` tells which rows the table cannot take as it is, by their schema."""
+class RowDecoder:
+    """Decodes records into rows. Belongs to one thread.
 
-    def __init__(self, rules: Rules, lacks: Callable[[pa.Schema], bool] | None = None) -> None:
+    `lacks` says whether the table cannot take rows of a schema as it is.
+    """
+
+    def __init__(self, rules: DecodingRules, lacks: Callable[[pa.Schema], bool] | None = None) -> None:
         self._rules = rules
         self._lacks = lacks
         self._known = rules.all_known() if rules.decoder else []
         self._schema = arrow_schema(rules.schema)
-        self._ways = SchemaCache(self._way)
+        self._names_by_schema = SchemaCache(self._table_names)
         self._mapper: Mapper | None = None
 
-    def make(self, batch: pa.RecordBatch, partition: int, offset: int) -> Made:
-        """`offset` is that of the first record."""
-        return self.make_at(batch, partition, pa.arange(offset, offset + len(batch)))
+    def decode(self, batch: pa.RecordBatch, partition: int, offset: int) -> DecodedRecords:
+        """`offset` is the offset of the first record."""
+        return self.decode_at(batch, partition, pa.arange(offset, offset + len(batch)))
 
-    def make_at(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> Made:
-        """`offsets` are those of the records (int64), in order."""
+    def decode_at(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> DecodedRecords:
+        """`offsets` are the offsets of the records (int64), in ascending order."""
         if self._rules.decoder is None:
             fitted = self._map(batch).fit(batch, partition, offsets)
-            return Made(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
+            return DecodedRecords(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
         pieces, errors = self._decode(self._rules.decoder, batch)
         made: list[pa.RecordBatch] = []
         wanted: list[pa.Schema] = []
         for piece in pieces:
-            rows = self._routed(piece)
+            rows = self._rename_to_table(piece)
             if rows is None:
                 wanted.append(piece.rows.schema)
                 continue
@@ -95,10 +99,10 @@ class RowMaker:
             fitted = self._map(rows).fit(rows, partition, offsets if whole else offsets.take(piece.positions))
             made.append(fitted.batch)
             errors |= {piece.positions[place].as_py(): reason for place, reason in fitted.faults.items()}
-        return Made(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
+        return DecodedRecords(self._join(made), Misfits.of(batch, offsets, errors) if errors else None, wanted)
 
     def _decode(self, decoder: Decoder, batch: pa.RecordBatch) -> tuple[list[DecodedBatch], dict[int, str]]:
-        """What does not fit the columns that there are may fit those that were put aside."""
+        """Decodes records. Those that do not fit the current columns are tried with columns that were put aside."""
         newest, *older = self._known
         decoded = decoder.decode(batch, newest)
         pieces, errors = list(decoded.batches), dict(decoded.faults)
@@ -111,13 +115,13 @@ class RowMaker:
             errors = {place: reason for at, (place, reason) in enumerate(errors.items()) if at in again.faults}
         return pieces, errors
 
-    def _routed(self, piece: DecodedBatch) -> pa.RecordBatch | None:
-        """The rows with the names under which the table has their columns; None if it lacks some."""
-        way = self._ways[piece.rows.schema]
-        return None if way is None else piece.rows.rename_columns(way)
+    def _rename_to_table(self, piece: DecodedBatch) -> pa.RecordBatch | None:
+        """Returns the rows with the names that the table has for their columns, or None if it lacks some."""
+        names_in_table = self._names_by_schema[piece.rows.schema]
+        return None if names_in_table is None else piece.rows.rename_columns(names_in_table)
 
-    def _way(self, schema: pa.Schema) -> list[str] | None:
-        """The names that the table has for columns; None if it lacks some."""
+    def _table_names(self, schema: pa.Schema) -> list[str] | None:
+        """Returns the names that the table has for these columns, or None if it lacks some."""
         if self._lacks is not None and self._lacks(schema):
             return None
         names: list[str] = route(schema, self._rules.schema, self._rules.asides).names

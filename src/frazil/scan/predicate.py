@@ -1,7 +1,7 @@
-"""Which rows are wanted, said once for all places where rows are.
+"""Applies one condition on rows wherever the rows are.
 
-A file of the table can be left out by its statistics, and is read with the same condition as records of the log are
-filtered by: the rows found do not depend on where they happen to be.
+Files of the table are skipped by their statistics, and are read with the same condition that filters records of the
+log. So the result does not depend on where rows happen to be.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from frazil.errors import CallError
 
 
 def columns_of(where: BooleanExpression | None) -> tuple[str, ...]:
-    """The columns that decide, the outermost where they are inside others."""
+    """Returns the columns that the condition uses. For nested columns it is the outermost."""
     if where is None:
         return ()
-    names: list[str] = visit(where, _Names())
+    names: list[str] = visit(where, _ColumnNames())
     return tuple(dict.fromkeys(names))
 
 
 def arrow_filter(where: BooleanExpression | None, schema: Schema) -> pc.Expression | None:
-    """For rows of this schema. `ConfigError` when it does not make sense for them."""
+    """Returns the condition for rows of this schema. Raises `CallError` when it does not make sense for them."""
     if where is None:
         return None
     try:
@@ -42,12 +42,12 @@ def arrow_filter(where: BooleanExpression | None, schema: Schema) -> pc.Expressi
         raise CallError(f"These rows cannot be chosen by {where}: {error}") from error
 
 
-def for_files(where: BooleanExpression | None, schema: Schema) -> BooleanExpression:
-    """What files of a table can be chosen by: at least all those that have such rows.
+def file_filter(where: BooleanExpression | None, schema: Schema) -> BooleanExpression:
+    """Returns a condition that selects at least all files of a table with matching rows.
 
-    Columns that the table does not have yet say nothing about its files.
+    Columns that the table does not have yet are ignored.
     """
-    return AlwaysTrue() if where is None else visit(rewrite_not(where), _Known(schema))
+    return AlwaysTrue() if where is None else visit(rewrite_not(where), _KnownColumns(schema))
 
 
 def _name(predicate: UnboundPredicate) -> str:
@@ -55,7 +55,7 @@ def _name(predicate: UnboundPredicate) -> str:
     return predicate.term.name
 
 
-class _Names(BooleanExpressionVisitor[list[str]]):
+class _ColumnNames(BooleanExpressionVisitor[list[str]]):
     def visit_true(self) -> list[str]:
         return []
 
@@ -78,8 +78,8 @@ class _Names(BooleanExpressionVisitor[list[str]]):
         return [predicate.term.ref().field.name]
 
 
-class _Known(BooleanExpressionVisitor[BooleanExpression]):
-    """Without `Not`, an expression that is true more often stays so however it is joined with others."""
+class _KnownColumns(BooleanExpressionVisitor[BooleanExpression]):
+    """Replaces predicates on unknown columns by true. Without `Not` that can only let more rows through."""
 
     def __init__(self, schema: Schema) -> None:
         self._names = set(schema.column_names)

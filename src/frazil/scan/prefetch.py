@@ -1,4 +1,4 @@
-"""Parts of a read, read ahead by a few threads."""
+"""Reads scan tasks ahead with a few threads."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from frazil.scan.parts import Part
+from frazil.scan.scan_tasks import ScanTask
 
 THREADS = 2
-"""Arrow works on more cores by itself; one thread more hides the waiting for the store."""
-_WAITING = 4
-"""Batches that are ready before they are asked for."""
-_LOOK_SECONDS = 0.1
+"""Arrow uses more cores by itself. A second thread hides the time that the first waits for the store."""
+_READY_BATCHES = 4
+"""The threads keep this many batches ready before they are asked for."""
+_POLL_SECONDS = 0.1
 
 _Item: TypeAlias = "pa.RecordBatch | BaseException | None"
-"""None when a thread has nothing more to read."""
+"""A thread puts None when it has nothing more to read."""
 
 
-def read_ahead(parts: Sequence[Part], stopped: threading.Event | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of all parts, in the order in which they are ready.
+def read_ahead(tasks: Sequence[ScanTask], stopped: threading.Event | None = None) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of all tasks as they become ready.
 
-    Whoever wants no more closes the iterator; `stopped` ends it from another thread, also while it waits.
+    Closing the iterator stops the threads. `stopped` ends it from another thread, even while it waits.
     """
-    threads = min(THREADS, len(parts))
+    threads = min(THREADS, len(tasks))
     if threads == 0:
         return
-    ahead = _Ahead(parts, stopped or threading.Event())
+    ahead = _Prefetcher(tasks, stopped or threading.Event())
     for number in range(threads):
         threading.Thread(target=ahead.read, name=f"frazil-read-{number}", daemon=True).start()
     try:
         working = threads
         while working and not ahead.stopped.is_set():
             try:
-                item = ahead.ready.get(timeout=_LOOK_SECONDS)
+                item = ahead.ready.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 continue
             if item is None:
@@ -49,18 +49,18 @@ def read_ahead(parts: Sequence[Part], stopped: threading.Event | None = None) ->
         ahead.finished.set()
 
 
-class _Ahead:
-    def __init__(self, parts: Sequence[Part], stopped: threading.Event) -> None:
-        self.ready: queue.Queue[_Item] = queue.Queue(_WAITING)
+class _Prefetcher:
+    def __init__(self, tasks: Sequence[ScanTask], stopped: threading.Event) -> None:
+        self.ready: queue.Queue[_Item] = queue.Queue(_READY_BATCHES)
         self.stopped = stopped
         self.finished = threading.Event()
-        self._parts = iter(parts)
+        self._tasks = iter(tasks)
         self._lock = threading.Lock()
 
     def read(self) -> None:
         try:
-            while (part := self._next()) is not None:
-                for batch in part.read():
+            while (task := self._next()) is not None:
+                for batch in task.read():
                     if not self._put(batch):
                         return
         except BaseException as error:  # noqa: BLE001 - it is raised where the rows are wanted
@@ -68,15 +68,15 @@ class _Ahead:
         else:
             self._put(None)
 
-    def _next(self) -> Part | None:
+    def _next(self) -> ScanTask | None:
         with self._lock:
-            return next(self._parts, None)
+            return next(self._tasks, None)
 
     def _put(self, item: _Item) -> bool:
-        """False when nobody wants more."""
+        """Returns False when nobody wants more."""
         while not self.stopped.is_set() and not self.finished.is_set():
             try:
-                self.ready.put(item, timeout=_LOOK_SECONDS)
+                self.ready.put(item, timeout=_POLL_SECONDS)
             except queue.Full:
                 continue
             return True

@@ -1,7 +1,7 @@
-"""What Iceberg can use of an Arrow filter, to leave out manifests, files and row groups.
+"""Translates as much of an Arrow filter as Iceberg can use to skip manifests, files and row groups.
 
-The result lets at least those rows through that the filter does: whatever cannot be told in Iceberg's words is left
-out of a conjunction, and makes a disjunction useless. The filter itself is applied to what is left.
+The result lets at least all rows through that the filter does. A part that Iceberg cannot express is left out of a
+conjunction, and makes a disjunction useless. The filter itself is applied to the rows that are read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pyiceberg.types import (
 from frazil.scan.arrow_tree import Call, Field, Literal, Node, tree_of
 
 _COMPARISONS: dict[str, tuple[Any, Any]] = {
-    # With the literal on the right, and on the left.
+    # The first is for a literal on the right, the second for a literal on the left.
     "equal": (EqualTo, EqualTo),
     "less": (LessThan, GreaterThan),
     "less_equal": (LessThanOrEqual, GreaterThanOrEqual),
@@ -53,11 +53,11 @@ _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
 _AMONG: Any = In
 _ALL: BooleanExpression = AlwaysTrue()
 _MOST_VALUES = 200
-"""Of a list: as many as Iceberg compares with statistics."""
+"""Iceberg compares lists of at most this length with statistics."""
 
 
 def iceberg_filter(expression: pc.Expression | None, schema: Schema) -> BooleanExpression | None:
-    """None when it says nothing that Iceberg could use."""
+    """Returns None when the filter has nothing that Iceberg could use."""
     found = _ALL if expression is None else _filter(tree_of(expression), schema)
     return None if isinstance(found, AlwaysTrue) else found
 
@@ -71,7 +71,7 @@ def _filter(node: Node, schema: Schema) -> BooleanExpression:
         case Call("if_else", (Call("is_valid", (Field(),), _), then, Literal(otherwise)), _) if (
             not otherwise.is_valid
         ):
-            # Null where the column is: such rows are left out.
+            # The result is null where the column is null, and such rows are filtered out.
             return _filter(then, schema)
     return _predicate(node, schema)
 
@@ -93,9 +93,9 @@ def _predicate(node: Node, schema: Schema) -> BooleanExpression:
 
 
 def _predicate_of(kind: Any, column: str, schema: Schema, *values: pa.Scalar) -> BooleanExpression:
-    # With a dot in its name PyIceberg takes a column for a path through structs.
+    # PyIceberg takes a name with a dot for a path through structs.
     field = None if "." in column else next((each for each in schema.fields if each.name == column), None)
-    # PyIceberg cannot read files by a condition on what is not a single value.
+    # PyIceberg cannot read files with a condition on a nested column.
     if field is None or not isinstance(field.field_type, PrimitiveType):
         return _ALL
     plain = [_plain(value, field.field_type) for value in values]
@@ -106,10 +106,10 @@ def _predicate_of(kind: Any, column: str, schema: Schema, *values: pa.Scalar) ->
 
 
 def _plain(value: pa.Scalar, column: PrimitiveType) -> Any:
-    """The value as Iceberg's literals take it; None unless it is of the column's own kind.
+    """Returns the value as an Iceberg literal, or None unless it has the type of the column.
 
-    Arrow finds a kind in which both sides can be compared. PyIceberg makes the value one of the column's kind,
-    whatever is lost by that: 1.5 becomes 2 for whole numbers.
+    Arrow compares both sides in a common type. PyIceberg converts the value to the type of the column, and may lose
+    something: 1.5 becomes 2 for integers.
     """
     kind = value.type
     if not value.is_valid:

@@ -1,4 +1,4 @@
-"""The files of a table: which of them have rows of given offsets, and what is in them."""
+"""Finds the files of a table that have rows of given offsets, and reads them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from frazil.lake.commit.offsets import current_snapshot, named
 from frazil.lake.pyiceberg_internals import scan_file
 from frazil.lake.tables.portable import without_history
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.scan.cut import Span
-from frazil.scan.predicate import for_files
+from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.predicate import file_filter
 
 
-def row_filter(spans: Mapping[int, Span] | None) -> BooleanExpression:
-    """Rows of these offsets; all rows for None, also such as did not come from the log."""
-    if spans is None:
+def offset_filter(ranges: Mapping[int, OffsetRange] | None) -> BooleanExpression:
+    """Returns a filter for rows of these offsets. None means all rows, including those that did not come from the
+    log."""
+    if ranges is None:
         return AlwaysTrue()
     wanted: BooleanExpression = AlwaysFalse()
-    for partition, (start, end) in sorted(spans.items()):
+    for partition, (start, end) in sorted(ranges.items()):
         if start < end:
             one = parse(f"{PARTITION} == {partition} and {OFFSET} >= {start} and {OFFSET} < {end}")
             wanted = Or(wanted, one)
@@ -39,10 +40,10 @@ def row_filter(spans: Mapping[int, Span] | None) -> BooleanExpression:
 
 
 def plan_files(
-    table: Table, spans: Mapping[int, Span] | None, where: BooleanExpression | None = None
+    table: Table, ranges: Mapping[int, OffsetRange] | None, where: BooleanExpression | None = None
 ) -> list[FileScanTask]:
-    """Files of the current snapshot that may have such rows, by the statistics in its manifests."""
-    wanted = And(row_filter(spans), for_files(where, table.schema()))
+    """Returns the files of the current snapshot that may have such rows, by the statistics in its manifests."""
+    wanted = And(offset_filter(ranges), file_filter(where, table.schema()))
     if isinstance(wanted, AlwaysFalse):
         return []
     with calling(f"Planning a read of table {named(table)}"):
@@ -50,34 +51,36 @@ def plan_files(
             found = table.scan(wanted, snapshot_id=current_snapshot(table).snapshot_id).plan_files()
             return sorted(found, key=lambda task: task.file.file_path)
         except ValueError as error:
-            # PyIceberg's word for what it cannot read, equality deletes for one.
+            # PyIceberg raises this for what it cannot read, such as equality deletes.
             raise IcebergError(f"Table {named(table)} cannot be read: {error}.") from error
 
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads files of one table, wherever it is taken to."""
+    """Reads files of one table. It can be pickled and used elsewhere."""
 
     name: str
     metadata: TableMetadata
     properties: dict[str, str] = field(repr=False)
-    """Of its file system."""
-    spans: dict[int, Span] | None
+    """These are the properties of the file system."""
+    ranges: dict[int, OffsetRange] | None
     where: BooleanExpression | None = None
 
     @classmethod
-    def of(cls, table: Table, spans: dict[int, Span] | None, where: BooleanExpression | None = None) -> FileReader:
+    def of(
+        cls, table: Table, ranges: dict[int, OffsetRange] | None, where: BooleanExpression | None = None
+    ) -> FileReader:
         metadata = without_history(table.metadata)
-        return cls(named(table), metadata, dict(table.io.properties), spans, where)
+        return cls(named(table), metadata, dict(table.io.properties), ranges, where)
 
     def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:
-        """The rows with these columns, and perhaps some that `where` does not want.
+        """Yields rows with these columns, perhaps also some that `where` excludes.
 
         Rows that were deleted from a file are left out.
         """
         with calling(f"Reading table {self.name}"):
             io = VerifyingFileIO(load_file_io(self.properties, self.metadata.location), self.name, self.metadata)
-            rows = And(row_filter(self.spans), for_files(self.where, self.metadata.schema()))
+            rows = And(offset_filter(self.ranges), file_filter(self.where, self.metadata.schema()))
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
                 with io.damage_told(task):
@@ -87,7 +90,7 @@ class FileReader:
 def read_rows(
     table: Table, columns: Sequence[str], where: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table as it is now, in no order; `where` is about columns that the table has."""
+    """Yields the current rows of a table in no order. `where` may use columns that the table has."""
     reader = FileReader.of(table, None, where)
     for batch in reader.read(plan_files(table, None, where), table.schema().select(*columns)):
         yield batch.select(list(columns))

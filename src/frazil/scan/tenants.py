@@ -1,4 +1,4 @@
-"""Whose rows a request may see: the tenant that it names in `X-Scope-OrgID`."""
+"""Finds out whose rows a request may see: those of the tenant in its `X-Scope-OrgID` header."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from frazil.errors import ConfigError, InvalidTenant
 
 HEADER = "x-scope-orgid"
 DEFAULT = "default"
-"""The tenant of requests that name none."""
+"""Requests without the header belong to this tenant."""
 
 
 class Tenant(NamedTuple):
-    """A filter that every read of a topic with a tenant column must have."""
+    """Is a filter that every read of a topic with a tenant column must have."""
 
     column: str
     name: str
 
 
-def tenant_name(told: Sequence[str]) -> str:
-    """`told` are the values of all headers of this name. Of two tenants nobody knows which is meant."""
-    if len(told) > 1:
-        raise InvalidTenant(f"X-Scope-OrgID is there {len(told)} times. Send it once, with one tenant.")
-    name = told[0] if told else DEFAULT
+def tenant_name(headers: Sequence[str]) -> str:
+    """`headers` has all values of the header. Two of them are refused, because it is unclear which is meant."""
+    if len(headers) > 1:
+        raise InvalidTenant(f"X-Scope-OrgID is there {len(headers)} times. Send it once, with one tenant.")
+    name = headers[0] if headers else DEFAULT
     if not is_tenant(name):
         raise InvalidTenant(f"{name!r} in X-Scope-OrgID cannot be a tenant: {NAME_RULE}.")
     return name
 
 
-def tenant_of(config: Config, topic: str, told: Sequence[str]) -> Tenant | None:
-    """Whose rows of a topic the request sees; None for all of them. A bad name is refused in any case."""
-    name = tenant_name(told)
+def tenant_of(config: Config, topic: str, headers: Sequence[str]) -> Tenant | None:
+    """Returns the tenant whose rows of a topic the request sees, or None for all. An invalid name is refused."""
+    name = tenant_name(headers)
     column = config.topic(topic).tenant_column
     return Tenant(column, name) if column else None
 
 
 def own_rows(tenant: Tenant, schema: pa.Schema) -> pc.Expression:
-    """True of the tenant's rows: those whose column has its name, as text or as bytes."""
+    """Returns a condition that is true for the tenant's rows: their column has its name, as text or as bytes."""
     column, kind = pc.field(tenant.column), schema.field(tenant.column).type
     if is_nested(kind):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Topics: messages are produced into the log and read from any point, hot or cold."""
+"""Stores the messages of topics in the log, and reads them from any point, hot or cold."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from frazil.topics.interface import PersistentStorage, Producer
     from frazil.topics.messages import Message, from_batch
-    from frazil.topics.opening import Topics, open_topics
     from frazil.topics.read.starts import EARLIEST, LATEST, Start
     from frazil.topics.subscriptions.options import Kind
+    from frazil.topics.topic_service import Topics, open_topics
 
 __all__ = [
     "EARLIEST",
@@ -26,21 +26,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EARLIEST": "starts",
-    "LATEST": "starts",
+    "EARLIEST": "read.starts",
+    "LATEST": "read.starts",
     "Kind": "subscriptions.options",
     "Message": "messages",
     "PersistentStorage": "interface",
     "Producer": "interface",
-    "Start": "starts",
-    "Topics": "opening",
+    "Start": "read.starts",
+    "Topics": "topic_service",
     "from_batch": "messages",
-    "open_topics": "opening",
+    "open_topics": "topic_service",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when it is first used: modules of this package are used by others that need little of it."""
+    """Loads a name when it is first used, because other packages import single modules of this one and need little of
+    it."""
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What a broker asks of the storage of its topics."""
+"""Defines what a broker asks of the storage of its topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from frazil.topics.messages import Message, Records
+from frazil.topics.messages import Message, MessageRun
 from frazil.topics.read.cursor import Cursor
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscriptions.options import Kind
@@ -18,40 +18,41 @@ if TYPE_CHECKING:
 
 
 class Producer(NamedTuple):
-    """An idempotent producer at work: what it sends again under the same number is stored once."""
+    """Identifies a request of an idempotent producer. A request that is repeated with the same number is stored
+    once."""
 
     id: str
     sequence: int
 
 
-class Run(NamedTuple):
-    """Messages that were stored together in one partition, as neighbours."""
+class StoredRun(NamedTuple):
+    """Says where messages were stored together in one partition, at successive offsets."""
 
     partition: int
     first: int
     rows: int
     epoch: str
     duplicate: bool
-    """They had been stored before, at these offsets."""
+    """It is true if the messages had been stored before, at these offsets."""
     places: tuple[int, ...] | None = None
-    """Which of the given messages they are; None for all of them."""
+    """These are the positions of the messages in the request. It is None if they are all of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Where messages are stored. Those of one run were stored all or none."""
+class StoreResult:
+    """Says where messages are stored. All messages of a run were stored, or none."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[StoredRun, ...]
 
     @property
     def first(self) -> int:
-        """The offset of the first message, where all went to one partition."""
+        """Returns the offset of the first message, if all went to one partition."""
         (run,) = self.runs
         return run.first
 
     @property
     def offsets(self) -> list[tuple[int, int]]:
-        """Partition and offset of each message, in the order they were given."""
+        """Returns the partition and offset of each message, in the order they were given."""
         found: dict[int, tuple[int, int]] = {}
         for run in self.runs:
             places = range(run.rows) if run.places is None else run.places
@@ -62,11 +63,11 @@ class Stored:
 @dataclass(frozen=True)
 class PartitionStats:
     first: int
-    """The first offset that can be read."""
+    """This is the first offset that can be read."""
     end: int
-    """The offset that the next message gets."""
+    """The next message gets this offset."""
     committed: int
-    """What is below is in the table."""
+    """Messages below this offset are in the table."""
 
     @property
     def last(self) -> int | None:
@@ -88,7 +89,7 @@ class PartitionStats:
 @dataclass(frozen=True)
 class SubscriptionStats:
     lag: Mapping[int, int]
-    """Messages that are not acknowledged, by partition."""
+    """These are the numbers of unacknowledged messages by partition."""
     consumers: int = 0
 
     @property
@@ -101,9 +102,9 @@ class TopicStats:
     topic: str
     partitions: Mapping[int, PartitionStats]
     hot_bytes: int
-    """Of what the table does not have yet, as the log has it."""
+    """This is the size in the log of what the table does not have yet."""
     cold_bytes: int
-    """Of the table's files."""
+    """This is the size of the table's files."""
     subscriptions: Mapping[str, SubscriptionStats] = field(default_factory=dict)
 
     @property
@@ -123,22 +124,22 @@ class TopicStats:
         return self.hot_bytes + self.cold_bytes
 
 
-class Deleted(NamedTuple):
+class DeletedTopic(NamedTuple):
     topic: str
     messages: int
-    """How many it had."""
+    """The topic had this many messages."""
     unmoved: int
-    """How many of them no table has."""
+    """So many of them are in no table."""
 
 
 class PersistentStorage(Protocol):
-    """Topics by any of their names: `/namespace/name`, `namespace.name` or a plain one."""
+    """Stores topics. A topic may be named `/namespace/name`, `namespace.name` or by a plain name."""
 
     async def create_topic(self, topic: str, partitions: int = 1) -> int:
-        """Create it, unless it exists; how many partitions it has."""
+        """Creates a topic unless it exists, and returns the number of its partitions."""
 
     async def initialize_topic(self, topic: str, partitions: int = 1) -> int:
-        """As `create_topic`, and ready to take messages at once."""
+        """Creates a topic like `create_topic`, and makes it ready to take messages at once."""
 
     async def store(
         self,
@@ -148,34 +149,34 @@ class PersistentStorage(Protocol):
         partition: int | None = None,
         routing_key: str | None = None,
         producer: Producer | None = None,
-    ) -> Stored:
-        """Store messages; acknowledged as durably as the topic's settings say when this returns."""
+    ) -> StoreResult:
+        """Stores messages. When this returns, they are as durable as the topic's settings say."""
 
     async def create_message_stream(
         self, topic: str, start: Start = EARLIEST, *, follow: bool = True
-    ) -> AsyncIterator[Records]:
-        """All messages from `start` on, and those that come; in order within each partition."""
+    ) -> AsyncIterator[MessageRun]:
+        """Yields all messages from `start` on and then new ones. They are in order within each partition."""
 
     async def subscribe(
         self, topic: str, subscription: str, kind: Kind = Kind.EXCLUSIVE, start: Start = LATEST
     ) -> Subscription:
-        """A durable subscription, which consumers join; `start` is for one that is created."""
+        """Opens a durable subscription, which consumers join. `start` is for one that is created."""
 
     async def cursor(self, topic: str, partition: int, start: Start = EARLIEST) -> Cursor:
-        """A reader of one partition, for subscriptions."""
+        """Opens a reader of one partition, for subscriptions."""
 
     async def get_write_position(self, topic: str) -> Mapping[int, int]:
-        """The next offset of each partition."""
+        """Returns the next offset of each partition."""
 
     async def get_committed_position(self, topic: str) -> Mapping[int, int]:
-        """Up to where each partition is in the table."""
+        """Returns the offsets below which messages are in the table, by partition."""
 
     async def get_topic_stats(self, topic: str) -> TopicStats: ...
 
     async def list_topics(self) -> Sequence[str]: ...
 
-    async def delete_topic(self, topic: str, *, drop_table: bool) -> Deleted:
-        """Delete the topic with what the log has of it; its table is dropped, or kept as it is."""
+    async def delete_topic(self, topic: str, *, drop_table: bool) -> DeletedTopic:
+        """Deletes the topic with its records in the log. Its table is dropped, or kept as it is."""
 
     async def shutdown(self) -> None:
-        """Take no more messages, acknowledge those under way, and seal them."""
+        """Takes no more messages, acknowledges those in progress, and seals them."""

@@ -1,4 +1,4 @@
-"""What a message may be, whichever way it comes: what is stored must be deliverable, and fit the table."""
+"""Checks that a message can be stored, whichever door it comes from: it must be deliverable and fit the table."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidMessage, MessageTooLarge
 
 MOST_BYTES = 4 * 1024 * 1024 - 64 * 1024
-"""Of payload, attributes and names together: Danube's clients take no message of 4 MiB."""
+"""Payload, attributes and names have at most this many bytes together, because Danube's clients take no message of 4
+MiB."""
 LETTER_BYTES = MOST_BYTES + 16 * 1024
-"""Of dead letters, which say more than the message did."""
+"""Dead letters may be larger, because they say more than the message did."""
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""Of the years 1 and 9999."""
+"""Publish times are in the years 1 to 9999."""
 
 
 def check_bounds(batch: pa.RecordBatch, most: int = MOST_BYTES) -> None:
-    """Raises `InvalidMessage` that says which message cannot be stored, and why."""
+    """Raises `InvalidMessage`, which says which message cannot be stored, and why."""
     if batch.get_total_buffer_size() > most:
         sizes = _sizes(batch)
         if sizes.max() > most:
@@ -34,7 +35,7 @@ def check_bounds(batch: pa.RecordBatch, most: int = MOST_BYTES) -> None:
 
 
 def _times(column: pa.Array) -> tuple[int, int]:
-    """The earliest and the latest."""
+    """Returns the earliest and the latest time."""
     if len(column) == 1:
         only: int = column[0].value
         return only, only
@@ -43,7 +44,7 @@ def _times(column: pa.Array) -> tuple[int, int]:
 
 
 def _sizes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """Bytes of each message."""
+    """Returns the size of each message."""
     attributes = batch.column("attributes")
     entries = np.concatenate([[0], np.cumsum(_lengths(attributes.keys) + _lengths(attributes.items))])
     borders = attributes.offsets.to_numpy()

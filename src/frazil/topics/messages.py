@@ -1,4 +1,4 @@
-"""A message, alone and as a row of Arrow batches."""
+"""Converts between messages and rows of Arrow batches."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MESSAGE = pa.schema(
         pa.field("sequence", pa.int64()),
     ]
 )
-"""The columns of a topic. `producer_id` and `sequence` are those of an idempotent producer, null otherwise."""
+"""A topic has these columns. `producer_id` and `sequence` are set for idempotent producers only."""
 
 LARGEST = 2**63 - 1
-"""Numbers of messages are columns of Iceberg tables, which know no unsigned ones."""
+"""Larger numbers do not fit Iceberg's columns, which are signed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     payload: bytes
     publish_time_ms: int | None = None
-    """None: the time of its arrival."""
+    """None stands for the time of arrival."""
     producer_name: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     routing_key: str | None = None
@@ -45,8 +45,8 @@ class Message:
     schema_version: int | None = None
 
 
-class Records(NamedTuple):
-    """A run of neighbours of one partition: offsets `first` to `first + rows - 1`, with the columns of `MESSAGE`."""
+class MessageRun(NamedTuple):
+    """Has successive messages of one partition, with the columns of `MESSAGE`. The first has the offset `first`."""
 
     partition: int
     first: int
@@ -59,10 +59,10 @@ class Records(NamedTuple):
 
 
 def to_batch(messages: Sequence[Message], now_ms: int) -> pa.RecordBatch:
-    """Messages as rows; those without a publish time get `now_ms`."""
+    """Converts messages to rows. Those without a publish time get `now_ms`."""
     try:
         if len(messages) == 1:
-            return _alone(messages[0], now_ms)
+            return _single_row_batch(messages[0], now_ms)
         rows = pa.array([_row(message, now_ms) for message in messages], _ROW)
     except (pa.ArrowException, OverflowError, ValueError, TypeError, AttributeError, StructError) as error:
         raise _problem(messages, error) from error
@@ -84,8 +84,8 @@ def _name(name: str) -> pa.Array:
     return pa.array([name], _NAME)
 
 
-def _alone(message: Message, now_ms: int) -> pa.RecordBatch:
-    """One message, in a third of the time: most of its columns are those of others."""
+def _single_row_batch(message: Message, now_ms: int) -> pa.RecordBatch:
+    """Converts one message in a third of the time, because most of its columns are made once for all."""
     payload = message.payload
     if not isinstance(payload, bytes):
         raise InvalidMessage(f"The payload of a message is bytes, perhaps none, but not {type(payload).__name__}.")
@@ -119,7 +119,7 @@ def _row(message: Message, now_ms: int) -> tuple[object, ...]:
 
 
 def _problem(messages: Sequence[Message], error: Exception) -> InvalidMessage:
-    """Which message cannot be stored, and why."""
+    """Says which message cannot be stored, and why."""
     for number, message in enumerate(messages, 1):
         for name in ("schema_id", "schema_version", "publish_time_ms"):
             value = getattr(message, name)
@@ -132,7 +132,7 @@ def _problem(messages: Sequence[Message], error: Exception) -> InvalidMessage:
 
 
 def from_batch(batch: pa.RecordBatch) -> list[Message]:
-    """Rows as messages."""
+    """Converts rows to messages."""
     column = {name: batch.column(name) for name in MESSAGE.names[:7]}
     times = column["publish_time"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     return [
@@ -150,11 +150,12 @@ def from_batch(batch: pa.RecordBatch) -> list[Message]:
     ]
 
 
-def arriving(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
-    """A batch of somebody's as rows of a topic: columns may be missing, messages without a time get `now_ms`."""
+def conform_messages(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
+    """Converts a caller's batch to rows of a topic. Columns may be missing, and messages without a time get
+    `now_ms`."""
     if batch.schema.equals(MESSAGE) and not batch.column("publish_time").null_count:
         return batch
-    check_names(batch.schema)
+    check_columns(batch.schema)
     try:
         whole = conform(batch, MESSAGE)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -164,8 +165,8 @@ def arriving(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
     return whole.set_column(1, MESSAGE.field(1), times)
 
 
-def check_names(schema: pa.Schema) -> None:
-    """Raises `InvalidMessage` for columns that messages do not have, or have once."""
+def check_columns(schema: pa.Schema) -> None:
+    """Raises `InvalidMessage` for columns that are unknown or repeated, or if there is no payload."""
     if unknown := [name for name in schema.names if name not in MESSAGE.names]:
         raise InvalidMessage(f"Messages have no column {unknown[0]!r}; there are: {', '.join(MESSAGE.names)}.")
     if len(set(schema.names)) < len(schema.names):
@@ -174,8 +175,8 @@ def check_names(schema: pa.Schema) -> None:
         raise InvalidMessage("Messages need a column 'payload' of bytes.")
 
 
-def signed(batch: pa.RecordBatch, producer: str, sequence: int) -> pa.RecordBatch:
-    """The rows with the mark of an idempotent producer."""
+def with_producer(batch: pa.RecordBatch, producer: str, sequence: int) -> pa.RecordBatch:
+    """Adds the id and the sequence number of an idempotent producer to the rows."""
     count = len(batch)
     columns = [*batch.columns[:7], pa.repeat(pa.scalar(producer), count), pa.repeat(pa.scalar(sequence), count)]
     return pa.RecordBatch.from_arrays(columns, schema=MESSAGE)

@@ -1,4 +1,4 @@
-"""How far subscriptions are, and what readers have in memory, for Prometheus."""
+"""Reports to Prometheus the lag of subscriptions and the memory of readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from frazil.log.log import Log
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 
 _SUBSCRIPTION = ("topic", "subscription")
 _COUNTERS = (
@@ -23,7 +23,7 @@ _COUNTERS = (
 
 
 class ReadersCollector(Collector):
-    """The memory of all who read topics of messages. Belongs to the event loop of the topics."""
+    """Reports the memory of all readers of messages. Belongs to the event loop of the topics."""
 
     def __init__(self, storage: TopicStorage) -> None:
         self._storage = storage
@@ -41,12 +41,12 @@ class ReadersCollector(Collector):
 
 
 class SubscriptionsCollector(Collector):
-    """Of the subscriptions that this process serves; those of a topic's partitions are counted together.
+    """Reports on the subscriptions that this process serves. Those to a topic's partitions are counted together.
 
     Belongs to the event loop of the subscriptions.
     """
 
-    def __init__(self, log: Log, subscriptions: Subscriptions) -> None:
+    def __init__(self, log: Log, subscriptions: SubscriptionManager) -> None:
         self._log = log
         self._subscriptions = subscriptions
 
@@ -80,7 +80,7 @@ class SubscriptionsCollector(Collector):
             yield counter
 
     def _ends(self) -> Mapping[str, Mapping[int, int]]:
-        """Where the partitions end that this process writes."""
+        """Returns the ends of the partitions that this process writes."""
         ends: dict[str, dict[int, int]] = defaultdict(dict)
         for writer in self._log.writers:
             ends[writer.topic][writer.partition] = writer.next_offset

@@ -1,7 +1,7 @@
-"""What topics are called: `/namespace/name` by Danube's clients, `namespace.name` in Frazil, or a plain name.
+"""Parses names of topics: `/namespace/name` as Danube's clients write them, `namespace.name`, or a plain name.
 
-A topic's table has the same name: `namespace.name`. A plain name is one in the lake's own namespace (`frazil`, unless
-the settings say otherwise), so `orders` and `/frazil/orders` are one topic with one table, `frazil.orders`.
+A topic's table has the same name: `namespace.name`. A plain name belongs to the lake's own namespace (`frazil`,
+unless the settings say otherwise), so `orders` and `/frazil/orders` are one topic with one table, `frazil.orders`.
 
 Danube gives each partition of a topic a name of its own, `/namespace/name-part-2`; here that is partition 2.
 """
@@ -22,24 +22,25 @@ MOST_PARTITIONS = 10_000
 @dataclass(frozen=True, slots=True)
 class TopicName:
     topic: str
-    """As the log has it."""
+    """This is the name in the log."""
     namespace: str
     name: str
     partition: int | None = None
-    """Set where one partition was named."""
+    """It is set if the name is that of one partition."""
 
     @property
     def path(self) -> str:
-        """As Danube's clients have it, without a partition."""
+        """Returns the name that Danube's clients use, without a partition."""
         return f"/{self.namespace}/{self.name}"
 
     def part(self, partition: int) -> str:
-        """What Danube's clients call a partition."""
+        """Returns the name that Danube's clients use for a partition."""
         return f"{self.path}-part-{partition}"
 
 
 def parse_name(text: str, home: str = "frazil") -> TopicName:
-    """Any of the forms; `home` is the lake's own namespace. `InvalidTopic` says what is wrong."""
+    """Parses any of the forms. `home` is the lake's own namespace. Raises `InvalidTopic`, which says what is
+    wrong."""
     if not text:
         raise InvalidTopic("A topic needs a name: /namespace/name, namespace.name or a plain name.")
     namespace, name = _split(text, home)

@@ -1,4 +1,4 @@
-"""Which partition a message goes to: that of its key, or each in turn."""
+"""Decides which partition a message goes to: the one of its key, or each in turn."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _MASK = 2**64 - 1
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """FNV-1a of the key, as Danube's clients have it: whoever chooses the partition, it is the same one."""
+    """Hashes the key with FNV-1a, as Danube's clients do, so that both choose the same partition."""
     value = _OFFSET
     for byte in key.encode():
         value = (value ^ byte) * _PRIME & _MASK
     return value % partitions
 
 
-class Share(NamedTuple):
-    """The messages of a batch that go to one partition, in their order."""
+class PartitionShare(NamedTuple):
+    """Has the messages of a batch that go to one partition, in their order."""
 
     partition: int
     rows: npt.NDArray[np.int64]
-    """Their places in the batch."""
+    """These are the positions of the messages in the batch."""
 
 
-def share_out(keys: pa.StringArray, partitions: int, otherwise: int) -> list[Share]:
-    """Each message to the partition of its key; those without one all to `otherwise`."""
+def split_by_key(keys: pa.StringArray, partitions: int, otherwise: int) -> list[PartitionShare]:
+    """Sends each message to the partition of its key, and all messages without a key to `otherwise`."""
     encoded = pc.dictionary_encode(keys)
     homes = np.array([partition_of(key, partitions) for key in encoded.dictionary.to_pylist()] + [otherwise])
     places = encoded.indices.fill_null(len(homes) - 1).to_numpy(zero_copy_only=False)
     chosen = homes[places]
-    return [Share(int(each), np.flatnonzero(chosen == each)) for each in np.unique(chosen)]
+    return [PartitionShare(int(each), np.flatnonzero(chosen == each)) for each in np.unique(chosen)]

@@ -1,4 +1,4 @@
-"""The storage of topics: messages go to the log, and are read from wherever they are."""
+"""Stores the messages of topics in the log, and reads them from wherever they are."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from frazil.log.positions import Sequence as Numbered
 from frazil.log.topics.generations import Creation, Dispatch
 from frazil.log.writer.writer import PartitionWriter
 from frazil.topics import lifecycle
-from frazil.topics.interface import Deleted, Producer, Run, Stored, SubscriptionStats, TopicStats
+from frazil.topics.interface import DeletedTopic, Producer, StoredRun, StoreResult, SubscriptionStats, TopicStats
 from frazil.topics.message_limits import MOST_BYTES, check_bounds
-from frazil.topics.messages import LARGEST, MESSAGE, Message, Records, arriving, signed, to_batch
+from frazil.topics.messages import LARGEST, MESSAGE, Message, MessageRun, conform_messages, to_batch, with_producer
 from frazil.topics.names import TopicName, parse_name
 from frazil.topics.read.cursor import PartitionCursor
-from frazil.topics.read.memory import Memory
+from frazil.topics.read.memory_budget import MemoryBudget
 from frazil.topics.read.shared_files import PartitionFiles, SharedFiles
 from frazil.topics.read.starts import EARLIEST, Start
 from frazil.topics.read.stream import stream
 from frazil.topics.read.tail import MessageTail
-from frazil.topics.read.topic_place import TopicPlace
-from frazil.topics.routing import Share, partition_of, share_out
+from frazil.topics.read.topic_handle import TopicHandle
+from frazil.topics.routing import PartitionShare, partition_of, split_by_key
 from frazil.topics.stats import committed_positions, topic_stats, write_positions
 
 T = TypeVar("T")
 
-Subscriptions = Callable[[str], Awaitable[Mapping[str, SubscriptionStats]]]
-"""Asked for the subscriptions of a topic and their lag."""
+SubscriptionStatsOf = Callable[[str], Awaitable[Mapping[str, SubscriptionStats]]]
+"""Returns the subscriptions of a topic and their lag."""
 
 
 async def _none(_: str) -> Mapping[str, SubscriptionStats]:
@@ -45,10 +45,10 @@ async def _none(_: str) -> Mapping[str, SubscriptionStats]:
 
 
 class OpenTopic:
-    """A topic in use by this process."""
+    """Is a topic that this process uses."""
 
-    def __init__(self, place: TopicPlace, creation: Creation, shared: SharedFiles) -> None:
-        self.place = place
+    def __init__(self, handle: TopicHandle, creation: Creation, shared: SharedFiles) -> None:
+        self.handle = handle
         self.creation = creation
         self._shared = shared
         self.partitions = creation.partitions
@@ -61,28 +61,28 @@ class OpenTopic:
 
     def files(self, partition: int) -> PartitionFiles:
         if partition not in self._files:
-            self._files[partition] = self._shared.of(self.place, self.creation.generation, partition)
+            self._files[partition] = self._shared.of(self.handle, self.creation.generation, partition)
         return self._files[partition]
 
     def tail(self, partition: int) -> MessageTail:
         if partition not in self._tails:
-            log, topic = self.place.log, self.place.topic
+            log, topic = self.handle.log, self.handle.topic
             self._tails[partition] = MessageTail(topic, partition, lambda: log.tail(topic, partition))
         return self._tails[partition]
 
     def check(self, partition: int) -> int:
         if not 0 <= partition < self.partitions:
             raise InvalidTopic(
-                f"Topic {self.place.topic!r} has no partition {partition}: it has {self.partitions}, from 0 on."
+                f"Topic {self.handle.topic!r} has no partition {partition}: it has {self.partitions}, from 0 on."
             )
         return partition
 
 
 class TopicStorage:
-    """Belongs to one event loop. `log` and `lake` are the caller's, and stay open.
+    """Belongs to one event loop. `log` and `lake` belong to the caller and stay open.
 
-    `max_concurrent_reads` bounds how many reads of files happen at a time, and so how many threads; `prefetch` how
-    many runs of messages a stream reads ahead in each partition. By default they are those of the settings.
+    `max_concurrent_reads` limits how many reads of files happen at a time, and so the threads. `prefetch` limits how
+    many runs of messages a stream reads ahead in each partition. The settings have the defaults.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class TopicStorage:
         *,
         max_concurrent_reads: int | None = None,
         prefetch: int | None = None,
-        subscriptions: Subscriptions = _none,
+        subscriptions: SubscriptionStatsOf = _none,
     ) -> None:
         self._log = log
         self._lake = lake or Lake(log.config)
@@ -105,12 +105,12 @@ class TopicStorage:
         )
         limit = reading.max_memory_mb * MIB
         self._shared = SharedFiles(self._executor, limit // 2)
-        self.memory = Memory(limit // 2)
-        """What those who receive messages hold of them."""
+        self.memory = MemoryBudget(limit // 2)
+        """It limits what receivers of messages hold in memory."""
         self._names: dict[str, TopicName] = {}
         self._topics: dict[str, OpenTopic] = {}
         self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Of topics that somebody creates or deletes at this moment."""
+        """These are the locks of topics that are being created or deleted."""
         self._pending = 0
         self._settled = asyncio.Event()
         self._settled.set()
@@ -118,11 +118,11 @@ class TopicStorage:
 
     # --- topics --------------------------------------------------------------------------------------------
 
-    def _alone(self, name: TopicName) -> asyncio.Lock:
+    def _topic_lock(self, name: TopicName) -> asyncio.Lock:
         return self._creating.setdefault(name.topic, asyncio.Lock())
 
     def name(self, text: str) -> TopicName:
-        """What a name means."""
+        """Parses the name of a topic, and remembers the result."""
         if (known := self._names.get(text)) is None:
             known = parse_name(text, self._home)
             if len(self._names) < _REMEMBERED_NAMES:
@@ -130,7 +130,7 @@ class TopicStorage:
         return known
 
     async def create_topic(self, topic: str, partitions: int = 1) -> int:
-        """Create it, unless it exists; how many partitions it has. Their number never changes."""
+        """Creates a topic unless it exists, and returns the number of its partitions, which this never changes."""
         name = self.name(topic)
         if name.partition is not None:
             raise InvalidTopic(
@@ -138,33 +138,34 @@ class TopicStorage:
                 f"that with the number of partitions it is to have."
             )
         self._check_open()
-        async with self._alone(name):
-            place = self._place(name)
-            creation = await asyncio.to_thread(lifecycle.create, place, partitions)
-            self._topics.setdefault(name.topic, OpenTopic(place, creation, self._shared))
+        async with self._topic_lock(name):
+            handle = self._handle(name)
+            creation = await asyncio.to_thread(lifecycle.create, handle, partitions)
+            self._topics.setdefault(name.topic, OpenTopic(handle, creation, self._shared))
         return creation.partitions
 
     async def initialize_topic(self, topic: str, partitions: int = 1) -> int:
-        """As `create_topic`, and all its partitions are ready to be written to."""
+        """Creates a topic like `create_topic`, and opens all its partitions for writing."""
         count = await self.create_topic(topic, partitions)
         await self.prepare(topic)
         return count
 
     async def ensure_topic(self, topic: str, partitions: int, dispatch: Dispatch = "reliable") -> Creation:
-        """The topic with at least so many partitions, created if there is none."""
+        """Creates the topic unless it exists, and gives it at least this many partitions."""
         name = self.name(topic)
         known = self._topics.get(name.topic)
         if known is None or known.partitions < partitions or known.creation.dispatch != dispatch:
             self._check_open()
-            async with self._alone(name):
-                place = self._place(name)
-                made = await asyncio.to_thread(lifecycle.ensure, place, partitions, dispatch)
-                known = self._topics.setdefault(name.topic, OpenTopic(place, made, self._shared))
+            async with self._topic_lock(name):
+                handle = self._handle(name)
+                made = await asyncio.to_thread(lifecycle.ensure, handle, partitions, dispatch)
+                known = self._topics.setdefault(name.topic, OpenTopic(handle, made, self._shared))
                 known.creation, known.partitions = made, made.partitions
         return known.creation
 
     async def prepare(self, topic: str) -> None:
-        """Have the topic, or the partition that is named, ready for messages: who waits for them is told at once."""
+        """Opens the topic, or the partition that is named, for writing. Its readers are then notified of messages at
+        once."""
         name = self.name(topic)
         opened = await self._topic(name)
         partitions = range(opened.partitions) if name.partition is None else [opened.check(name.partition)]
@@ -174,11 +175,11 @@ class TopicStorage:
     async def list_topics(self) -> Sequence[str]:
         return await asyncio.to_thread(self._log.topics)
 
-    async def delete_topic(self, topic: str, *, drop_table: bool) -> Deleted:
-        """Delete the topic with what the log has of it; its table is dropped, or kept with the rows it has.
+    async def delete_topic(self, topic: str, *, drop_table: bool) -> DeletedTopic:
+        """Deletes the topic with its records in the log. Its table is dropped, or kept with the rows it has.
 
-        Messages that were not moved to the table yet are gone in both cases. A topic of the same name that is created
-        later begins with new offsets, and with a new table.
+        Messages that were not moved to the table yet are lost in both cases. A topic of the same name that is created
+        later begins with new offsets and a new table.
         """
         name = self.name(topic)
         if name.partition is not None:
@@ -186,11 +187,11 @@ class TopicStorage:
                 f"{topic!r} is one partition of {name.path}: only all of them can be deleted together."
             )
         self._check_open()
-        async with self._alone(name):
+        async with self._topic_lock(name):
             try:
                 opened = await self._topic(name)
             except TopicNotFound:
-                await asyncio.to_thread(lifecycle.finish_deletion, self._place(name))
+                await asyncio.to_thread(lifecycle.finish_deletion, self._handle(name))
                 raise
             opened.deleting = True
             try:
@@ -198,28 +199,28 @@ class TopicStorage:
             finally:
                 self._topics.pop(name.topic, None)
 
-    async def _delete(self, topic: OpenTopic, drop_table: bool) -> Deleted:
-        place = topic.place
+    async def _delete(self, topic: OpenTopic, drop_table: bool) -> DeletedTopic:
+        handle = topic.handle
         async with topic.opening:
             writers = [await self._opened(topic, partition) for partition in range(topic.partitions)]
-            before = await self._reading(lambda: topic_stats(place, topic.partitions, {}))
+            before = await self._reading(lambda: topic_stats(handle, topic.partitions, {}))
             for writer in writers:
                 await asyncio.to_thread(self._log.release, writer)
             ends = {writer.partition: writer.next_offset for writer in writers}
-            await asyncio.to_thread(lifecycle.delete, place, topic.creation, ends, drop_table=drop_table)
+            await asyncio.to_thread(lifecycle.delete, handle, topic.creation, ends, drop_table=drop_table)
         messages = before.message_count
-        return Deleted(place.topic, messages, messages if drop_table else before.hot_messages)
+        return DeletedTopic(handle.topic, messages, messages if drop_table else before.hot_messages)
 
     async def _topic(self, name: TopicName) -> OpenTopic:
-        """`TopicNotFound` if there is none."""
+        """Raises `TopicNotFound` if there is no such topic."""
         if (known := self._topics.get(name.topic)) is not None:
             return known
-        place = self._place(name)
-        creation = await asyncio.to_thread(lifecycle.existing, place)
-        return self._topics.setdefault(name.topic, OpenTopic(place, creation, self._shared))
+        handle = self._handle(name)
+        creation = await asyncio.to_thread(lifecycle.existing, handle)
+        return self._topics.setdefault(name.topic, OpenTopic(handle, creation, self._shared))
 
-    def _place(self, name: TopicName) -> TopicPlace:
-        return TopicPlace(name.topic, self._log, self._lake)
+    def _handle(self, name: TopicName) -> TopicHandle:
+        return TopicHandle(name.topic, self._log, self._lake)
 
     # --- storing -------------------------------------------------------------------------------------------
 
@@ -232,26 +233,27 @@ class TopicStorage:
         routing_key: str | None = None,
         producer: Producer | None = None,
         most_bytes: int = MOST_BYTES,
-    ) -> Stored:
-        """Store messages, and return when they are as durable as the topic's settings say.
+    ) -> StoreResult:
+        """Stores messages, and returns when they are as durable as the topic's settings say.
 
-        They go to `partition`, or to that of `routing_key`, or each to that of its own key; those without one go
-        together to the next partition in turn. What goes to one partition is stored all or none.
+        They go to `partition`, or to the partition of `routing_key`, or each to that of its own key. Those without a
+        key go together to the next partition in turn. Either all messages for one partition are stored, or none.
 
-        What a `producer` sends again under the same number, because an acknowledgement was lost, is stored once, and
-        the offsets are those of the first time. Its numbers grow; the newest few of each partition are remembered.
+        When a `producer` repeats a request with the same number, because an acknowledgement was lost, it is stored
+        once, and the offsets are those of the first time. The numbers must grow; the newest few of each partition are
+        remembered.
         """
         name = self.name(topic)
         opened = self._topics.get(name.topic) or await self._topic(name)
         now = self._log.world.clock.now_ms()
-        batch = arriving(messages, now) if isinstance(messages, pa.RecordBatch) else to_batch(messages, now)
+        batch = conform_messages(messages, now) if isinstance(messages, pa.RecordBatch) else to_batch(messages, now)
         if not len(batch):
-            raise InvalidMessage(f"Nothing to store in topic {opened.place.topic!r}: no messages were given.")
+            raise InvalidMessage(f"Nothing to store in topic {opened.handle.topic!r}: no messages were given.")
         check_bounds(batch, most_bytes)
         origin = None
         if producer is not None:
             origin = _origin(producer)
-            batch = signed(batch, *producer)
+            batch = with_producer(batch, *producer)
         if name.partition is not None:
             if partition not in (None, name.partition):
                 raise RequestError(f"{topic!r} is partition {name.partition}, not {partition}: give one of them.")
@@ -265,22 +267,23 @@ class TopicStorage:
         elif batch.column("routing_key").null_count < len(batch):
             return await self._store_shares(opened, batch, origin, producer)
         else:
-            partition = self._in_turn(opened, producer)
-        return Stored((await self._append(opened, partition, batch, origin),))
+            partition = self._next_partition(opened, producer)
+        return StoreResult((await self._append(opened, partition, batch, origin),))
 
-    def _in_turn(self, topic: OpenTopic, producer: Producer | None) -> int:
-        """The next partition; for a producer one of its own, or what it sends again could go to another."""
+    def _next_partition(self, topic: OpenTopic, producer: Producer | None) -> int:
+        """Returns the next partition in turn. A producer always gets the same one, so that a repeated request goes
+        there too."""
         return (
             next(topic.turn) % topic.partitions if producer is None else partition_of(producer.id, topic.partitions)
         )
 
     async def _store_shares(
         self, topic: OpenTopic, batch: pa.RecordBatch, origin: Origin | None, producer: Producer | None
-    ) -> Stored:
+    ) -> StoreResult:
         keys = batch.column("routing_key")
-        shares = share_out(keys, topic.partitions, self._in_turn(topic, producer) if keys.null_count else 0)
+        shares = split_by_key(keys, topic.partitions, self._next_partition(topic, producer) if keys.null_count else 0)
 
-        async def one(share: Share) -> Run:
+        async def one(share: PartitionShare) -> StoredRun:
             rows = batch if len(shares) == 1 else batch.take(pa.array(share.rows))
             run = await self._append(topic, share.partition, rows, origin)
             return run._replace(places=tuple(share.rows.tolist()))
@@ -289,9 +292,11 @@ class TopicStorage:
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-        return Stored(tuple(outcome for outcome in outcomes if isinstance(outcome, Run)))
+        return StoreResult(tuple(outcome for outcome in outcomes if isinstance(outcome, StoredRun)))
 
-    async def _append(self, topic: OpenTopic, partition: int, batch: pa.RecordBatch, origin: Origin | None) -> Run:
+    async def _append(
+        self, topic: OpenTopic, partition: int, batch: pa.RecordBatch, origin: Origin | None
+    ) -> StoredRun:
         self._check_open()
         self._pending += 1
         self._settled.clear()
@@ -300,7 +305,7 @@ class TopicStorage:
             ack = await writer.append_async(batch, origin)
         except ShutdownError:
             if topic.deleting:
-                raise lifecycle.gone(topic.place.topic) from None
+                raise lifecycle.topic_deleted(topic.handle.topic) from None
             raise
         finally:
             self._pending -= 1
@@ -309,20 +314,20 @@ class TopicStorage:
         if ack.rows != len(batch):
             raise InvalidMessage(
                 f"The producer sent {len(batch)} messages under a number under which it had sent {ack.rows} before, "
-                f"to partition {partition} of topic {topic.place.topic!r}. Each append needs a number of its own."
+                f"to partition {partition} of topic {topic.handle.topic!r}. Each append needs a number of its own."
             )
-        return Run(partition, ack.offset, ack.rows, ack.epoch, ack.duplicate)
+        return StoredRun(partition, ack.offset, ack.rows, ack.epoch, ack.duplicate)
 
     async def _writer(self, topic: OpenTopic, partition: int) -> PartitionWriter:
         async with topic.opening:
             if topic.deleting:
-                raise lifecycle.gone(topic.place.topic)
+                raise lifecycle.topic_deleted(topic.handle.topic)
             return await self._opened(topic, partition)
 
     async def _opened(self, topic: OpenTopic, partition: int) -> PartitionWriter:
         writer = topic.writers.get(partition)
         if writer is None:
-            name = topic.place.topic
+            name = topic.handle.topic
             writer = await asyncio.to_thread(self._log.writer, name, MESSAGE, partition=partition)
             topic.writers[partition] = writer
         return writer
@@ -330,7 +335,7 @@ class TopicStorage:
     # --- reading -------------------------------------------------------------------------------------------
 
     async def cursor(self, topic: str, partition: int | None = None, start: Start = EARLIEST) -> PartitionCursor:
-        """A reader of one partition; which one may also be said by the name."""
+        """Opens a reader of one partition, which may also be given by the name."""
         name = self.name(topic)
         opened = await self._topic(name)
         number = name.partition if partition is None else partition
@@ -340,16 +345,16 @@ class TopicStorage:
 
     async def _cursor(self, topic: OpenTopic, partition: int, start: Start) -> PartitionCursor:
         topic.check(partition)
-        cursor = PartitionCursor(topic.place, partition, topic.tail(partition), topic.files(partition))
+        cursor = PartitionCursor(topic.handle, partition, topic.tail(partition), topic.files(partition))
         await cursor.begin(start)
         return cursor
 
     async def create_message_stream(
         self, topic: str, start: Start = EARLIEST, *, follow: bool = True
-    ) -> AsyncIterator[Records]:
-        """All messages from `start` on, in order within each partition, then those that come.
+    ) -> AsyncIterator[MessageRun]:
+        """Yields all messages from `start` on, in order within each partition, and then new ones.
 
-        Without `follow` it ends where the topic ends now. A name of one partition means that one only.
+        Without `follow` it ends where the topic ends now. If the topic is named with a partition, only that is read.
         """
         name = self.name(topic)
         opened = await self._topic(name)
@@ -365,46 +370,46 @@ class TopicStorage:
         return opened.partitions
 
     async def partitions_now(self, topic: str) -> int:
-        """As `partitions`, when another process may have given it more."""
+        """Returns the number of partitions, and asks the store, because another process may have added some."""
         name = self.name(topic)
         opened = await self._topic(name)
-        async with self._alone(name):
-            made = await asyncio.to_thread(lifecycle.existing, opened.place)
+        async with self._topic_lock(name):
+            made = await asyncio.to_thread(lifecycle.existing, opened.handle)
             if made.generation == opened.creation.generation:
                 opened.creation, opened.partitions = made, made.partitions
         return opened.partitions
 
     def known_generation(self, topic: str) -> int | None:
-        """As `generation`, as far as this process knows without asking."""
+        """Returns the generation if this process knows it without asking the store."""
         opened = self._topics.get(self.name(topic).topic)
         return None if opened is None else opened.creation.generation
 
     async def generation(self, topic: str) -> int:
-        """The number of the topic's creation; one that is deleted and created again has another."""
+        """Returns the number of the topic's creation. A topic that is deleted and created again gets another."""
         opened = await self._topic(self.name(topic))
         return opened.creation.generation
 
     async def dispatch(self, topic: str) -> Dispatch:
-        """Whether subscribers of the topic acknowledge its messages."""
+        """Returns whether subscribers of the topic acknowledge its messages."""
         opened = await self._topic(self.name(topic))
         return opened.creation.dispatch
 
     async def get_write_position(self, topic: str) -> Mapping[int, int]:
         opened = await self._topic(self.name(topic))
-        return await self._reading(lambda: write_positions(opened.place, opened.partitions))
+        return await self._reading(lambda: write_positions(opened.handle, opened.partitions))
 
     async def get_committed_position(self, topic: str) -> Mapping[int, int]:
         opened = await self._topic(self.name(topic))
-        return await self._reading(lambda: committed_positions(opened.place, opened.partitions))
+        return await self._reading(lambda: committed_positions(opened.handle, opened.partitions))
 
     async def get_topic_stats(self, topic: str) -> TopicStats:
         opened = await self._topic(self.name(topic))
-        lags = await self._subscriptions(opened.place.topic)
-        return await self._reading(lambda: topic_stats(opened.place, opened.partitions, lags))
+        lags = await self._subscriptions(opened.handle.topic)
+        return await self._reading(lambda: topic_stats(opened.handle, opened.partitions, lags))
 
     @property
     def shared_bytes(self) -> int:
-        """In memory of files that are read, for all readers together."""
+        """Returns the memory of files that are read, for all readers together."""
         return self._shared.nbytes
 
     async def _reading(self, work: Callable[[], T]) -> T:
@@ -417,9 +422,10 @@ class TopicStorage:
             raise ShutdownError("The topics are shutting down: nothing is stored any more. Try again later.")
 
     async def shutdown(self) -> None:
-        """Take no more messages, wait for acknowledgements that are under way, seal, and let go of the writers.
+        """Takes no more messages, waits for acknowledgements in progress, seals, and releases the writers.
 
-        What cannot be sealed stays in the WAL, and nothing that was acknowledged is lost; the error tells.
+        What cannot be sealed stays in the WAL, so nothing that was acknowledged is lost. The first error is raised at
+        the end.
         """
         self._stopping = True
         await self._settled.wait()

@@ -1,4 +1,4 @@
-"""Danube's own client, in processes of its own environment."""
+"""Runs Danube's own client, in processes with an environment of their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 class Event(NamedTuple):
     what: str
-    """`received` or `acknowledged`."""
+    """It is `received` or `acknowledged`."""
     at: float
     topic: str
     offset: int
@@ -39,16 +39,16 @@ class Event(NamedTuple):
 
 class _Client(Child):
     def __init__(self, program: str, log: Path, *arguments: str) -> None:
-        # Nothing of this environment is for the other one.
+        # The other environment must not inherit variables of this one.
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        # A client that has lost its server asks for it without a pause; the server is to start all the same.
+        # A client that has lost its server asks for it without a pause, and the server must still be able to start.
         super().__init__(["nice", "-n", "10", str(PYTHON), str(HERE / program), *arguments], log, env=env)
         self._path = log
         self._read = 0
         self._told: list[Any] = []
 
     def told(self) -> list[Any]:
-        """All that it has said by now: lines of JSON, those of others left out."""
+        """Returns the lines of JSON that the process has printed so far. It skips the lines of others."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             lines = file.read()
@@ -62,7 +62,7 @@ class _Client(Child):
 
 
 class Producer(_Client):
-    """Sends `count` messages, for each of so many keys one after the other."""
+    """Sends `count` messages, one after the other for each key."""
 
     def __init__(self, url: str, topic: str, log: Path, *, name: str, partitions: int, count: int, keys: int) -> None:
         super().__init__("produce.py", log, url, topic, name, str(partitions), str(count), str(keys))
@@ -84,14 +84,14 @@ class Consumer(_Client):
 
 
 class Tour(_Client):
-    """Does everything once."""
+    """Uses every feature once."""
 
     def __init__(self, url: str, log: Path) -> None:
         super().__init__("tour.py", log, url)
 
 
 def until(ready: Callable[[], bool], seconds: float, *clients: _Client) -> None:
-    """Wait for something that must happen, while these clients live."""
+    """Waits for something that must happen, while these clients live."""
     deadline = time.monotonic() + seconds
     while not ready():
         for client in clients:

@@ -1,7 +1,7 @@
 """Consumes with Danube's own client, in an environment of its own.
 
 `python consume.py URL TOPIC SUBSCRIPTION TYPE NAME` prints a line of JSON for each message that is received, and one
-for each that is acknowledged, until it is ended. An acknowledgement that fails because nobody is there is sent again.
+for each that is acknowledged, until it is ended. It repeats an acknowledgement that fails because no server is there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def main(url: str, topic: str, subscription: str, kind: str, name: str) ->
             await consumer.subscribe()
             break
         except DanubeError:
-            # The topic comes with its first producer.
+            # The first producer creates the topic.
             await asyncio.sleep(0.05)
     queue = await consumer.receive()
     sys.stdout.write(json.dumps(["subscribed", time.monotonic()]) + "\n")

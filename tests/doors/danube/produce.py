@@ -1,7 +1,7 @@
 """Produces with Danube's own client, in an environment of its own.
 
 `python produce.py URL TOPIC NAME PARTITIONS COUNT KEYS` sends COUNT messages, one after the other for each key, and
-prints a line of JSON for each one that is acknowledged. What fails because nobody is there is sent again.
+prints a line of JSON for each one that is acknowledged. It repeats messages that fail because no server is there.
 """
 
 from __future__ import annotations

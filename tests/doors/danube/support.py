@@ -1,4 +1,4 @@
-"""The door in this process, and calls to it as any client of gRPC makes them."""
+"""Runs the door in this process, and calls it as any gRPC client does."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Calls:
         return METHODS[method].FromString(await self.channel.unary_unary(f"/danube.{method}")(body))
 
     async def refused(self, method: str, request: Any) -> tuple[grpc.StatusCode, str]:
-        """How a call fails."""
+        """Returns how a call fails."""
         try:
             answer = await self(method, request)
         except grpc.aio.AioRpcError as error:
@@ -48,7 +48,7 @@ class Calls:
         raise AssertionError(f"it was answered: {answer}")
 
     def receive(self, consumer: int) -> Any:
-        """A stream of messages."""
+        """Opens a stream of messages."""
         request = wire.ReceiveRequest(request_id=1, consumer_id=consumer)
         path = "/danube.ConsumerService/ReceiveMessages"
         return self.channel.unary_stream(path, response_deserializer=wire.StreamMessage.FromString)(
@@ -99,7 +99,7 @@ def run(
     settings: Mapping[str, Any] | None = None,
     **danube: Any,
 ) -> None:
-    """With a new process's log on the folder each time, and these settings, of the door and others."""
+    """Runs each function with a new log on the same folder. `settings` are those of the door and others."""
 
     async def main() -> None:
         config = Config.model_validate(

@@ -1,4 +1,4 @@
-"""What strangers' clients can have the server make and keep."""
+"""Tests how much clients can make the server create and keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.failures import ProducerRefused
 from frazil.doors.danube.ids import LONGEST_NAME, producer_id
 from frazil.doors.danube.producers import Producers
-from frazil.topics.read.memory import LEAST_BYTES
+from frazil.topics.read.memory_budget import LEAST_BYTES
 from tests.doors.danube.support import TOPIC, Calls, message, run, subscription
 
 
@@ -39,7 +39,7 @@ def test_a_topic_gets_no_more_partitions_than_it_may_have(tmp_path: Path) -> Non
         assert (await calls.refused(method, creation("p", f"{TOPIC}-part-100")))[0] is Code.INVALID_ARGUMENT
 
     async def after(calls: Calls, part: TopicsPart) -> None:
-        """What has more keeps it."""
+        """A topic that has more partitions keeps them."""
         number = await calls.producer(topic=f"{TOPIC}-part-99")
         await calls.send(b"x", number, topic=f"{TOPIC}-part-99")
         assert (await calls.refused(method, creation("p", f"{TOPIC}-part-100")))[0] is Code.INVALID_ARGUMENT
@@ -92,14 +92,14 @@ def test_names_and_patterns_have_a_length(tmp_path: Path, monkeypatch: pytest.Mo
         topics = part._topics()
         door = Consumers(topics, topics.subscriptions, topics.log.store, "http://x", time.monotonic)
         made = [await door.subscribe(subscription(f"c{number}", wire.SHARED)) for number in range(6)]
-        assert len(door._registered) == 3
+        assert len(door._registrations) == 3
         assert [await door.seen(each.consumer_id) for each in made] == [True] * 6
 
     run(tmp_path, scenario)
 
 
 def test_what_a_consumer_has_not_taken_counts_though_it_is_acknowledged(tmp_path: Path) -> None:
-    """Messages of such a topic are acknowledged before they are sent: no subscription has them any more."""
+    """Messages of such a topic are acknowledged before they are sent, so no subscription counts them any more."""
     payload = bytes(20_000)
 
     async def scenario(calls: Calls, part: TopicsPart) -> None:
@@ -137,10 +137,10 @@ def test_what_consumers_do_not_read_counts_and_keeps_nobody_waiting(tmp_path: Pa
             consumer = (await door.subscribe(request)).consumer_id
             streams.append(door.receive(wire.ReceiveRequest(request_id=1, consumer_id=consumer)))
         await asyncio.gather(*(calls.send(payload, producer) for _ in range(100)))
-        # Each is given its next message only when it has taken the one before.
+        # Each stream gets its next message only when it has taken the one before.
         for stream in streams[:idle]:
             assert (await anext(stream)).payload == payload
-        # The subscriptions are holders too.
+        # The subscriptions hold memory too.
         most = MIB + 2 * (idle + 1) * (LEAST_BYTES + len(payload))
         assert idle * len(payload) < topics.memory.held < most < idle * 100 * len(payload) / 5
         offsets = [(await anext(streams[idle])).msg_id.topic_offset for _ in range(100)]

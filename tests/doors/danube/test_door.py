@@ -41,7 +41,7 @@ def test_a_message_comes_back_as_it_was_sent(tmp_path: Path) -> None:
 
 
 async def zip_first(stream: Any, count: int) -> Any:
-    """The first messages of a stream, each with its number."""
+    """Yields the first messages of a stream, each with its number."""
     number = 0
     async for each in stream:
         yield each, number
@@ -66,7 +66,7 @@ def test_ids_outlive_the_process(tmp_path: Path) -> None:
         await calls.send(b"2", ids[0])
 
     async def after(calls: Calls, part: TopicsPart) -> None:
-        """The client has not noticed: it neither creates nor subscribes anew."""
+        """The client has not noticed the restart, so it neither creates a producer nor subscribes again."""
         await calls.send(b"3", ids[0])
         found = await received(calls.receive(ids[1]), 2)
         assert [each.payload for each in found] == [b"2", b"3"]
@@ -99,7 +99,7 @@ def test_an_acknowledgement_of_what_the_former_process_delivered(tmp_path: Path)
 
 
 def test_a_partition_has_no_partitions(tmp_path: Path) -> None:
-    """A topic that is called like a partition is one that nobody else could name."""
+    """Nobody else could name a topic that is called like a partition."""
 
     async def scenario(calls: Calls, part: TopicsPart) -> None:
         name = f"{TOPIC}-part-1-part-0"
@@ -120,7 +120,7 @@ def test_connections_beyond_the_bound_are_closed(tmp_path: Path) -> None:
         await calls.producer()
         opened = [await asyncio.open_connection("127.0.0.1", part.danube_port) for _ in range(6)]
         closed = [asyncio.create_task(reader.read()) for reader, _ in opened]
-        # The channel of the calls is the first of the three that may be.
+        # The channel of the calls is the first of the three that are allowed.
         await asyncio.wait(closed[2:], timeout=30)
         assert [task.done() for task in closed[2:]] == [True] * 4
         assert not any(task.done() for task in closed[:2])
@@ -207,7 +207,7 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
             0
         ] is Code.INVALID_ARGUMENT
         assert (await refused("ConsumerService/Subscribe", subscription(kind=9)))[0] is Code.INVALID_ARGUMENT
-        # The reason names it, and clients take no long headers.
+        # The reason contains the name, and clients take no long headers.
         code, reason = await refused("Discovery/TopicLookup", wire.TopicLookupRequest(topic="é" * 20_000))
         assert (code, "cannot be a topic" in reason or reason.endswith("…")) == (Code.INVALID_ARGUMENT, True)
         code, reason = await refused("ConsumerService/Subscribe", subscription(key_filters=["a*"]))
@@ -262,7 +262,7 @@ def test_the_next_consumer_in_line_takes_over(tmp_path: Path) -> None:
 
 
 def test_messages_that_nobody_acknowledges(tmp_path: Path) -> None:
-    """They are stored all the same, and come at most once."""
+    """The messages are stored all the same, and are delivered at most once."""
     ids: list[int] = []
 
     async def before(calls: Calls, part: TopicsPart) -> None:

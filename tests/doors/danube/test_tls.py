@@ -1,4 +1,4 @@
-"""TLS of Danube's protocol: who trusts the certificate gets in, nobody else does."""
+"""Tests TLS of Danube's protocol: only clients that trust the certificate can connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Danube's own client, unchanged, sees of Frazil."""
+"""Tests what Danube's own client, unchanged, sees of Frazil."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that Danube's own client can do, once, in an environment of its own.
+"""Does everything that Danube's own client can do, once, in an environment of its own.
 
 `python tour.py URL` prints a line of JSON: a name, and what was seen.
 """
@@ -35,7 +35,7 @@ async def producer_of(client: DanubeClient, topic: str, *, partitions: int = 0, 
 
 
 class Consuming:
-    """A consumer and its queue."""
+    """Has a consumer and its queue."""
 
     def __init__(self, consumer: Any, queue: asyncio.Queue[Any]) -> None:
         self.consumer = consumer
@@ -49,7 +49,7 @@ class Consuming:
         return cls(consumer, await consumer.receive())
 
     async def take(self, count: int) -> list[str]:
-        """So many messages, acknowledged."""
+        """Receives this many messages and acknowledges them."""
         found = []
         for _ in range(count):
             message = await asyncio.wait_for(self.queue.get(), SECONDS)
@@ -70,7 +70,7 @@ async def send_all(producer: Any, texts: str, keys: str | None = None) -> None:
 
 
 async def whole(client: DanubeClient) -> None:
-    """One message with all it has."""
+    """Sends one message with all its fields."""
     producer = await producer_of(client, "/tour/whole")
     one = await Consuming.begin(client, "/tour/whole", SubType.EXCLUSIVE, "c")
     await producer.send_with_key(b"\x00\xff", {"a": "b"}, "k")
@@ -81,7 +81,7 @@ async def whole(client: DanubeClient) -> None:
 
 
 async def exclusive(client: DanubeClient) -> None:
-    """A second consumer is refused, and told so."""
+    """A second consumer is refused, and is told so."""
     producer = await producer_of(client, "/tour/exclusive")
     one = await Consuming.begin(client, "/tour/exclusive", SubType.EXCLUSIVE, "a")
     try:
@@ -132,7 +132,7 @@ async def keys(client: DanubeClient) -> None:
 
 
 async def refused(client: DanubeClient) -> None:
-    """A message that is refused comes again."""
+    """A message that is refused is delivered again."""
     producer = await producer_of(client, "/tour/refused")
     one = await Consuming.begin(client, "/tour/refused", SubType.EXCLUSIVE, "c")
     await send_all(producer, "0")
@@ -159,7 +159,7 @@ async def not_reliable(client: DanubeClient) -> None:
 
 
 async def too_large(client: DanubeClient) -> None:
-    """It is said at once, and the producer goes on."""
+    """The producer is told at once, and can go on."""
     producer = await producer_of(client, "/tour/large")
     try:
         await asyncio.wait_for(producer.send(bytes(5_000_000), {}), SECONDS)

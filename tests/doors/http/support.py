@@ -1,4 +1,4 @@
-"""Topics over HTTP, in this process, on a real log and a real catalog."""
+"""Serves topics over HTTP in this process, on a real log and a real catalog."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Served:
         writer.seal_all()
 
     def lose(self, topic: str, before: int, partition: int = 0) -> None:
-        """The log forgets segments before an offset, and no table has them."""
+        """Removes segments before an offset that no table has."""
         now = self.log.world.clock.now_ms()
         trim(self.log.store, topic, partition, needed_from=before, grace_seconds=0, now_ms=now)
 
@@ -96,7 +96,7 @@ def encoded(batch: pa.RecordBatch, **options: Any) -> bytes:
 
 
 def serving(folder: Path, use: Callable[[Served], Awaitable[None]], **settings: Any) -> None:
-    """Everything stops before this returns."""
+    """Stops everything before it returns."""
     closed = {"danube": {"enabled": False}}
     config = Config.model_validate({"data_dir": folder / "data", **closed, **settings})
 

@@ -1,4 +1,4 @@
-"""Many clients of a stream at once, most of which never read: real sockets, a real process."""
+"""Tests many clients of a stream at once, most of which never read, with real sockets and a real process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from frazil.config.sections.section import MIB
-from frazil.doors.http import sending
-from frazil.topics.read.memory import LEAST_BYTES
+from frazil.doors.http import slow_clients
+from frazil.topics.read.memory_budget import LEAST_BYTES
 from tests.doors.http.support import Served, serving
 from tests.doors.process import IngestProcess
 from tests.servers.child import free_ports
@@ -48,7 +48,7 @@ def _wait(process: IngestProcess, client: httpx.Client) -> None:
 
 
 def restarted(process: IngestProcess, client: httpx.Client) -> None:
-    """Everything is sealed then, and nothing in memory."""
+    """After a restart everything is sealed, and nothing is in memory."""
     process.stop()
     process.start()
     _wait(process, client)
@@ -103,9 +103,9 @@ def test_clients_that_never_read_hold_little_memory_and_keep_nobody_waiting(tmp_
 def test_with_little_memory_every_stream_gets_each_message_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some messages are larger than all the memory that there is for streams."""
-    monkeypatch.setattr(sending, "CROWDED_STALL_SECONDS", 0.2)
-    monkeypatch.setattr(sending, "LOOK_SECONDS", 0.1)
+    """Some messages are larger than all the memory for streams."""
+    monkeypatch.setattr(slow_clients, "CROWDED_STALL_SECONDS", 0.2)
+    monkeypatch.setattr(slow_clients, "CHECK_SECONDS", 0.1)
     rng = random.Random(7)
     sizes = [rng.choice([10, 1000, 100_000, 300_000, 3_000_000]) for _ in range(60)]
     limit = 2 * MIB
@@ -121,7 +121,7 @@ def test_with_little_memory_every_stream_gets_each_message_once(
         most = 0
 
         async def follow() -> None:
-            """As an event source does: whoever is let go comes back for the rest."""
+            """Behaves like an event source: a client that is dropped comes back for the rest."""
             nonlocal most
             found: list[int] = []
             last = "0:-1,1:-1,2:-1"

@@ -1,4 +1,4 @@
-"""Many clients of pages and of subscriptions at once, most of which never read: real sockets, and a real process."""
+"""Tests many clients of pages and subscriptions, most of which never read, with real sockets and a real process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from frazil.config.sections.section import MIB
-from frazil.doors.http import sending
-from frazil.topics.read.memory import LEAST_BYTES, Memory
+from frazil.doors.http import slow_clients
+from frazil.topics.read.memory_budget import LEAST_BYTES, MemoryBudget
 from tests.doors.http.support import Served, serving
 from tests.doors.http.test_crowd import MESSAGES, fill, readers_bytes, restarted, running
 
@@ -59,13 +59,13 @@ async def ask_and_never_read(served: Served, request: str) -> asyncio.StreamWrit
     return writer
 
 
-async def until_free(memory: Memory) -> None:
+async def until_free(memory: MemoryBudget) -> None:
     while memory.held:
         await asyncio.sleep(0.02)
 
 
 async def asked(served: Served, method: str, path: str) -> Any:
-    """As often as it takes: whoever is slow is let go while others wait."""
+    """Repeats the request as often as needed, because slow clients are dropped while others wait."""
     while True:
         try:
             return await served.ask(method, path)
@@ -75,9 +75,9 @@ async def asked(served: Served, method: str, path: str) -> Any:
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch, seed: int) -> list[int]:
-    """Of messages, some of which are larger than all the memory that there is for readers."""
-    monkeypatch.setattr(sending, "CROWDED_STALL_SECONDS", 0.3)
-    monkeypatch.setattr(sending, "LOOK_SECONDS", 0.1)
+    """Returns sizes of messages, some of which are larger than all the memory for readers."""
+    monkeypatch.setattr(slow_clients, "CROWDED_STALL_SECONDS", 0.3)
+    monkeypatch.setattr(slow_clients, "CHECK_SECONDS", 0.1)
     rng = random.Random(seed)
     return [rng.choice([10, 1000, 100_000, 300_000, 3_000_000]) for _ in range(60)]
 
@@ -102,7 +102,7 @@ def test_with_little_memory_every_reader_of_pages_gets_each_message_once(tmp_pat
 
         idle = [await ask_and_never_read(served, "GET /topics/orders") for _ in range(10)]
         await asyncio.gather(*(read() for _ in range(5)))
-        assert most <= LIMIT // 2 + 15 * (LEAST_BYTES + sending.RUN_BYTES) + 2 * max(sizes)
+        assert most <= LIMIT // 2 + 15 * (LEAST_BYTES + slow_clients.RUN_BYTES) + 2 * max(sizes)
         for writer in idle:
             writer.close()
         assert (await served.client.head("/topics/orders")).status_code == 200
@@ -128,7 +128,7 @@ def test_with_little_memory_consumers_receive_in_parts(tmp_path: Path, sizes: li
             got = await asked(served, "POST", f"{one.format('all')}/receive?consumer=c&limit=1000")
             payloads = [message["payload"] for message in got["messages"]]
             found += map(int, payloads)
-            assert len(payloads) == 1 or sum(map(len, payloads)) <= LIMIT // 2 + sending.RUN_BYTES
+            assert len(payloads) == 1 or sum(map(len, payloads)) <= LIMIT // 2 + slow_clients.RUN_BYTES
             await served.ask("POST", f"{one.format('all')}/ack?offsets={got['ack']}")
         assert found == list(range(len(sizes)))
         for writer in idle:
@@ -138,7 +138,7 @@ def test_with_little_memory_consumers_receive_in_parts(tmp_path: Path, sizes: li
 
 
 def test_what_is_too_much_for_one_answer_comes_with_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "PAGE_BYTES", 300_000)
+    monkeypatch.setattr(slow_clients, "PAGE_BYTES", 300_000)
 
     async def use(served: Served) -> None:
         await served.create("orders")

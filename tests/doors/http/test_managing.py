@@ -130,7 +130,7 @@ def _expected(served_here: bool) -> dict[str, object]:
 
 def test_a_topic_whose_table_would_be_another_ones_is_refused(tmp_path: Path) -> None:
     async def use(served: Served) -> None:
-        # With settings of its own, its table is not called like itself.
+        # With settings of its own, the table has another name than the topic.
         await served.ask("PUT", "/topics/visits", 201)
         refused = await served.ask("PUT", "/topics/seen", 409)
         assert "frazil.visits" not in refused["error"]
@@ -140,7 +140,7 @@ def test_a_topic_whose_table_would_be_another_ones_is_refused(tmp_path: Path) ->
         again = await served.ask("PUT", "/topics/visits__dead_letter", 409)
         assert "frazil.visits__dead_letter would be a table of it, and is one of topic 'visits'" in again["error"]
         assert {each["topic"] for each in (await served.ask("GET", "/topics"))["topics"]} == {"visits", "looked"}
-        # A name that is free again may be taken, and is then in the way of the one that had it.
+        # A name that is free again may be taken, and then conflicts with the topic that had it.
         await served.ask("DELETE", "/topics/visits?drop_table=true")
         await served.ask("PUT", "/topics/visits__dead_letter", 201)
         await served.ask("PUT", "/topics/visits", 409)

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.doors.http import arrow_body as arrowbody
-from frazil.doors.http import json_lines as jsonlines
+from frazil.doors.http import arrow_body, json_lines
 from frazil.errors import InvalidMessage, MemoryAlignment
 from frazil.topics.message_limits import MOST_BYTES
 from frazil.topics.messages import MESSAGE, from_batch
@@ -152,11 +151,11 @@ def test_arrow_that_is_no_message_is_refused(tmp_path: Path, body: bytes, reason
 
 @pytest.mark.parametrize("place", range(0, len(encoded(GOOD)) - 2000, 7))
 def test_bytes_that_are_wrong_somewhere_never_break_the_reader(place: int) -> None:
-    """Either it is still a stream of messages, or it is refused with the reason."""
+    """The body is still a stream of messages, or it is refused with the reason."""
     body = bytearray(encoded(GOOD))
     body[place] ^= 0xFF
     try:
-        found = arrowbody.parse(bytes(body))
+        found = arrow_body.parse(bytes(body))
     except (InvalidMessage, MemoryAlignment):
         return
     found.validate(full=True)
@@ -164,33 +163,33 @@ def test_bytes_that_are_wrong_somewhere_never_break_the_reader(place: int) -> No
 
 def test_buffers_begin_where_arrow_lets_them_begin() -> None:
     with pytest.raises(MemoryAlignment, match="not an Arrow stream that can be read: Buffer"):
-        arrowbody.parse(MISALIGNED)
+        arrow_body.parse(MISALIGNED)
 
 
 @pytest.mark.parametrize("rows", [100, 1 << 28, 1 << 62])
 def test_a_column_of_nothing_has_no_more_rows_than_there_are_bytes(rows: int) -> None:
-    """A few bytes that would be gigabytes: a column without a type takes none, however long it is."""
+    """A few bytes could stand for gigabytes, because a null column takes no bytes however long it is."""
     body = encoded(pa.RecordBatch.from_arrays([pa.nulls(777_777)], names=["payload"]))
     body = body.replace(struct.pack("<q", 777_777), struct.pack("<q", rows))
     with pytest.raises(InvalidMessage, match=f"says that it has {rows:,} messages"):
-        arrowbody.parse(body)
+        arrow_body.parse(body)
 
 
 def test_a_stream_that_begins_with_no_schema() -> None:
-    """Arrow would take the batch for one, and end the process."""
+    """Arrow would take the batch for a schema, and crash the process."""
     reader = pa.BufferReader(encoded(GOOD))
     pa.ipc.read_message(reader)
     with pytest.raises(InvalidMessage, match="begins with a schema, not with a record batch"):
-        arrowbody.parse(reader.read())
+        arrow_body.parse(reader.read())
 
 
 def test_no_column_comes_twice() -> None:
     with pytest.raises(InvalidMessage, match="comes twice"):
-        arrowbody.parse(encoded(pa.RecordBatch.from_arrays([pa.array([b"a"])] * 2, names=["payload"] * 2)))
+        arrow_body.parse(encoded(pa.RecordBatch.from_arrays([pa.array([b"a"])] * 2, names=["payload"] * 2)))
 
 
 def test_batches_with_nothing_in_them_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrowbody, "MOST_BATCHES", 10)
+    monkeypatch.setattr(arrow_body, "MOST_BATCHES", 10)
 
     def stream(batches: int) -> bytes:
         sink = pa.BufferOutputStream()
@@ -200,9 +199,9 @@ def test_batches_with_nothing_in_them_are_bounded(monkeypatch: pytest.MonkeyPatc
         found: bytes = sink.getvalue().to_pybytes()
         return found
 
-    assert len(arrowbody.parse(stream(10))) == 0
+    assert len(arrow_body.parse(stream(10))) == 0
     with pytest.raises(InvalidMessage, match="more than 10 batches"):
-        arrowbody.parse(stream(11))
+        arrow_body.parse(stream(11))
 
 
 @pytest.mark.parametrize(
@@ -245,7 +244,7 @@ LINE = st.fixed_dictionaries(
 @settings(max_examples=examples(100), deadline=None)
 def test_lines_become_the_messages_they_are(lines: list[dict[str, object]], escaped: bool) -> None:
     body = "\n".join(json.dumps(line, ensure_ascii=escaped) for line in lines).encode()
-    found = from_batch(jsonlines.parse(body, 5))
+    found = from_batch(json_lines.parse(body, 5))
     assert [
         {"payload": each.payload.decode(), "key": each.routing_key, "producer_name": each.producer_name}
         for each in found
@@ -259,7 +258,7 @@ def test_lines_become_the_messages_they_are(lines: list[dict[str, object]], esca
 
 def test_many_lines_keep_their_order() -> None:
     body = "\n".join(f'{{"payload": "{number}"}}' for number in range(10_000)).encode()
-    assert jsonlines.parse(body, 0)["payload"].to_pylist() == [str(number).encode() for number in range(10_000)]
+    assert json_lines.parse(body, 0)["payload"].to_pylist() == [str(number).encode() for number in range(10_000)]
 
 
 def test_what_is_too_large_is_refused_before_it_is_stored(tmp_path: Path) -> None:

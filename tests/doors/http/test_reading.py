@@ -90,7 +90,7 @@ def test_awkward_payloads_come_back_as_they_were(tmp_path: Path) -> None:
 
     async def use(served: Served) -> None:
         await served.create("orders")
-        # Few, and so many that they are written by columns.
+        # Few messages are written row by row, and many by columns.
         await served.store("orders", *texts)
         assert await served.payloads("/topics/orders") == texts
         await served.store("orders", *(texts * 40))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.doors.http import events, sending
+from frazil.doors.http import events, slow_clients
 from frazil.doors.http.pages import cursors_of
 from frazil.topics.read.starts import Start
 from tests.doors.http.support import Served, serving
@@ -144,7 +144,7 @@ def test_nothing_is_kept_for_readers_who_have_gone(tmp_path: Path, monkeypatch: 
 
 
 def test_a_reader_that_does_not_read_fills_no_memory(tmp_path: Path) -> None:
-    """The stream stands where the connection's buffers are full, far from the end."""
+    """The stream stops when the connection's buffers are full, far from the end."""
 
     async def use(served: Served) -> None:
         await served.create("orders")
@@ -174,7 +174,7 @@ def test_a_reader_that_does_not_read_fills_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_never_reads_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(slow_clients, "STALL_SECONDS", 0.5)
 
     async def use(served: Served) -> None:
         await served.create("orders")
@@ -193,7 +193,7 @@ def test_a_reader_that_never_reads_is_let_go(tmp_path: Path, monkeypatch: pytest
 
 
 def test_messages_that_go_while_they_are_read_are_told(tmp_path: Path) -> None:
-    """As a problem, which ends the stream."""
+    """The stream ends with a `problem` event."""
 
     async def use(served: Served) -> None:
         await served.create("orders")

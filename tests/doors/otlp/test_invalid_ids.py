@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from frazil.doors.otlp.signals import LOGS, SPANS, Signal
-from frazil.scan.reading import read
+from frazil.scan.read_api import read
 from tests.doors.telemetry.process import DoorProcess
 from tests.doors.telemetry.support import JSON, PROTOBUF, TIME, logs_request
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from frazil.scan.reading import read
+from frazil.scan.read_api import read
 from tests.doors.telemetry.process import DoorProcess
 from tests.doors.telemetry.support import (
     PROTOBUF,

@@ -17,9 +17,9 @@ import yaml
 from frazil.config.model import Config
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
-from frazil.scan.extents import Extents
-from frazil.scan.log_place import LogPlace
-from frazil.scan.reading import read
+from frazil.scan.log_extents import LogExtents
+from frazil.scan.log_location import LogLocation
+from frazil.scan.read_api import read
 from frazil.web.answers import ARROW_STREAM
 from tests.cli.support import frazil, serving
 from tests.doors.telemetry.support import PROTOBUF, TIME, logs_request
@@ -77,8 +77,8 @@ class World:
         assert (self._extent().sealed_end, self._extent().end) == (2 * BATCH, 3 * BATCH - 2)
 
     def _extent(self) -> Any:
-        store = LogPlace.of(self.config, "logs").open()
-        return Extents(store, "logs", self.config.data_dir).look(tail=True)[0]
+        store = LogLocation.of(self.config, "logs").open()
+        return LogExtents(store, "logs", self.config.data_dir).current(tail=True)[0]
 
     def _await_sealed(self, end: int) -> None:
         until = time.monotonic() + 60

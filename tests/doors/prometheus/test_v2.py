@@ -17,7 +17,7 @@ from frazil.formats.remote_write.histograms import STALE
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from tests.doors.prometheus.support import PATH, TYPE_2, packed, samples, write
 from tests.doors.telemetry.support import Served, rows, run, settings
 from tests.formats.remote_write import support as first
@@ -160,7 +160,7 @@ def test_an_older_topic_and_its_table_get_all_of_it(tmp_path: Path) -> None:
         assert [len(row["exemplars"]) for row in values] == [1, 0]
         (stale,) = [row for row in found if row["counter_reset_hint"] == "reset"]
         assert bits_of(stale["sum"]) == STALE
-        with Session(config) as session:
+        with SqlSession(config) as session:
             answer = session.ask(
                 "SELECT metric_type, epoch_ms(timestamp), epoch_ms(start_timestamp), count, count_double, "
                 "positive_bucket_counts_double, scale, explicit_bounds, bucket_counts, counter_reset_hint "

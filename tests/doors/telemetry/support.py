@@ -19,7 +19,7 @@ from frazil.app.parts.telemetry import TelemetryPart
 from frazil.config.model import Config
 from frazil.log.log import Log
 from frazil.ops.metrics import create_registry
-from frazil.scan.reading import read
+from frazil.scan.read_api import read
 from tests.servers.proxy import Proxy
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 

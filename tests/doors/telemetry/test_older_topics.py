@@ -18,7 +18,7 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.log.writer.group import Ack, BatchAppend
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from tests.doors.loki.support import push, push_body
 from tests.doors.telemetry.support import TIME, Served, logs_request, run, settings
 from tests.formats.telemetry.support import rows_of
@@ -59,7 +59,7 @@ def move(config: Config) -> None:
 
 
 def asked(config: Config, text: str) -> list[tuple[Any, ...]]:
-    with Session(config) as session:
+    with SqlSession(config) as session:
         return [tuple(row.values()) for row in session.ask(text, "default").to_pylist()]
 
 

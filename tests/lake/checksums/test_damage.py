@@ -25,11 +25,11 @@ from frazil.lake.checksums.verification import verify
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.files import place
-from frazil.scan.cut import Span
+from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.table_files import FileReader
 from frazil.topics.messages import MESSAGE, Message, to_batch
-from frazil.topics.read.table_files import DataFile as MessageFile
-from frazil.topics.read.table_files import Fields
+from frazil.topics.read.data_file import ColumnIds
+from frazil.topics.read.data_file import DataFile as MessageFile
 from tests.lake.checksums.damaging import flip, flipped
 from tests.lake.support import local_config, make_base_table
 from tests.servers.shared import S3Server
@@ -79,14 +79,14 @@ class OneFile:
         (self.file,) = writer.close()
         self.path = Path(place(self.file.file_path))
 
-    def read(self, spans: dict[int, Span] | None = None, where: str | None = None) -> pa.Table:
+    def read(self, spans: dict[int, OffsetRange] | None = None, where: str | None = None) -> pa.Table:
         reader = FileReader.of(self.table, spans, parse(where) if where else None)
         batches = list(reader.read([FileScanTask(self.file)], self.table.schema()))
         return pa.Table.from_batches(batches) if batches else None
 
     def answers(self) -> list[pa.Table]:
         """Everything, rows of some offsets, and rows chosen by other columns."""
-        some = {0: Span(ROWS // 3, ROWS // 3 + 50)}
+        some = {0: OffsetRange(ROWS // 3, ROWS // 3 + 50)}
         return [self.read(), self.read(some), self.read(where="level == 'error' and number > 1000")]
 
     def answers_or_error(self) -> list[pa.Table] | FrazilError:
@@ -200,7 +200,7 @@ def test_messages_are_read_from_files_whose_headers_are_right(tmp_path: Path, se
     path = Path(place(file.file_path))
 
     def read() -> list[pa.RecordBatch]:
-        opened = MessageFile(VerifyingFileIO.of(table), FileScanTask(file), Fields.of(table), 0)
+        opened = MessageFile(VerifyingFileIO.of(table), FileScanTask(file), ColumnIds.of(table), 0)
         try:
             return [rows.batch for rows in opened.ordered(0)]
         finally:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
 from tests.query.support import World
 
 PAIR = pa.struct([("x", pa.int64()), ("y", pa.string())])
@@ -40,4 +40,4 @@ def test_nothing_and_an_empty_list_are_told_apart(tmp_path: Path) -> None:
 
 def _read(world: World) -> list[object]:
     plan = TopicRows(world.config, "things").plan()
-    return [row for part in plan.parts for batch in part.read() for row in batch.select(SCHEMA.names).to_pylist()]
+    return [row for part in plan.tasks for batch in part.read() for row in batch.select(SCHEMA.names).to_pylist()]

@@ -23,7 +23,7 @@ from frazil.maintain.targets import Target
 from frazil.maintain.trimming.trimming import Trimming
 from frazil.topics.messages import Message
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.options import Kind
 from tests.examples import examples
 from tests.log.support import ManualClock
@@ -94,7 +94,7 @@ def run(folder: Path, body: Callable[[Shop], Awaitable[None]], partitions: int =
 
 async def subscribe(shop: Shop, name: str, start: Start, acknowledged: int = 0, partition: int | None = None) -> None:
     """A subscription that was there, has acknowledged so much of each partition, and is not served now."""
-    subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+    subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
     namespace, _, topic = TOPIC.partition(".")
     where = TOPIC if partition is None else f"/{namespace}/{topic}-part-{partition}"
     one = await subscriptions.subscribe(where, name, Kind.EXCLUSIVE, start)
@@ -158,7 +158,7 @@ def test_a_subscriber_whose_messages_are_gone_is_told_the_first_that_are_left(tm
         await subscribe(shop, "slow", EARLIEST, acknowledged=1)
         assert drop(shop).outcome == "done"
         trim_log(shop)
-        subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+        subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
         slow = await subscriptions.existing(TOPIC, "slow")
         with pytest.raises(OffsetGone) as gone:
             await slow.join("c").receive(10)
@@ -173,7 +173,7 @@ def test_a_subscription_that_was_deleted_holds_nothing(tmp_path: Path) -> None:
         await put(shop, [9, 8])
         await subscribe(shop, "slow", EARLIEST)
         assert drop(shop).outcome == "skipped"
-        subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+        subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
         await (await subscriptions.existing(TOPIC, "slow")).delete()
         await subscriptions.close()
         assert drop(shop).outcome == "done"
@@ -198,7 +198,7 @@ def test_topics_without_a_namespace_have_subscriptions_too(tmp_path: Path) -> No
         with Shop(tmp_path, **limited("orders", retention_days=5)) as shop:
             await shop.topics.create_topic("orders", 1)
             await put(shop, [9, 8], topic="orders")
-            subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+            subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
             await subscriptions.subscribe("orders", "slow", Kind.EXCLUSIVE, EARLIEST)
             await subscriptions.close()
             assert drop(shop, "orders").outcome == "skipped"

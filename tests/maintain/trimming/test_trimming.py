@@ -25,7 +25,7 @@ from frazil.maintain.report import Report
 from frazil.maintain.targets import Target, find_targets
 from frazil.maintain.trimming.feeds import release
 from frazil.maintain.trimming.trimming import Trimming
-from frazil.scan.extents import Extents
+from frazil.scan.log_extents import LogExtents
 from frazil.store import open_store
 from tests.lake.support import TOPIC, TOPIC_SCHEMA, make_base_table
 from tests.log.support import ManualClock, rows
@@ -49,7 +49,7 @@ class Place:
             self.partition = writer.partition
         self.store = open_store(self.config.store, self.config.data_dir)
         self.lake = Lake(self.config)
-        self.epoch = Extents(self.store, TOPIC, folder).look(tail=False)[self.partition].epoch
+        self.epoch = LogExtents(self.store, TOPIC, folder).current(tail=False)[self.partition].epoch
         self.trimming = Trimming()
 
     def make_table(self, offset: int, epoch: str | None = None, name: Identifier = BASE.identifier) -> None:

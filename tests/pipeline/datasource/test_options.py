@@ -4,8 +4,8 @@ import pytest
 
 from frazil.errors import ConfigError
 from frazil.pipeline.datasource.options import Options
-from frazil.scan.cut import EARLIEST, LATEST, Bound
-from frazil.scan.progress import BatchLimits
+from frazil.scan.micro_batches import BatchLimits
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
 
 
 def test_a_topic_is_enough() -> None:

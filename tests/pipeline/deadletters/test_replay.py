@@ -21,7 +21,7 @@ from frazil.pipeline.deadletters.letters import Place
 from frazil.pipeline.deadletters.replay import Replay
 from frazil.pipeline.decisions.topic import Topic
 from frazil.pipeline.move.tools import Tools
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
 from tests.lake.commit.commits import compact
 from tests.lake.records import TOPIC, put
 from tests.lake.support import local_config, nessie_config

@@ -17,8 +17,8 @@ from frazil.lake.schema.table_schema import target_schema
 from frazil.lake.tables.tables import Role, create_table
 from frazil.log.epochs import Epochs
 from frazil.pipeline.decisions.rejoining import _shared_end, rejoin_log
-from frazil.scan.agreement import check_against_log
-from frazil.scan.extents import Extent
+from frazil.scan.consistency import check_against_log
+from frazil.scan.log_extents import LogExtent
 from tests.lake.support import TOPIC, TOPIC_SCHEMA, local_config
 
 
@@ -37,8 +37,8 @@ def made(folder: Path, offset: int, epoch: str, role: Role = "base") -> tuple[La
     return lake, table
 
 
-def log(start: int, end: int, *epochs: tuple[str, int]) -> dict[int, Extent]:
-    return {0: Extent(start, end, end, Epochs(epochs))}
+def log(start: int, end: int, *epochs: tuple[str, int]) -> dict[int, LogExtent]:
+    return {0: LogExtent(start, end, end, Epochs(epochs))}
 
 
 def test_a_base_table_of_another_log_never_goes_back(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_log_trimmed_too_far(tmp_path: Path) -> None:
     ids=["another log", "a later life", "segments lost", "no log"],
 )
 def test_a_derived_table_begins_with_what_it_does_not_have(
-    tmp_path: Path, extents: dict[int, Extent], place: int
+    tmp_path: Path, extents: dict[int, LogExtent], place: int
 ) -> None:
     lake, table = made(tmp_path, 4, "a", "derived")
     done, missing = rejoin_log(lake, table, extents)
@@ -99,16 +99,16 @@ def test_there_must_be_something_to_accept(tmp_path: Path) -> None:
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> Extent:
+def logs(draw: st.DrawFn) -> LogExtent:
     start, length = draw(st.integers(0, 20)), draw(st.integers(1, 20))
     borders = sorted(draw(st.sets(st.integers(0, start + length - 1), max_size=4)))
     names = draw(st.permutations("abcde"))
     history = ((names[0], 0), *zip(names[1:], borders, strict=False))
-    return Extent(start, start + length, start + length, Epochs(history))
+    return LogExtent(start, start + length, start + length, Epochs(history))
 
 
 @given(logs(), st.integers(0, 45), st.sampled_from("abcdef"))
-def test_what_is_shared_is_what_the_log_agrees_to(extent: Extent, offset: int, epoch: str) -> None:
+def test_what_is_shared_is_what_the_log_agrees_to(extent: LogExtent, offset: int, epoch: str) -> None:
     """A table that ended where the shared part does would be taken by the log as its own, and one row later not."""
     shared = _shared_end(epoch, offset, extent)
     assert 0 <= shared <= offset

@@ -1,4 +1,4 @@
-"""What is a query, and what is refused before anything runs."""
+"""Tests what is a query, and what is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import QueryError
-from frazil.query.sql.allowed import FUNCTIONS, TABLE_FUNCTIONS
+from frazil.query.sql.allowlist import FUNCTIONS, TABLE_FUNCTIONS
 from frazil.query.sql.parse import MAX_BYTES, parse
 
 HERE = Path(__file__).parent
@@ -58,7 +58,7 @@ def test_everything_else_is_refused(text: str) -> None:
     ],
 )
 def test_files_and_tables_of_duckdb_are_but_names_of_tables(text: str, tables: str) -> None:
-    """Whoever finds tables by name knows topics only."""
+    """The code that resolves the names of tables knows topics only."""
     assert [".".join(path) for path in parse(text).tables] == [tables]
 
 
@@ -93,7 +93,7 @@ def test_long_texts_and_odd_characters_are_errors() -> None:
 
 
 def test_comments_before_a_query_take_no_time() -> None:
-    """A pattern that goes back over them would take years."""
+    """A pattern that backtracks over them would take years."""
     comments = "/**/ -- x\n" * 500
     assert parse(f"{comments}SELECT 1").text.endswith("SELECT 1")
     assert parse(f"{comments}EXPLAIN{comments}ANALYZE{comments}SELECT 1").text.startswith("EXPLAIN ANALYZE ")
@@ -104,7 +104,7 @@ def test_comments_before_a_query_take_no_time() -> None:
     | st.lists(st.sampled_from(re.findall(r"\w+|\W", " ".join(REFUSED))), max_size=30).map("".join)
 )
 def test_no_text_gets_through_but_queries(text: str) -> None:
-    """What is accepted is one statement that DuckDB itself calls a query."""
+    """Whatever is accepted is one statement that DuckDB itself calls a query."""
     try:
         statement = parse(text)
     except QueryError:
@@ -115,7 +115,7 @@ def test_no_text_gets_through_but_queries(text: str) -> None:
 
 
 def test_all_listed_functions_exist() -> None:
-    """A name that DuckDB does not know is a mistake here."""
+    """A name that DuckDB does not know would be a mistake in the list."""
     with duckdb.connect() as connection:
         known = connection.execute(
             "SELECT DISTINCT lower(function_name), function_type FROM duckdb_functions()"

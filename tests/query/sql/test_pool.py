@@ -7,8 +7,8 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.query.sql import pool
-from frazil.query.sql.messages import Question
-from frazil.query.sql.pool import Pool
+from frazil.query.sql.pool import WorkerPool
+from frazil.query.sql.protocol import Question
 
 
 def test_a_process_that_nobody_uses_ends_and_the_next_query_starts_another(
@@ -17,7 +17,7 @@ def test_a_process_that_nobody_uses_ends_and_the_next_query_starts_another(
     monkeypatch.setattr(pool, "IDLE_SECONDS", 0.3)
 
     async def body() -> None:
-        processes = Pool(Config(data_dir=tmp_path), lambda _: {})
+        processes = WorkerPool(Config(data_dir=tmp_path), lambda _: {})
         try:
             await processes.warm()
             for _ in range(2):

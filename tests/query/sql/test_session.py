@@ -1,4 +1,5 @@
-"""SQL over topics: the same answers as over the plain rows, whether these are in table, segments or tail."""
+"""Tests that SQL over topics gives the same answers as over plain rows, whether these are in table, segments or
+tail."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from frazil.config.model import Config, SqlConfig
 from frazil.errors import ConfigError, QueryError, QueryTimeout, QueryTooLarge
 from frazil.formats import kafka
 from frazil.query.sql import engine
-from frazil.query.sql.session import Session
+from frazil.query.sql.session import SqlSession
 from tests.examples import examples
 from tests.lake.random_topics import batches, comparable
 from tests.query.support import World, kafka_batch, kafka_record, rows
@@ -39,7 +40,7 @@ EVENTS = pa.record_batch(
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Two topics with rows in table, segments and tail."""
+    """Has two topics with rows in table, segments and tail."""
     topics = {"events": {"tenant_column": "who"}}
     with World(tmp_path_factory.mktemp("sql"), topics=topics) as world:
         world.fill("events", EVENTS, moved=100, sealed=200)
@@ -49,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def ask(config: Config, text: str, tenant: str | None = None, **limits: Any) -> pa.Table:
     changed = config.model_copy(update={"sql": config.sql.model_copy(update=limits)})
-    with Session(changed) as session:
+    with SqlSession(changed) as session:
         return session.ask(text, tenant)
 
 
@@ -122,7 +123,7 @@ def test_times_with_a_zone_keep_it(world: World) -> None:
 
 
 def test_a_tenant_column_of_bytes_or_of_parts(tmp_path: Path) -> None:
-    """Names that are no text are those of others; what is no name at all is refused."""
+    """Names that are not text belong to others, and a value that cannot be a name is refused."""
     topics = {"bytes": {"tenant_column": kafka.KEY}, "parts": {"tenant_column": "who"}}
     with World(tmp_path, topics=topics) as world:
         keyed = [kafka_record(offset, key=key) for offset, key in enumerate([b"ann", b"\xff", b"ann"])]
@@ -217,7 +218,7 @@ def test_a_query_that_takes_too_long_is_interrupted(world: World, text: str) -> 
 
 
 def test_a_locked_database_reaches_nothing_even_without_the_parser(tmp_path: Path) -> None:
-    """The second wall: what the parser refuses would not work either."""
+    """This is the second line of defence: what the parser refuses would not work either."""
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
     reachable = pa.table({"a": [1]})  # noqa: F841 - DuckDB finds variables of Python by name, if it may
@@ -260,7 +261,7 @@ _SIMPLE = re.compile(
 def test_every_type_is_read_and_filtered_as_duckdb_does_it_itself(
     tmp_path_factory: pytest.TempPathFactory, batch: pa.RecordBatch, data: st.DataObject
 ) -> None:
-    """Rows from all three places, with conditions that are evaluated below DuckDB, against DuckDB alone."""
+    """Compares rows from all three sources, with conditions that are evaluated below DuckDB, with DuckDB alone."""
     first, second = sorted(data.draw(st.tuples(*[st.integers(0, len(batch))] * 2)))
     with World(tmp_path_factory.mktemp("types")) as world, closing(duckdb.connect()) as plain:
         world.fill("t", batch, moved=first, sealed=second)
@@ -277,7 +278,7 @@ def test_every_type_is_read_and_filtered_as_duckdb_does_it_itself(
                 value = "NULL" if literal is None else "'" + literal.replace("'", "''") + "'"
                 conditions.append(f"{_quoted(name)} {operator} CAST({value} AS {kind})")
                 conditions.append(f"{_quoted(name)} IN (CAST({value} AS {kind}), NULL) OR _offset = {offset}")
-        with Session(world.config) as session:
+        with SqlSession(world.config) as session:
             for condition in conditions[:_MOST]:
                 text = f"SELECT * FROM t WHERE {condition} ORDER BY _offset"
                 wanted = plain.sql(text).to_arrow_table().to_pylist()
@@ -289,7 +290,7 @@ def _quoted(name: str) -> str:
 
 
 def test_files_that_cannot_have_the_rows_are_not_read(tmp_path: Path) -> None:
-    """With all other files gone, the answer is still right."""
+    """The answer is still right when all other files are gone."""
     with World(tmp_path) as world:
         for part in range(4):
             world.append("t", rows(part * 10, 10))

@@ -1,4 +1,4 @@
-"""Single rows by key and by offset, found wherever they are."""
+"""Tests lookups of single rows by key and offset, wherever the rows are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEYS = [f"key {number}".encode() for number in range(7)]
 
 
 class Kafka:
-    """A topic of two partitions whose offsets have gaps, with rows in table and segments."""
+    """Has a topic of two partitions whose offsets have gaps, with rows in table and segments."""
 
     def __init__(self, world: World, topic: str, rng: random.Random, keys: list[bytes]) -> None:
         self.records: list[dict[str, Any]] = []
@@ -43,7 +43,7 @@ class Kafka:
                 world.move(topic)
 
     def last(self, key: bytes, below: dict[int, int]) -> list[tuple[int, int]]:
-        """Partition and offset of the last record of each partition, whatever its time."""
+        """Returns partition and offset of the last record of each partition, whatever its time."""
         return sorted(
             {
                 each[kafka.PARTITION]: each[kafka.OFFSET]
@@ -115,7 +115,7 @@ def test_rows_are_found_by_the_offsets_of_kafka(world: World, seed: int) -> None
 def test_topics_that_are_not_of_kafka_have_the_offsets_of_the_log(world: World) -> None:
     world.fill("plain", rows(0, 90), moved=30, sealed=60)
     cold = ColdLookup(world.config)
-    # What is not sealed is known to whoever has it in memory.
+    # Unsealed records are found by whoever has them in memory.
     assert cold.by_offset("plain", 0, 45, None)["id"].to_pylist() == [45]
     assert cold.by_offset("plain", 0, 75, None)["id"].to_pylist() == []
     assert cold.range("plain", 0, 28, None, 4, None).rows["_offset"].to_pylist() == [28, 29, 30, 31]
@@ -150,7 +150,7 @@ def test_of_two_lives_of_a_topic_the_later_one_counts(world: World) -> None:
 
 
 def test_a_range_has_no_more_bytes_than_an_answer_may_have(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.scan.lookup.choosing.ANSWER_BYTES", 50_000)
+    monkeypatch.setattr("frazil.scan.lookup.row_selection.ANSWER_BYTES", 50_000)
     value = b"x" * 20_000
     for part in range(4):
         world.append("large", kafka_batch([kafka_record(part * 3 + i, value=value) for i in range(3)]))
@@ -160,7 +160,7 @@ def test_a_range_has_no_more_bytes_than_an_answer_may_have(world: World, monkeyp
     cold = ColdLookup(world.config)
     found, following = cold.range("large", 0, 3, None, 1000, None)
     assert (found[kafka.OFFSET].to_pylist(), following) == ([3, 4], 5)
-    monkeypatch.setattr("frazil.scan.lookup.choosing.ANSWER_BYTES", 10)
+    monkeypatch.setattr("frazil.scan.lookup.row_selection.ANSWER_BYTES", 10)
     found, following = cold.range("large", 0, 3, None, 1000, None)
     assert (found[kafka.OFFSET].to_pylist(), following) == ([3], 4), "a row that is too large is an answer of its own"
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_looked_up_is_said(world: World) -> None:
 
 
 def test_files_that_cannot_have_the_row_are_not_read(tmp_path: Path) -> None:
-    """With all other files gone, the row is still found."""
+    """The row is still found when all other files are gone."""
     with World(tmp_path, topics={"t": {"key_column": "id"}}) as world:
         for part in range(4):
             world.append("t", rows(part * 10, 10))

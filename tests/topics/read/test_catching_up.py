@@ -1,4 +1,4 @@
-"""A reader that begins with a million messages, most of them cold, while a producer goes on."""
+"""Tests a reader that begins with a million messages, most of them cold, while a producer goes on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.starts import EARLIEST
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
 from tests.topics.support import TOPIC, Shop
@@ -21,7 +21,7 @@ from tests.topics.support import TOPIC, Shop
 COLD, WARM, NEW = 900_000, 100_000, 20_000
 STEP = 50_000
 LENGTH = 100
-"""Bytes of a payload, of which eight are its number."""
+"""A payload has this many bytes, of which eight are its number."""
 
 
 def batch(start: int, count: int) -> pa.RecordBatch:
@@ -37,14 +37,14 @@ def numbers(batch: pa.RecordBatch) -> np.ndarray:
     return data[:, :8].copy().view(">i8").ravel()
 
 
-async def streamed(shop: Shop) -> AsyncGenerator[Records, None]:
+async def streamed(shop: Shop) -> AsyncGenerator[MessageRun, None]:
     async for run in await shop.topics.create_message_stream(TOPIC, EARLIEST):
         yield run
 
 
 async def subscribed(shop: Shop) -> AsyncGenerator[Delivered, None]:
-    """Acknowledged and durable."""
-    subscriptions = Subscriptions(shop.topics, shop.log, "a test")
+    """Receives messages and acknowledges them durably."""
+    subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
     consumer = (await subscriptions.subscribe(TOPIC, "s", Kind.EXCLUSIVE, EARLIEST)).join("c")
     try:
         while True:
@@ -58,7 +58,7 @@ async def subscribed(shop: Shop) -> AsyncGenerator[Delivered, None]:
 
 @pytest.mark.parametrize("follow", [streamed, subscribed])
 def test_every_message_once_up_to_the_tail(
-    tmp_path: Path, follow: Callable[[Shop], AsyncGenerator[Records | Delivered, None]]
+    tmp_path: Path, follow: Callable[[Shop], AsyncGenerator[MessageRun | Delivered, None]]
 ) -> None:
     async def body() -> None:
         with Shop(tmp_path) as shop:

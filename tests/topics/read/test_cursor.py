@@ -1,4 +1,4 @@
-"""A cursor follows offsets, wherever the messages are and whatever happens to files meanwhile."""
+"""Tests that a cursor follows offsets wherever the messages are, and whatever happens to files meanwhile."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from frazil.errors import EpochChanged, OffsetGone, OffsetOutOfRange, RequestErr
 from frazil.log import layout
 from frazil.topics.interface import Producer
 from frazil.topics.messages import Message
-from frazil.topics.read import table_files as tablefiles
-from frazil.topics.read import table_runs as tableruns
+from frazil.topics.read import data_file, table_runs
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.storage import TopicStorage
 from tests.query.support import World
@@ -21,7 +20,7 @@ from tests.topics.support import LOTS, TOPIC, Shop, numbered, numbers, read_all
 
 
 async def everywhere(shop: Shop, partitions: int = 1) -> None:
-    """Numbers 0 to 29 in the table only, to 39 in both, to 49 in a segment, to 54 in the tail."""
+    """Puts numbers 0 to 29 into the table only, to 39 into both, to 49 into a segment, and to 54 into the tail."""
     await shop.topics.create_topic(TOPIC, partitions)
     for start in (0, 10, 20, 30):
         await shop.segments(10, start=start)
@@ -116,7 +115,7 @@ def change(shop: Shop, steps: str) -> None:
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_happens_between_two_reads_is_not_noticed(tmp_path: Path, what: str) -> None:
-    """At every place of a cursor, with what it has read ahead and without."""
+    """It happens at every position of a cursor, with and without what it has read ahead."""
 
     async def body() -> None:
         with Shop(tmp_path) as shop:
@@ -142,8 +141,8 @@ def test_what_happens_between_two_reads_is_not_noticed(tmp_path: Path, what: str
 def test_files_in_any_order_and_of_many_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, most_open: int
 ) -> None:
-    monkeypatch.setattr(tablefiles, "PIECE_BYTES", piece_bytes)
-    monkeypatch.setattr(tableruns, "MOST_OPEN", most_open)
+    monkeypatch.setattr(data_file, "CHUNK_BYTES", piece_bytes)
+    monkeypatch.setattr(table_runs, "MOST_OPEN", most_open)
 
     async def body() -> None:
         with Shop(tmp_path) as shop:
@@ -356,7 +355,7 @@ def test_many_readers_share_few_threads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [1, 3, 64])
 def test_a_table_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(tableruns, "MOST_FILES", most)
+    monkeypatch.setattr(table_runs, "MOST_FILES", most)
 
     async def body() -> None:
         with Shop(tmp_path) as shop:
@@ -380,7 +379,7 @@ def test_a_table_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_segment_of_several_pieces(tmp_path: Path) -> None:
-    """Larger than what is read at a time, in segment and table."""
+    """The messages are larger than a chunk, in segment and table."""
 
     async def body() -> None:
         with Shop(tmp_path) as shop:

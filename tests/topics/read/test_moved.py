@@ -1,4 +1,4 @@
-"""Topics of messages and the pipeline with Spark, which moves them while they come and go."""
+"""Tests topics of messages with the Spark pipeline, which moves them while topics come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many readers of the same files: each piece is read once, and nobody gets what was deleted before it began."""
+"""Tests many readers of the same files: each chunk is read once, and nobody gets messages deleted before it began."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from frazil.config.sections.section import MIB
 from frazil.errors import OffsetGone
-from frazil.topics.messages import Message, Records
+from frazil.topics.messages import Message, MessageRun
 from frazil.topics.read import shared_files as sharing
-from frazil.topics.read.cold import ColdReader
+from frazil.topics.read.cold_reader import ColdReader
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import Start
 from tests.topics.support import LOTS, TOPIC, Shop, read_all
@@ -25,7 +25,7 @@ COUNT = 400
 
 
 async def filled(shop: Shop, place: str) -> None:
-    """8 MB of messages, in segments or in the table alone."""
+    """Stores 8 MB of messages, in segments or in the table alone."""
     await shop.topics.create_topic(TOPIC)
     for start in range(0, COUNT, 100):
         await shop.topics.store(TOPIC, [Message(str(number).ljust(LENGTH).encode()) for number in _hundred(start)])
@@ -41,17 +41,17 @@ def _hundred(start: int) -> range:
     return range(start, start + 100)
 
 
-def count_pieces(monkeypatch: pytest.MonkeyPatch) -> list[Records]:
-    read: list[Records] = []
-    original = ColdReader._piece
+def count_pieces(monkeypatch: pytest.MonkeyPatch) -> list[MessageRun]:
+    read: list[MessageRun] = []
+    original = ColdReader._next_chunk
 
-    def counted(self: ColdReader) -> Records | None:
+    def counted(self: ColdReader) -> MessageRun | None:
         piece = original(self)
         if piece is not None:
             read.append(piece)
         return piece
 
-    monkeypatch.setattr(ColdReader, "_piece", counted)
+    monkeypatch.setattr(ColdReader, "_next_chunk", counted)
     return read
 
 
@@ -91,7 +91,7 @@ def test_with_little_memory_all_get_everything_wherever_they_are(tmp_path: Path,
                     await asyncio.sleep(0)
 
             await asyncio.gather(*(read(rng.randrange(COUNT)) for _ in range(12)))
-            # Two files are open at least, and a piece of each is kept at most beside the part of the memory.
+            # At least two files are open, and at most one chunk of each is kept beside the share of the memory.
             assert most <= sharing.LEAST_SOURCES * sharing.SOURCE_BYTES + 3 * MIB
 
     asyncio.run(body())

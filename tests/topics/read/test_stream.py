@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import OffsetGone
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.starts import LATEST, Start
 from frazil.topics.read.stream import stream
 from frazil.topics.storage import TopicStorage
@@ -23,7 +23,7 @@ def test_all_partitions_in_order_then_what_comes(tmp_path: Path) -> None:
             shop.move(TOPIC)
             shop.trim(0)
             await shop.topics.store(TOPIC, numbered(20, 5), partition=1)
-            ended: dict[int, list[Records]] = defaultdict(list)
+            ended: dict[int, list[MessageRun]] = defaultdict(list)
             async for run in await shop.topics.create_message_stream(TOPIC, follow=False):
                 ended[run.partition].append(run)
             expected = {0: list(range(20)), 1: list(range(25)), 2: list(range(20))}

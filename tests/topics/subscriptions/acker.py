@@ -1,7 +1,7 @@
-"""A process that consumes and acknowledges until it is killed, and says so on standard output.
+"""Consumes and acknowledges until it is killed, and says so on standard output.
 
-`python -m tests.topics.subscriptions.acker FOLDER SYNC KIND MESSAGES`; each line is `D` (delivered) or `A`
-(acknowledged, said after it was stored), partition, start and end.
+Run `python -m tests.topics.subscriptions.acker FOLDER SYNC KIND MESSAGES`. Each line is `D` (delivered) or `A`
+(acknowledged, printed after it was stored), partition, start and end.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Kind, Options
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.subscription import Subscription
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 from tests.topics.subscriptions.support import MemoryTopic
 
-PLACE = Place("billing", "shop", "orders")
+PLACE = SubscriptionName("billing", "shop", "orders")
 PARTITIONS = 2
 
 
 def say(what: str, partition: int, start: int, end: int) -> None:
-    """One write: a killed process leaves a whole line or none."""
+    """Prints with one write, so that a killed process leaves a whole line or none."""
     os.write(1, f"{what} {partition} {start} {end}\n".encode())
 
 
@@ -55,7 +55,7 @@ async def main(folder: Path, sync: Any, kind: Kind, messages: int) -> None:
     for partition in range(PARTITIONS):
         topic.produce(partition, messages)
 
-    async def birth() -> dict[int, Progress]:
+    async def initial_progress() -> dict[int, Progress]:
         return {partition: Progress() for partition in range(PARTITIONS)}
 
     journal = await Journal.open(folder, sync=sync, sync_interval_seconds=0.01, max_file_bytes=20_000)
@@ -65,7 +65,7 @@ async def main(folder: Path, sync: Any, kind: Kind, messages: int) -> None:
         store=LocalStore(folder / "store"),
         journal=journal,
         cursors=topic.cursor,
-        birth=birth,
+        initial_progress=initial_progress,
         checkpoint_seconds=0.02,
     )
     names = ["a"] if kind is Kind.EXCLUSIVE else ["a", "b"]

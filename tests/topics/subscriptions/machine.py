@@ -1,4 +1,4 @@
-"""A data folder with subscriptions, whose process can be started anew."""
+"""Has a data folder with subscriptions, whose process can be restarted."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.journal import Journal
 from frazil.topics.subscriptions.options import Options
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.subscription import Subscription
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 from tests.topics.subscriptions.support import MemoryTopic, payload_of
 from tests.topics.subscriptions.test_journal import crash
 
-PLACE = Place("billing", "shop", "orders")
+PLACE = SubscriptionName("billing", "shop", "orders")
 OPTIONS = Options(
     window=100, prefetch_size=40, base_delay_seconds=0.01, max_delay_seconds=0.05, ack_timeout_seconds=None
 )
 SOON = 20.0
-"""Longer than anything here takes; nothing waits so long when all is well."""
+"""This is longer than anything here takes, and nothing waits for it when all is well."""
 
 
 class Machine:
-    """A data folder; its process can be started anew."""
+    """Has a data folder, whose process can be restarted."""
 
     def __init__(self, folder: Path, store: ObjectStore, topic: MemoryTopic) -> None:
         self.folder = folder
@@ -42,11 +42,13 @@ class Machine:
         self.letters: dict[str, Message] = {}
         self.bury_fails = 0
 
-    async def subscription(self, options: Options = OPTIONS, place: Place = PLACE, start: int = 0) -> Subscription:
+    async def subscription(
+        self, options: Options = OPTIONS, place: SubscriptionName = PLACE, start: int = 0
+    ) -> Subscription:
         if self.journal is None:
             self.journal = await Journal.open(self.folder)
 
-        async def birth() -> dict[int, Progress]:
+        async def initial_progress() -> dict[int, Progress]:
             return {partition: Progress(start) for partition in self.topic.ends}
 
         return await Subscription.open(
@@ -55,14 +57,14 @@ class Machine:
             store=self.store,
             journal=self.journal,
             cursors=self.topic.cursor,
-            birth=birth,
+            initial_progress=initial_progress,
             partitions=self.topic.ends,
             process=f"process at {self.folder.name}",
-            bury=self.bury,
+            store_dead_letter=self.store_dead_letter,
             checkpoint_seconds=1000.0,
         )
 
-    async def bury(self, name: str, message: Message) -> None:
+    async def store_dead_letter(self, name: str, message: Message) -> None:
         await asyncio.sleep(0)
         if self.bury_fails:
             self.bury_fails -= 1
@@ -97,7 +99,7 @@ async def machine(folder: Path, store: ObjectStore, topic: MemoryTopic) -> Async
 
 
 async def take(consumer: Consumer, rows: int) -> list[Delivered]:
-    """Exactly so many messages."""
+    """Receives exactly this many messages."""
     runs: list[Delivered] = []
     while missing := rows - sum(run.batch.num_rows for run in runs):
         got = await consumer.receive(missing, SOON)

@@ -1,4 +1,4 @@
-"""Small helpers for tests of subscriptions."""
+"""Has helpers for tests of subscriptions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from frazil.errors import OffsetGone
 from frazil.log.epochs import Epochs
-from frazil.topics.messages import Message, Records, to_batch
+from frazil.topics.messages import Message, MessageRun, to_batch
 
 
 def key_of(offset: int) -> str:
@@ -29,19 +29,19 @@ def messages(partition: int, start: int, end: int, epoch: str = "e1") -> pa.Reco
     )
 
 
-def records(partition: int, start: int, end: int, epoch: str = "e1") -> Records:
-    return Records(partition, start, messages(partition, start, end, epoch), epoch)
+def records(partition: int, start: int, end: int, epoch: str = "e1") -> MessageRun:
+    return MessageRun(partition, start, messages(partition, start, end, epoch), epoch)
 
 
 class MemoryTopic:
-    """Partitions in memory, as long as they are told to be."""
+    """Has partitions in memory, which can lose messages."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.ends = dict.fromkeys(range(partitions), 0)
         self.gone = dict.fromkeys(range(partitions), 0)
-        """Messages below are not there any more."""
+        """Messages below these offsets are gone."""
         self.epochs = Epochs((("e1", 0),))
-        """Of all partitions."""
+        """These are the epochs of all partitions."""
         self.changed = asyncio.Event()
 
     def produce(self, partition: int, rows: int) -> None:
@@ -50,7 +50,7 @@ class MemoryTopic:
         self.changed = asyncio.Event()
 
     def lose_tail(self, partition: int, border: int, epoch: str) -> None:
-        """The newest messages did not last; others will come in their place."""
+        """Loses the newest messages; others will come in their place."""
         self.ends[partition] = border
         self.epochs = self.epochs.begin(epoch, border)
 
@@ -65,7 +65,7 @@ class MemoryCursor:
         self._topic = topic
         self._partition = partition
 
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
         await asyncio.sleep(0)
         left = self._topic.gone[self._partition]
         if self.position < left:

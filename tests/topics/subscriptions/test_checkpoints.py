@@ -1,4 +1,4 @@
-"""Who owns a subscription, with real stores: one that took it over is never overruled by a former one."""
+"""Tests ownership of a subscription with real stores: a new owner is never overruled by a former one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from frazil.clock import World
 from frazil.errors import LogCorrupted, RequestError, StorageUnavailable, SubscriptionFenced
 from frazil.store import ObjectStore
 from frazil.store.local import LocalStore
-from frazil.topics.subscriptions.checkpoints import KEPT, Ownership, newest, standing
-from frazil.topics.subscriptions.places import Place, places_of
+from frazil.topics.subscriptions.checkpoints import KEPT, Ownership, newest, saved_subscriptions
 from frazil.topics.subscriptions.progress import Progress
+from frazil.topics.subscriptions.subscription_name import SubscriptionName, subscriptions_of
 from tests.faults.faulty_store import NO_FAULTS, Faults, FaultyStore
 
-PLACE = Place("billing", "shop", "orders")
+PLACE = SubscriptionName("billing", "shop", "orders")
 
 
 def taken(store: ObjectStore, process: str = "a", start: int = 0) -> Ownership:
@@ -38,9 +38,9 @@ def test_born_and_taken_over(any_store: ObjectStore) -> None:
     first.put({0: Progress(9, "e", 0, [(11, 13)])})
 
     second = taken(any_store, "b", start=1000)
-    assert second.held.partitions == {0: Progress(9, "e", 0, [(11, 13)])}
-    assert second.held.generation == first.held.generation
-    assert second.held.kind == "shared"
+    assert second.last_written.partitions == {0: Progress(9, "e", 0, [(11, 13)])}
+    assert second.last_written.generation == first.last_written.generation
+    assert second.last_written.kind == "shared"
 
 
 def test_the_former_owner_is_fenced(any_store: ObjectStore) -> None:
@@ -82,7 +82,7 @@ def test_two_that_take_it_at_the_same_moment(local_store: LocalStore) -> None:
 
 def test_a_deleted_one_is_not_revived_by_its_former_owner(local_store: LocalStore) -> None:
     former, deleting = taken(local_store, "a", 3), taken(local_store, "b")
-    generation = deleting.held.generation
+    generation = deleting.last_written.generation
     deleting.delete()
     found = newest(local_store, PLACE)
     assert found is not None
@@ -91,29 +91,31 @@ def test_a_deleted_one_is_not_revived_by_its_former_owner(local_store: LocalStor
         with pytest.raises(SubscriptionFenced, match="was deleted by b"):
             owner.put({0: Progress(5, "e")})
     anew = taken(local_store, "c", 42)
-    assert anew.held.partitions[0].mark == 42
-    assert anew.held.generation != generation
+    assert anew.last_written.partitions[0].mark == 42
+    assert anew.last_written.generation != generation
 
 
 def test_all_of_a_topic(any_store: ObjectStore) -> None:
     for number, name in enumerate(["one", "two", "three"]):
         for topic in ("orders", "orders-part-2", "orders2"):
-            owner = Ownership(any_store, Place(name, "shop", topic), World(), "a")
+            owner = Ownership(any_store, SubscriptionName(name, "shop", topic), World(), "a")
             assert owner.take(None, "shared", {0: Progress(number)}, 1)
             if name == "two":
                 owner.delete()
-    found = list(standing(any_store, "shop", "orders", 1))
-    marks = {(each.place.subscription, each.partition): each.checkpoint.partitions[0].mark for each in found}
+    found = list(saved_subscriptions(any_store, "shop", "orders", 1))
+    marks = {(each.full_name.subscription, each.partition): each.checkpoint.partitions[0].mark for each in found}
     assert marks == {("one", None): 0, ("one", 2): 0, ("three", None): 2, ("three", 2): 2}
-    assert not list(standing(any_store, "shop", "orders", 2)), "those of a topic that was deleted are gone with it"
+    assert not list(saved_subscriptions(any_store, "shop", "orders", 2)), (
+        "those of a topic that was deleted are gone with it"
+    )
 
 
 def test_that_of_a_topic_that_was_deleted_begins_anew(local_store: LocalStore) -> None:
     former = taken(local_store, start=7)
     anew = Ownership(local_store, PLACE, World(), "b")
     assert anew.take(newest(local_store, PLACE), "exclusive", {0: Progress(40)}, 2)
-    assert (anew.held.kind, anew.held.partitions[0].mark) == ("exclusive", 40)
-    assert anew.held.generation != former.held.generation
+    assert (anew.last_written.kind, anew.last_written.partitions[0].mark) == ("exclusive", 40)
+    assert anew.last_written.generation != former.last_written.generation
     with pytest.raises(SubscriptionFenced):
         former.put({0: Progress(8)})
 
@@ -136,7 +138,7 @@ def test_puts_of_unknown_outcome(local_store: LocalStore, fault: str) -> None:
 
 
 def test_random_owners_and_faults(local_store: LocalStore, seed: int) -> None:
-    """Marks only ever grow, because each owner goes on from what it took; a fenced one never lowers them."""
+    """Marks only grow, because each owner continues from what it took. A fenced one never lowers them."""
     rng = random.Random(seed)
     store = FaultyStore(local_store, rng)
     owners = [(taken(store), 0)]
@@ -147,7 +149,7 @@ def test_random_owners_and_faults(local_store: LocalStore, seed: int) -> None:
             if rng.random() < 0.2:
                 owner = Ownership(store, PLACE, World(), f"p{step}")
                 if owner.take(newest(store, PLACE), "shared", {}, 1):
-                    owners.append((owner, owner.held.partitions[0].mark))
+                    owners.append((owner, owner.last_written.partitions[0].mark))
             else:
                 index = rng.randrange(len(owners))
                 owner, mark = owners[index]
@@ -157,7 +159,7 @@ def test_random_owners_and_faults(local_store: LocalStore, seed: int) -> None:
         except StorageUnavailable:
             continue
         except SubscriptionFenced:
-            # Also the newest of those here: one that was never told that it took over did it.
+            # This may be the newest of the owners here, because another took over without ever being told so.
             continue
         finally:
             store.faults = NO_FAULTS
@@ -177,17 +179,17 @@ def test_a_checkpoint_that_cannot_be_read_is_named(local_store: LocalStore) -> N
 
 @pytest.mark.parametrize("name", ["plain", "with space", "ünï/cödé", "..", ".", "a\\b", "100%", "-"])
 def test_any_name(any_store: ObjectStore, name: str) -> None:
-    place = Place(name, "ns", "topic")
+    place = SubscriptionName(name, "ns", "topic")
     owner = Ownership(any_store, place, World(), "a")
     assert owner.take(None, "shared", {0: Progress(4)}, 1)
     found = newest(any_store, place)
     assert found is not None
     assert found.partitions[0].mark == 4
-    assert list(places_of(any_store, "ns", "topic")) == [(place, None)]
-    assert list(places_of(any_store, "ns", "topi")) == []
+    assert list(subscriptions_of(any_store, "ns", "topic")) == [(place, None)]
+    assert list(subscriptions_of(any_store, "ns", "topi")) == []
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "ü" * 70])
 def test_names_that_cannot_be(name: str) -> None:
     with pytest.raises(RequestError, match="cannot be the name of a subscription"):
-        _ = Place(name, "ns", "topic").prefix
+        _ = SubscriptionName(name, "ns", "topic").prefix

@@ -1,4 +1,4 @@
-"""Single steps of the delivery, at times that the test decides."""
+"""Tests single steps of the delivery, at times that the test decides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from frazil.errors import NotDelivered
 from frazil.topics.messages import Message, to_batch
 from frazil.topics.subscriptions.delivery import TIMED_OUT, Delivered, Delivery
-from frazil.topics.subscriptions.keys import Ring, key_runs, one_of
+from frazil.topics.subscriptions.key_routing import HashRing, key_runs, one_of
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
 from tests.topics.subscriptions.support import key_of, records
@@ -31,7 +31,7 @@ def ranges(runs: list[Delivered]) -> list[tuple[int, int]]:
 def by_seat(runs: list[Delivered]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for run in runs:
-        found.setdefault(run.seat, []).extend(range(run.first, run.end))
+        found.setdefault(run.consumer, []).extend(range(run.first, run.end))
     return found
 
 
@@ -39,7 +39,7 @@ def test_one_range_where_nothing_differs() -> None:
     delivery = opened(Kind.EXCLUSIVE, "a", rows=1000)
     assert ranges(delivery.hand_out(0.0)) == [(0, 1000)]
     delivery.ack(0, 0, 999, 0.0)
-    assert len(delivery.lanes[0].entries) == 1
+    assert len(delivery.backlogs[0].entries) == 1
 
 
 def test_delays_double_up_to_the_longest() -> None:
@@ -67,16 +67,16 @@ def test_what_times_out_waits_and_comes_again() -> None:
     assert delivery.next_tick() == 30.0
     assert delivery.hand_out(29.9) == []
     assert ranges(delivery.hand_out(30.0)) == [(1, 2)], "those behind it are not to blame"
-    (letter,) = delivery.take_letters()
+    (letter,) = delivery.take_dead_letters()
     assert (letter.first, letter.end, letter.reason, letter.deliveries) == (0, 1, TIMED_OUT, 1)
-    assert delivery.lanes[0].progress.mark == 0, "not acknowledged before it is stored"
-    delivery.buried(letter, 30.0)
-    assert delivery.lanes[0].progress.mark == 1
+    assert delivery.backlogs[0].progress.mark == 0, "not acknowledged before it is stored"
+    delivery.dead_letter_stored(letter, 30.0)
+    assert delivery.backlogs[0].progress.mark == 1
 
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_consumer_that_is_slow_is_given_time(kind: Kind) -> None:
-    """It has a hundred messages, works off one every ten seconds, and none of them comes again."""
+    """The consumer has a hundred messages and finishes one every ten seconds. None of them is delivered again."""
     delivery = opened(kind, "a", rows=100, ack_timeout_seconds=30.0)
     queue = [offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end)]
     assert len(queue) == 100
@@ -102,7 +102,7 @@ def test_only_the_first_is_to_blame_when_a_consumer_is_stuck() -> None:
     delivery = opened(Kind.SHARED, "a", rows=100, ack_timeout_seconds=30.0, max_redeliveries=0, poison="dead_letter")
     delivery.hand_out(0.0)
     assert ranges(delivery.hand_out(30.0)) == [(1, 2)], "and no more at a time until it answers"
-    assert [(letter.first, letter.end) for letter in delivery.take_letters()] == [(0, 1)]
+    assert [(letter.first, letter.end) for letter in delivery.take_dead_letters()] == [(0, 1)]
     assert delivery.hand_out(31.0) == []
     delivery.ack(0, 1, 2, 32.0)
     assert ranges(delivery.hand_out(32.0)) == [(2, 100)]
@@ -116,34 +116,34 @@ def test_a_refused_message_takes_those_behind_it_along() -> None:
     delivery.feed(records(0, 10, 12), 0.5)
     assert delivery.hand_out(0.5) == [], "nothing overtakes it"
     assert ranges(delivery.hand_out(1.0)) == [(4, 5), (5, 6), (8, 10), (10, 12)]
-    assert delivery.consumers[0].flying == 10
+    assert delivery.consumers[0].in_flight == 10
 
 
 def test_in_turn_by_room() -> None:
     delivery = opened(Kind.SHARED, "a", "b", "c", rows=90, window=20)
     shares = by_seat(delivery.hand_out(0.0))
-    assert {seat: len(offsets) for seat, offsets in shares.items()} == {1: 20, 2: 20, 3: 20}
+    assert {consumer: len(offsets) for consumer, offsets in shares.items()} == {1: 20, 2: 20, 3: 20}
     delivery.ack(0, shares[2][0], shares[2][0] + 5, 0.0)
-    assert {seat: len(offsets) for seat, offsets in by_seat(delivery.hand_out(0.0)).items()} == {2: 5}
+    assert {consumer: len(offsets) for consumer, offsets in by_seat(delivery.hand_out(0.0)).items()} == {2: 5}
 
 
 def test_one_message_at_a_time_goes_round() -> None:
     delivery = opened(Kind.SHARED, "a", "b", "c", rows=1)
-    order = [run.seat for run in delivery.hand_out(0.0)]
+    order = [run.consumer for run in delivery.hand_out(0.0)]
     for offset in range(1, 9):
         delivery.feed(records(0, offset, offset + 1), 0.0)
-        order += [run.seat for run in delivery.hand_out(0.0)]
+        order += [run.consumer for run in delivery.hand_out(0.0)]
     assert order == [1, 2, 3] * 3
 
 
 def test_a_key_moves_when_nothing_of_it_is_in_flight() -> None:
     delivery = opened(Kind.KEY_SHARED, "a", rows=50)
-    assert {seat: len(offsets) for seat, offsets in by_seat(delivery.hand_out(0.0)).items()} == {1: 50}
+    assert {consumer: len(offsets) for consumer, offsets in by_seat(delivery.hand_out(0.0)).items()} == {1: 50}
     joined, _ = delivery.join("b", 0.0)
     delivery.request(joined, 1000)
     delivery.feed(records(0, 50, 100), 0.0)
     assert joined not in by_seat(delivery.hand_out(0.0)), "everything of its keys is with the first"
-    moving = {key_of(offset) for offset in range(5) if Ring(["a", "b"]).owner(key_of(offset)) == "b"}
+    moving = {key_of(offset) for offset in range(5) if HashRing(["a", "b"]).owner(key_of(offset)) == "b"}
     assert 0 < len(moving) < 5
     delivery.feed(records(0, 100, 150), 0.0)
     assert joined not in by_seat(delivery.hand_out(0.0))
@@ -185,12 +185,12 @@ def test_without_a_key_the_producer_is_it() -> None:
 
 def test_one_more_consumer_takes_only_keys_that_become_its_own() -> None:
     keys = [f"key {number}" for number in range(3000)]
-    before, after = Ring(["a", "b", "c"]), Ring(["c", "d", "b", "a"])
+    before, after = HashRing(["a", "b", "c"]), HashRing(["c", "d", "b", "a"])
     moved = Counter((before.owner(key), after.owner(key)) for key in keys if before.owner(key) != after.owner(key))
     assert {new for _, new in moved} == {"d"}
     shares = Counter(after.owner(key) for key in keys)
     assert all(450 < shares[name] < 1100 for name in "abcd")
-    assert Ring([]).owner("x") is None
+    assert HashRing([]).owner("x") is None
 
 
 def test_keys_that_nobody_wants_are_passed_over() -> None:
@@ -216,8 +216,8 @@ def test_keys_that_nobody_wants_are_passed_over() -> None:
     assert alone.hand_out(30.0) == []
     assert sum(end - start for _, start, end in alone.take_unwanted()) == 10 - len(wanted)
     assert alone.counters.unwanted == 10 - len(wanted)
-    assert alone.lanes[0].progress.mark == 10
-    assert not alone.lanes[0].entries
+    assert alone.backlogs[0].progress.mark == 10
+    assert not alone.backlogs[0].entries
 
 
 @pytest.mark.parametrize("left", [True, False])
@@ -271,14 +271,14 @@ def test_settled_messages_are_not_kept_by_timers() -> None:
         delivery.hand_out(0.0)
         delivery.ack(0, start, start + 100, 0.0)
     assert len(delivery._timers) <= 2000
-    assert all(entry.run.batch.num_rows == 0 for _, _, entry, _ in delivery._timers)
+    assert all(entry.held.batch.num_rows == 0 for _, _, entry, _ in delivery._timers)
     assert delivery.next_tick() is None
 
 
 def test_a_new_epoch_before_anything_was_delivered() -> None:
     delivery = opened(Kind.EXCLUSIVE, "a")
     assert delivery.feed(records(0, 4, 6, "e2"), 0.0)
-    assert delivery.lanes[0].position == 6
+    assert delivery.backlogs[0].position == 6
     assert [(run.first, run.end, run.epoch) for run in delivery.hand_out(0.0)] == [(0, 4, "e1"), (4, 6, "e2")]
 
 
@@ -299,12 +299,12 @@ def test_nothing_is_held_for_nobody(kind: Kind) -> None:
     delivery.feed(records(0, 0, 1000), 0.0)
     delivered = sorted(offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end))
     delivery.leave(1, 0.0)
-    lane = delivery.lanes[0]
-    assert lane.position == delivered[-1] + 1
-    assert lane.fresh == lane.position - 4
+    backlog = delivery.backlogs[0]
+    assert backlog.position == delivered[-1] + 1
+    assert backlog.undelivered == backlog.position - 4
     joined, _ = delivery.join("b", 0.0)
     delivery.request(joined, 1_000_000)
-    delivery.feed(records(0, lane.position, 1000), 0.0)
+    delivery.feed(records(0, backlog.position, 1000), 0.0)
     got = sorted(offset for run in delivery.hand_out(0.0) for offset in range(run.first, run.end))
     assert got == list(range(1000)), "none left out"
 

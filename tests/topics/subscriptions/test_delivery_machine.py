@@ -1,7 +1,7 @@
-"""Random lives of a subscription against a plain account of who has what.
+"""Compares random lives of a subscription with a simple model of who has what.
 
-Every message is delivered until it is acknowledged or dead, never to two at once, in the order its type promises,
-not before its delay is over, and never again once it is acknowledged.
+Every message is delivered until it is acknowledged or dead, never to two consumers at once, in the order its type
+promises, not before its delay is over, and never again once it is acknowledged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from frazil.config.sections.subscriptions import Poison
 from frazil.errors import ConsumerGone, ConsumerRefused, CumulativeRefused, NotDelivered
 from frazil.topics.messages import from_batch
-from frazil.topics.subscriptions.delivery import Delivered, Delivery, Letter
+from frazil.topics.subscriptions.delivery import Delivered, Delivery, FailedMessages
 from frazil.topics.subscriptions.options import Kind, Options
 from frazil.topics.subscriptions.progress import Progress
 from tests.examples import examples
@@ -29,10 +29,10 @@ from tests.topics.subscriptions.support import key_of, payload_of, records
 PARTITIONS = 2
 NAMES = ["ada", "ben", "cleo"]
 Place = tuple[int, int]
-"""Partition and offset."""
+"""These are a partition and an offset."""
 PICK = st.integers(0, 1000)
 HELD = [600, 1_000_000]
-"""Bytes: about ten messages, or all."""
+"""The limit in bytes allows about ten messages, or all."""
 T = TypeVar("T")
 
 
@@ -42,15 +42,15 @@ def chosen(among: Sequence[T], pick: int) -> T:
 
 @dataclass
 class Flight:
-    seat: int
+    consumer: int
     at: float
     number: int
 
 
 @dataclass
 class Answers:
-    """Of a consumer: when it last said something, and the newest message that it said something to; also as of some
-    time ago, and some time before that."""
+    """Remembers when a consumer last answered, and the newest message that it answered, now and at two earlier
+    times."""
 
     at: float = 0.0
     newest: int = 0
@@ -85,18 +85,18 @@ class SubscriptionLife(RuleBasedStateMachine):
         )
         self.now = 100.0
         self.acked: set[Place] = set()
-        self.letters: list[Letter] = []
-        self.buried: set[Place] = set()
+        self.letters: list[FailedMessages] = []
+        self.dead_letter_stored: set[Place] = set()
         self.open({partition: Progress() for partition in range(PARTITIONS)}, restored=False)
         self.join("ada")
         self.turn(12, 5)
 
-    def open(self, lanes: dict[int, Progress], *, restored: bool) -> None:
-        self.delivery = Delivery(self.options, lanes, restored=restored)
+    def open(self, backlogs: dict[int, Progress], *, restored: bool) -> None:
+        self.delivery = Delivery(self.options, backlogs, restored=restored)
         self.line: list[tuple[str, int]] = []
-        """Names and numbers of consumers, in the order they joined."""
+        """These are names and numbers of consumers, in the order they joined."""
         self.credit: dict[int, int] = {}
-        self.flying: dict[Place, Flight] = {}
+        self.in_flight: dict[Place, Flight] = {}
         self.flights = 0
         self.answers: dict[int, Answers] = {}
         self.delivered: set[Place] = set()
@@ -136,7 +136,7 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     def forget(self, number: int) -> None:
         del self.credit[number]
-        self.flying = {place: flight for place, flight in self.flying.items() if flight.seat != number}
+        self.in_flight = {place: flight for place, flight in self.in_flight.items() if flight.consumer != number}
 
     @rule(pick=PICK, rows=st.integers(0, 9))
     def request(self, pick: int, rows: int) -> None:
@@ -150,7 +150,7 @@ class SubscriptionLife(RuleBasedStateMachine):
     def feed(self, partition: int, most: int) -> None:
         rows = min(most, self.delivery.wants(partition))
         if rows:
-            position = self.delivery.lanes[partition].position
+            position = self.delivery.backlogs[partition].position
             assert not self.delivery.feed(records(partition, position, position + rows), self.now)
 
     @rule()
@@ -162,7 +162,7 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     @rule(read=st.integers(0, 12), rows=st.integers(1, 9))
     def turn(self, read: int, rows: int) -> None:
-        """All that leads to deliveries, at once: chance alone seldom does it in the right order."""
+        """Does all that leads to deliveries at once, because chance alone seldom does it in the right order."""
         for _, number in self.line:
             self.delivery.request(number, rows)
             self.credit[number] = rows
@@ -177,9 +177,9 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     @rule(pick=PICK, rows=st.integers(1, 5))
     def ack(self, pick: int, rows: int) -> None:
-        if not self.flying:
+        if not self.in_flight:
             return
-        partition, start = chosen(sorted(self.flying), pick)
+        partition, start = chosen(sorted(self.in_flight), pick)
         end = start
         while end < start + rows and ((partition, end) in self.delivered or (partition, end) in self.acked):
             end += 1
@@ -188,7 +188,8 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     @rule(pick=PICK)
     def ack_late(self, pick: int) -> None:
-        """Also what is with somebody else by now, waits, is dead or was acknowledged before."""
+        """Also acknowledges messages that are with another consumer by now, wait, are dead or were acknowledged
+        before."""
         if not self.delivered:
             return
         partition, offset = chosen(sorted(self.delivered), pick)
@@ -209,38 +210,38 @@ class SubscriptionLife(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, PARTITIONS - 1), ahead=st.integers(0, 3), refuse=st.booleans())
     def answer_what_was_never_delivered(self, partition: int, ahead: int, refuse: bool) -> None:
-        lane = self.delivery.lanes[partition]
-        offset = max(lane.position, lane.progress.end) + ahead
+        backlog = self.delivery.backlogs[partition]
+        offset = max(backlog.position, backlog.progress.end) + ahead
         with pytest.raises(NotDelivered, match=f"Offset {offset} of partition {partition}"):
             (self.delivery.nack if refuse else self.delivery.ack)(partition, offset, offset + 1, self.now)
 
     @rule(pick=PICK, rows=st.integers(1, 3), delay=st.sampled_from([0.0, 3.0, 100.0]))
     def nack(self, pick: int, rows: int, delay: float) -> None:
-        if not self.flying:
+        if not self.in_flight:
             return
-        partition, start = chosen(sorted(self.flying), pick)
+        partition, start = chosen(sorted(self.in_flight), pick)
         end = start
         while end < start + rows and (partition, end) in self.delivered:
             end += 1
         self.delivery.nack(partition, start, end, self.now, delay=delay, reason="no")
-        refused = sorted(p for p in self.flying if p[0] == partition and start <= p[1] < end)
+        refused = sorted(p for p in self.in_flight if p[0] == partition and start <= p[1] < end)
         for place in refused:
-            self.answered(self.flying[place])
+            self.answered(self.in_flight[place])
         self.fail(refused, delay)
         self.check_dropped()
 
     @rule(pick=PICK)
     def nack_by_another(self, pick: int) -> None:
-        """A consumer that has not got it, or not any more, changes nothing."""
-        if not self.flying:
+        """A consumer that does not have the message, or not any more, changes nothing."""
+        if not self.in_flight:
             return
-        partition, offset = chosen(sorted(self.flying), pick)
-        other = self.flying[partition, offset].seat + 1
-        self.delivery.nack(partition, offset, offset + 1, self.now, seat=other)
+        partition, offset = chosen(sorted(self.in_flight), pick)
+        other = self.in_flight[partition, offset].consumer + 1
+        self.delivery.nack(partition, offset, offset + 1, self.now, consumer=other)
 
     @rule()
-    def take_letters(self) -> None:
-        for letter in self.delivery.take_letters():
+    def take_dead_letters(self) -> None:
+        for letter in self.delivery.take_dead_letters():
             places = {(letter.partition, offset) for offset in range(letter.first, letter.end)}
             assert places <= self.dead
             assert not places & self.acked
@@ -253,49 +254,49 @@ class SubscriptionLife(RuleBasedStateMachine):
             return
         letter = self.letters.pop(pick % len(self.letters))
         if stored:
-            self.delivery.buried(letter, self.now)
-            self.buried |= {(letter.partition, offset) for offset in range(letter.first, letter.end)}
+            self.delivery.dead_letter_stored(letter, self.now)
+            self.dead_letter_stored |= {(letter.partition, offset) for offset in range(letter.first, letter.end)}
             self.settle(letter.partition, letter.first, letter.end)
         else:
-            self.delivery.not_buried(letter, self.now)
+            self.delivery.dead_letter_failed(letter, self.now)
 
     @rule()
     def crash(self) -> None:
-        stored = {p: json.dumps(lane.progress.to_json()) for p, lane in self.delivery.lanes.items()}
+        stored = {p: json.dumps(backlog.progress.to_json()) for p, backlog in self.delivery.backlogs.items()}
         self.open({p: Progress.from_json(json.loads(each)) for p, each in stored.items()}, restored=True)
 
     # --- what must be so ---------------------------------------------------------------------------------
 
-    def strand(self, place: Place) -> object:
-        """What keeps its order together with this message."""
+    def group(self, place: Place) -> object:
+        """Returns what keeps its order together with this message."""
         if self.options.kind is Kind.SHARED:
             return place
         return (place[0], key_of(place[1])) if self.options.kind is Kind.KEY_SHARED else place[0]
 
     def is_late(self, flight: Flight) -> bool:
-        """Its consumer says nothing, or forgot this one."""
+        """Returns whether the consumer is silent, or forgot this message."""
         timeout = self.options.ack_timeout_seconds
         if timeout is None or self.now - flight.at < timeout:
             return False
-        answers = self.answers.get(flight.seat, Answers())
+        answers = self.answers.get(flight.consumer, Answers())
         return self.now - answers.at >= timeout or flight.number < answers.passed
 
     def time_out(self) -> None:
         late: dict[int, list[Place]] = {}
-        for place, flight in sorted(self.flying.items()):
+        for place, flight in sorted(self.in_flight.items()):
             if self.is_late(flight):
-                late.setdefault(flight.seat, []).append(place)
+                late.setdefault(flight.consumer, []).append(place)
         for places in late.values():
-            stuck_at = min(places, key=lambda place: self.flying[place].number)
+            stuck_at = min(places, key=lambda place: self.in_flight[place].number)
             self.fail([stuck_at], 0.0, along=places)
 
     def fail(self, blamed: list[Place], delay: float, along: Sequence[Place] = ()) -> None:
         first: dict[object, Place] = {}
         for place in sorted([*blamed, *along]):
-            first.setdefault(self.strand(place), place)
-        for place in sorted(self.flying):
-            if self.strand(place) in first and place >= first[self.strand(place)]:
-                del self.flying[place]
+            first.setdefault(self.group(place), place)
+        for place in sorted(self.in_flight):
+            if self.group(place) in first and place >= first[self.group(place)]:
+                del self.in_flight[place]
         for place in blamed:
             count = self.failures[place] = self.failures.get(place, 0) + 1
             wait = max(delay, 2.0 ** (count - 1))
@@ -320,89 +321,98 @@ class SubscriptionLife(RuleBasedStateMachine):
         assert (run.deliveries > 1) == (places[0] in self.delivered)
         for place in places:
             assert place not in self.acked, "acknowledged, and delivered again"
-            assert place not in self.flying, "with two at once"
+            assert place not in self.in_flight, "with two at once"
             assert place not in self.dead
             assert self.due.get(place, 0.0) <= self.now, "delivered before its delay is over"
-            self.check_order(place, run.seat)
+            self.check_order(place, run.consumer)
             self.flights += 1
-            self.flying[place] = Flight(run.seat, self.now, self.flights)
+            self.in_flight[place] = Flight(run.consumer, self.now, self.flights)
             self.delivered.add(place)
-        self.credit[run.seat] -= len(places)
-        assert self.credit[run.seat] >= 0
-        assert sum(flight.seat == run.seat for flight in self.flying.values()) <= self.options.window
+        self.credit[run.consumer] -= len(places)
+        assert self.credit[run.consumer] >= 0
+        assert sum(flight.consumer == run.consumer for flight in self.in_flight.values()) <= self.options.window
 
-    def check_order(self, place: Place, seat: int) -> None:
+    def check_order(self, place: Place, consumer: int) -> None:
         if self.options.ordered:
-            assert seat == self.line[0][1], "not the first in line"
+            assert consumer == self.line[0][1], "not the first in line"
         if self.options.kind is Kind.SHARED:
             return
         if self.options.kind is Kind.KEY_SHARED:
-            holders = {flight.seat for other, flight in self.flying.items() if key_of(other[1]) == key_of(place[1])}
-            assert holders <= {seat}, "a key is with two at once"
-        mine = [other for other in self.flying if self.strand(other) == self.strand(place)]
+            holders = {
+                flight.consumer for other, flight in self.in_flight.items() if key_of(other[1]) == key_of(place[1])
+            }
+            assert holders <= {consumer}, "a key is with two at once"
+        mine = [other for other in self.in_flight if self.group(other) == self.group(place)]
         assert all(other < place for other in mine), "behind one that flies"
         before = {(place[0], offset) for offset in range(place[1])} - self.acked - self.dead
-        assert {other for other in before if self.strand(other) == self.strand(place)} == set(mine), "left one out"
+        assert {other for other in before if self.group(other) == self.group(place)} == set(mine), "left one out"
 
     def settle(self, partition: int, start: int, end: int) -> None:
         for offset in range(start, end):
             self.acked.add((partition, offset))
-            if (flight := self.flying.pop((partition, offset), None)) is not None:
+            if (flight := self.in_flight.pop((partition, offset), None)) is not None:
                 self.answered(flight)
 
     def answered(self, flight: Flight) -> None:
-        answers = self.answers.setdefault(flight.seat, Answers())
+        answers = self.answers.setdefault(flight.consumer, Answers())
         if self.now - answers.turned_at >= (self.options.ack_timeout_seconds or 1e9):
             answers.passed, answers.before, answers.turned_at = answers.before, answers.newest, self.now
         answers.at, answers.newest = self.now, max(answers.newest, flight.number)
 
     @invariant()
     def accounts_agree(self) -> None:
-        for partition, lane in self.delivery.lanes.items():
-            known = {(partition, offset) for offset in range(lane.progress.end + 20) if lane.progress.has(offset)}
+        for partition, backlog in self.delivery.backlogs.items():
+            known = {
+                (partition, offset) for offset in range(backlog.progress.end + 20) if backlog.progress.has(offset)
+            }
             assert known == {place for place in self.acked if place[0] == partition}
-            assert lane.progress.gap_count <= self.options.max_gaps
-            assert lane.fresh <= self.options.prefetch_size
+            assert backlog.progress.gap_count <= self.options.max_gaps
+            assert backlog.undelivered <= self.options.prefetch_size
         for _, number in self.line:
-            flying = sum(flight.seat == number for flight in self.flying.values())
-            assert next(seat.flying for seat in self.delivery.consumers if seat.id == number) == flying
-        assert [seat.name for seat in self.delivery.consumers if self.options.kind is not Kind.SHARED] == [
+            in_flight = sum(flight.consumer == number for flight in self.in_flight.values())
+            assert (
+                next(consumer.in_flight for consumer in self.delivery.consumers if consumer.id == number) == in_flight
+            )
+        assert [consumer.name for consumer in self.delivery.consumers if self.options.kind is not Kind.SHARED] == [
             name for name, _ in self.line if self.options.kind is not Kind.SHARED
         ]
 
     def teardown(self) -> None:
-        """Whatever happened: consumers that acknowledge get all that is left, and nothing stays behind."""
+        """Whatever happened, consumers that acknowledge get all that is left, and nothing stays behind."""
         if not hasattr(self, "delivery"):
             return
         if not self.line:
             self.join("ada")
         targets = {
-            partition: max(lane.position, lane.progress.end) + 5 for partition, lane in self.delivery.lanes.items()
+            partition: max(backlog.position, backlog.progress.end) + 5
+            for partition, backlog in self.delivery.backlogs.items()
         }
         for _ in range(2000):
-            if all(lane.progress.mark >= targets[partition] for partition, lane in self.delivery.lanes.items()):
+            if all(
+                backlog.progress.mark >= targets[partition] for partition, backlog in self.delivery.backlogs.items()
+            ):
                 break
             for _, number in self.line:
                 self.delivery.request(number, 100)
                 self.credit[number] = 100
             for partition, target in targets.items():
-                missing = target - self.delivery.lanes[partition].position
+                missing = target - self.delivery.backlogs[partition].position
                 if missing > 0:
                     self.feed(partition, missing)
             self.hand_out()
-            self.take_letters()
+            self.take_dead_letters()
             for letter in list(self.letters):
-                self.delivery.buried(letter, self.now)
+                self.delivery.dead_letter_stored(letter, self.now)
                 self.settle(letter.partition, letter.first, letter.end)
             self.letters = []
-            for partition, offset in sorted(self.flying):
+            for partition, offset in sorted(self.in_flight):
                 self.delivery.ack(partition, offset, offset + 1, self.now)
                 self.settle(partition, offset, offset + 1)
             self.now = max(self.now, self.delivery.next_tick() or 0.0)
-        for partition, lane in self.delivery.lanes.items():
-            assert lane.progress.mark == targets[partition]
-            assert (lane.entries, lane.fresh, lane.unsettled, lane.held_bytes) == ([], 0, 0, 0)
-            assert not lane.progress.gaps
+        for partition, backlog in self.delivery.backlogs.items():
+            assert backlog.progress.mark == targets[partition]
+            assert (backlog.entries, backlog.undelivered, backlog.unsettled, backlog.held_bytes) == ([], 0, 0, 0)
+            assert not backlog.progress.gaps
 
 
 TestSubscriptionLife = SubscriptionLife.TestCase
@@ -420,7 +430,7 @@ WEIGHTS = {
     "unknown": 1.0,
     "nack": 8.0,
     "nack_by_another": 1.0,
-    "take_letters": 3.0,
+    "take_dead_letters": 3.0,
     "bury": 3.0,
     "crash": 0.3,
 }
@@ -447,7 +457,7 @@ def step(life: SubscriptionLife, rng: random.Random, what: str) -> None:
             life.nack(pick, rng.randint(1, 3), rng.choice([0.0, 3.0, 100.0]))
         case "bury":
             life.bury(pick, rng.random() < 0.7)
-        case "take_letters" | "crash":
+        case "take_dead_letters" | "crash":
             getattr(life, what)()
         case _:
             getattr(life, what)(pick)

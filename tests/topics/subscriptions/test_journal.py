@@ -16,14 +16,14 @@ from frazil.errors import DiskFull, LogCorrupted, LogVersionUnsupported, Partiti
 from frazil.framefile import frames
 from frazil.topics.subscriptions.ackfile import ACKS, SUFFIX, AckFolder, LaneKey, ScannedAcks
 from frazil.topics.subscriptions.journal import Journal, journal_folder
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 from tests.faults.test_full_disk import largest_file
 from tests.log.support import Machine
 
-PLACE = Place("billing", "shop", "orders")
+PLACE = SubscriptionName("billing", "shop", "orders")
 LANE = LaneKey(PLACE, "g1", 0)
-OTHER = LaneKey(Place("audit", "shop", "orders"), "g2", 3)
+OTHER = LaneKey(SubscriptionName("audit", "shop", "orders"), "g2", 3)
 
 
 class Lane:
@@ -299,7 +299,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 def test_random_lives(tmp_path: Path, seed: int) -> None:
     """After many lanes, groups, files and crashes, some with a torn end, nothing that was stored is missing."""
     rng = random.Random(seed)
-    keys = [LaneKey(Place(name, "n", "t"), "g", partition) for name in "ab" for partition in range(2)]
+    keys = [LaneKey(SubscriptionName(name, "n", "t"), "g", partition) for name in "ab" for partition in range(2)]
     expected = {key: Progress(0, "e") for key in keys}
 
     async def life() -> None:

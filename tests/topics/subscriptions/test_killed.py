@@ -1,4 +1,4 @@
-"""SIGKILL at random moments and at chosen lines: what was acknowledged is never delivered again."""
+"""Kills the process at random moments and at chosen lines: acknowledged messages are never delivered again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 def live(folder: Path, sync: str, kind: Kind, kill_after: float | None, failpoint: str | None) -> list[str]:
-    """One life of the process, which ends some time after it acknowledged something; returns what it said."""
+    """Runs the process until some time after it acknowledged something, and returns what it printed."""
     environment = os.environ | ({VARIABLE: failpoint} if failpoint else {})
     command = [sys.executable, "-m", "tests.topics.subscriptions.acker", str(folder), sync, str(kind), "100000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:

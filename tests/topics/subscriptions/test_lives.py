@@ -1,4 +1,4 @@
-"""Whole subscriptions at random: consumers that come, go, refuse and give up; processes that die."""
+"""Tests whole subscriptions at random: consumers join, leave, refuse and give up, and processes die."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Place = tuple[int, int]
 
 
 class Crowd:
-    """Consumers of one subscription, and what all of them, in all lives, have been told is acknowledged."""
+    """Has the consumers of one subscription, and what they have been told is acknowledged, in all lives."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.asked: set[Place] = set()
-        """What they acknowledged, whether or not they were told that it is stored before the process died."""
+        """They acknowledged these messages, and may not have been told that it is stored before the process died."""
         self.acknowledged: set[Place] = set()
         self.reliable = False
-        """They acknowledge everything and stay."""
+        """If true, they acknowledge everything and stay."""
 
     async def consume(self, subscription: Subscription, name: str) -> None:
         while subscription.stopped is None:

@@ -26,7 +26,7 @@ def made(mark: int, ranges: list[tuple[int, int]], turn: int = 0) -> tuple[Progr
 
 
 def check_shape(progress: Progress) -> None:
-    """Gaps are in order, not empty, and touch neither the mark nor each other."""
+    """Checks that gaps are in order, not empty, and touch neither the mark nor each other."""
     assert all(start < end for start, end in progress.gaps)
     borders = [(0, progress.mark), *progress.gaps]
     assert all(before[1] < after[0] for before, after in pairwise(borders))

@@ -1,4 +1,4 @@
-"""A subscription at work, with a real journal and a real store."""
+"""Tests a running subscription, with a real journal and a real store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.errors import (
     SubscriptionNotFound,
 )
 from frazil.store import ObjectStore
-from frazil.topics.messages import Message, Records, to_batch
+from frazil.topics.messages import Message, MessageRun, to_batch
 from frazil.topics.subscriptions.checkpoints import newest
 from frazil.topics.subscriptions.options import Kind
 from tests.topics.subscriptions.machine import OPTIONS, PLACE, SOON, Machine, machine, offsets, run, take
@@ -73,7 +73,7 @@ def test_a_restart_delivers_what_was_not_acknowledged(tmp_path: Path, how: str) 
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_what_was_delivered_before_a_restart_can_be_acknowledged_after_it(tmp_path: Path, at_once: bool) -> None:
-    """Also before this process has read it; but nobody can acknowledge what does not exist."""
+    """This works before this process has read the messages, but nobody can acknowledge what does not exist."""
 
     async def work(one: Machine) -> None:
         one.topic.produce(0, 10)
@@ -201,7 +201,7 @@ def test_a_slow_consumer_holds_its_window_and_no_more(tmp_path: Path) -> None:
 
 
 def test_nobody_reads_far_ahead(tmp_path: Path) -> None:
-    """Of a subscription that is not consumed, nothing is read; of a slow one, what it may read ahead."""
+    """Nothing is read for a subscription without consumers, and no more than the limit for a slow one."""
 
     async def work(one: Machine) -> None:
         one.topic.produce(0, 100_000)
@@ -331,16 +331,16 @@ def test_the_type_stays(tmp_path: Path) -> None:
 
 
 def test_large_messages_are_read_a_few_at_a_time(tmp_path: Path) -> None:
-    """One that is refused does not keep those around it in memory."""
+    """A message that is refused does not keep its neighbours in memory."""
     large = 100_000
 
     class Large(MemoryCursor):
-        async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+        async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
             await asyncio.sleep(0)
             if self.position >= 200:
                 return None
             batch = to_batch([Message(bytes(large))] * min(max_rows, 10), 0)
-            found = Records(0, self.position, batch, "e1")
+            found = MessageRun(0, self.position, batch, "e1")
             self.position = found.end
             return found
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a subscription: messages that fail or are gone, epochs that end, stores that fail."""
+"""Tests what goes wrong in a subscription: messages fail or are gone, epochs end, stores fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frazil.errors import (
 )
 from frazil.log.epochs import Epochs
 from frazil.store.local import LocalStore
-from frazil.topics.messages import Records, from_batch
+from frazil.topics.messages import MessageRun, from_batch
 from frazil.topics.subscriptions.checkpoints import newest
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.subscription import Subscription
@@ -80,7 +80,7 @@ def test_dead_letters_need_a_topic(tmp_path: Path) -> None:
                 store=one.store,
                 journal=one.journal,
                 cursors=one.topic.cursor,
-                birth=no_birth,
+                initial_progress=no_birth,
             )
 
     run(tmp_path, work)
@@ -203,7 +203,7 @@ def test_a_new_epoch_takes_back_what_did_not_last(tmp_path: Path, acknowledged: 
         await consumer.ack(0, 8)
         await one.crash(subscription)
         again = await one.subscription()
-        assert again._delivery.lanes[0].progress == Progress(min(acknowledged, 7), "e2", 1, [(8, 9)])
+        assert again._delivery.backlogs[0].progress == Progress(min(acknowledged, 7), "e2", 1, [(8, 9)])
         await again.close()
 
     run(tmp_path, work)
@@ -231,7 +231,7 @@ def test_an_epoch_that_nobody_knows(tmp_path: Path) -> None:
 
 
 def test_checkpoints_that_somebody_gave_up_waiting_for(tmp_path: Path) -> None:
-    """The last one has everything, whatever was still on its way."""
+    """The last checkpoint has everything, whatever was still in progress."""
 
     class Slow(LocalStore):
         def put_new(self, key: str, data: bytes | memoryview | pa.Buffer) -> None:
@@ -283,7 +283,7 @@ def test_answers_that_make_no_sense(tmp_path: Path) -> None:
 class Flaky(MemoryCursor):
     failures = 3
 
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
         if Flaky.failures:
             Flaky.failures -= 1
             raise StorageUnavailable("the store does not answer")
@@ -306,7 +306,7 @@ def test_a_store_that_fails_for_a_while(tmp_path: Path) -> None:
 
 
 class Bug(MemoryCursor):
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
         raise ZeroDivisionError
 
 

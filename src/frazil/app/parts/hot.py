@@ -13,9 +13,9 @@ from frazil.errors import ShutdownError
 from frazil.hot.api import hot_endpoints
 from frazil.hot.metrics import BufferCollector
 from frazil.hot.queries import HotBuffer
-from frazil.hot.threads import Threads
+from frazil.hot.query_threads import QueryThreads
 from frazil.ops.health import Health
-from frazil.scan.lookup.interface import Cold
+from frazil.scan.lookup.interface import RowLookup
 
 SWITCH_SECONDS = 0.0005
 """How long a busy thread may keep others from running Python.
@@ -31,7 +31,7 @@ class HotPart:
     name = "buffer"
 
     def __init__(
-        self, config: Config, log_part: LogPart, metrics: CollectorRegistry, cold: Cold | None = None
+        self, config: Config, log_part: LogPart, metrics: CollectorRegistry, cold: RowLookup | None = None
     ) -> None:
         self._config = config
         self._log_part = log_part
@@ -39,7 +39,7 @@ class HotPart:
         self._cold = cold
         self._hot: HotBuffer | None = None
         self._switch_before = 0.0
-        self._threads = Threads()
+        self._threads = QueryThreads()
         self.endpoints = hot_endpoints(config, lambda: self.hot, self._threads)
 
     @property

@@ -14,8 +14,8 @@ from frazil.errors import FrazilError
 from frazil.log.tail import TailView
 from frazil.ops.health import HEALTHY, Health
 from frazil.query.sql.api import SqlApi
-from frazil.query.sql.pool import Pool
-from frazil.query.sql.tails import Views
+from frazil.query.sql.pool import WorkerPool
+from frazil.query.sql.tail_transfer import Views
 from frazil.web.operations import Endpoint
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class QueryPart:
 
     def __init__(self, config: Config, log_part: LogPart, metrics: CollectorRegistry) -> None:
         self._log_part = log_part
-        self._pool = Pool(config, self._tails)
+        self._pool = WorkerPool(config, self._tails)
         self._api = SqlApi(self._pool, metrics)
         self._warming: asyncio.Task[None] | None = None
 

@@ -12,15 +12,15 @@ from frazil.doors.danube.consumers import Consumers
 from frazil.doors.danube.discovery import Discovery
 from frazil.doors.danube.producers import Producers
 from frazil.doors.danube.server import DanubeServer
-from frazil.doors.http.api import TopicsApi
-from frazil.doors.http.consuming import SubscriptionsApi
+from frazil.doors.http.subscriptions_api import SubscriptionsApi
+from frazil.doors.http.topics_api import TopicsApi
 from frazil.errors import ShutdownError
 from frazil.lake.catalog.lake import Lake
 from frazil.log.log import Log
 from frazil.ops.health import Health
+from frazil.topics.dead_letter_settings import check_dead_letter_topics
 from frazil.topics.metrics import ReadersCollector, SubscriptionsCollector
-from frazil.topics.opening import Topics
-from frazil.topics.settings import check_names
+from frazil.topics.topic_service import Topics
 from frazil.web.connections import connection_metrics
 from frazil.web.listen_settings import check_settings
 from frazil.web.operations import Endpoint
@@ -56,7 +56,7 @@ class TopicsPart:
 
     async def start(self) -> None:
         check_settings(self._config)
-        check_names(self._config)
+        check_dead_letter_topics(self._config)
         log = self._log()
         self._lake = Lake(self._config)
         topics = self._whole = Topics(log, self._lake)

@@ -130,13 +130,13 @@ def stats(topic: str, /, *, url: Url = None, output: Output = "human", context: 
 
 
 def _local(config: Config, topic: str) -> dict[str, Any]:
-    from frazil.doors.http.shown import as_data
-    from frazil.doors.http.subscribers import subscriptions_of
+    from frazil.doors.http.subscription_listing import subscriptions_of
+    from frazil.doors.http.topic_json import topic_stats_json
     from frazil.log.log import Log
     from frazil.topics.storage import TopicStorage
 
     async def look(storage: TopicStorage, log: Log) -> dict[str, Any]:
-        told = as_data(await storage.get_topic_stats(topic))
+        told = topic_stats_json(await storage.get_topic_stats(topic))
         return {**told, "subscriptions": await subscriptions_of(storage, log.store, topic, {})}
 
     return looking(config, look)

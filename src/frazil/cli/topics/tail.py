@@ -148,23 +148,23 @@ def _events(lines: Iterator[bytes]) -> Iterator[tuple[str, Message]]:
 
 
 def _local(config: Config, topic: str, begin: str, partition: int | None, limit: int | None) -> list[Message]:
+    from frazil.doors.http.message_rows import message_texts
     from frazil.doors.http.pages import cursors_of, read_page
     from frazil.doors.http.positions import start_of
-    from frazil.doors.http.rows import texts
-    from frazil.doors.http.shown import as_data
+    from frazil.doors.http.topic_json import topic_stats_json
     from frazil.log.log import Log
     from frazil.topics.read.starts import EARLIEST
     from frazil.topics.storage import TopicStorage
 
     async def look(storage: TopicStorage, log: Log) -> list[Message]:
-        stats = as_data(await storage.get_topic_stats(topic))["partitions"]
+        stats = topic_stats_json(await storage.get_topic_stats(topic))["partitions"]
         given = _start(begin, lambda: stats)
         start = start_of(given.get("offset"), given.get("time"), None, EARLIEST)
         cursors = await cursors_of(storage, topic, partition, start)
         found: list[Message] = []
         while limit is None or len(found) < limit:
             page = await read_page(cursors, _AT_A_TIME)
-            found += [json.loads(text) for run in page.runs for text in texts(run).to_pylist()]
+            found += [json.loads(text) for run in page.runs for text in message_texts(run).to_pylist()]
             if page.at_end:
                 break
         return found

@@ -1,1 +1,1 @@
-"""Danube's protocol: its clients produce to topics and subscribe to them."""
+"""Speaks Danube's protocol, so that its clients can produce to topics and subscribe to them."""

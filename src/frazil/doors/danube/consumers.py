@@ -1,7 +1,7 @@
-"""Those who consume: they subscribe, receive one stream of messages, and acknowledge each of these.
+"""Serves Danube's consumers: they subscribe, receive one stream of messages, and acknowledge each message.
 
-Clients know themselves by an id, and a client that lost its server goes on to use it without subscribing anew. So
-what an id stands for is stored.
+A client that lost its server keeps using its consumer id without subscribing again. So what an id stands for is
+stored.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from frazil.errors import ConsumerGone, ObjectExists, ObjectNotFound, RequestErr
 from frazil.store import ObjectStore
 from frazil.topics.messages import from_batch
 from frazil.topics.storage import TopicStorage
-from frazil.topics.subscribing import Subscriptions
+from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.consumer import Consumer
 from frazil.topics.subscriptions.delivery import Delivered
-from frazil.topics.subscriptions.keys import Accepts, one_of
+from frazil.topics.subscriptions.delivery_slices import split, take_within, total_bytes
+from frazil.topics.subscriptions.key_routing import Accepts, one_of
 from frazil.topics.subscriptions.options import Kind
-from frazil.topics.subscriptions.parting import parted, pieces, size
 from frazil.topics.subscriptions.subscription import Subscription
 
 _KINDS = {
@@ -36,28 +36,29 @@ _KINDS = {
     wire.KEY_SHARED: Kind.KEY_SHARED,
 }
 _WINDOW = 100
-"""Unacknowledged messages that a consumer has. Those it has in its queue when the server is killed come again."""
-PIECE_BYTES = 64 * 1024
-"""Of messages that are in memory as they are sent, besides as they were read; a larger one is alone."""
+"""A consumer has at most this many unacknowledged messages. Those in its queue when the server is killed are
+delivered again."""
+CHUNK_BYTES = 64 * 1024
+"""So many bytes of messages are encoded at a time for sending. A larger message is encoded alone."""
 MOST_FILTERS = 1000
 MOST_REMEMBERED = 10_000
-"""Consumers whose ids are understood without a look at the store."""
-_LOOK_SECONDS = 1.0
+"""So many consumer ids are known without a look at the store."""
+_SWEEP_SECONDS = 1.0
 GONE_SECONDS = 15.0
-"""Who subscribed, receives nothing and was not heard of for so long does not keep others out any more: clients say
-that they are there every 5 seconds."""
+"""A consumer that subscribed but receives nothing, and was silent for this long, does not exclude others any more.
+Clients report every 5 seconds that they are there."""
 
 
 @dataclass(frozen=True)
-class _Registered:
-    """What an id stands for."""
+class _Registration:
+    """Says what a consumer id stands for."""
 
     topic: str
     subscription: str
     consumer: str
     kind: str
     filters: Sequence[str] = ()
-    """Patterns of the keys that it wants, if not all."""
+    """The consumer wants only keys that match these patterns. It wants all keys if there are none."""
 
     @property
     def accepts(self) -> Accepts | None:
@@ -65,8 +66,8 @@ class _Registered:
 
 
 @dataclass
-class _Seat:
-    """Of a consumer that subscribed and does not receive yet."""
+class _PendingConsumer:
+    """Is a consumer that subscribed and does not receive yet."""
 
     consumer: Consumer
     subscription: Subscription
@@ -74,12 +75,12 @@ class _Seat:
 
 
 class Consumers:
-    """Belongs to the event loop. `url` is where clients reach this process."""
+    """Belongs to the event loop. Clients reach this process at `url`."""
 
     def __init__(
         self,
         storage: TopicStorage,
-        subscriptions: Subscriptions,
+        subscriptions: SubscriptionManager,
         store: ObjectStore,
         url: str,
         monotonic: Callable[[], float],
@@ -89,10 +90,10 @@ class Consumers:
         self._store = store
         self._url = url
         self._monotonic = monotonic
-        self._registered: OrderedDict[int, _Registered] = OrderedDict()
-        """Those that were heard of last: the store has all of them."""
-        self._waiting: dict[int, _Seat] = {}
-        self._looking: asyncio.TimerHandle | None = None
+        self._registrations: OrderedDict[int, _Registration] = OrderedDict()
+        """These are the registrations used last. The store has all of them."""
+        self._waiting: dict[int, _PendingConsumer] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
 
     async def subscribe(self, request: Any) -> Any:
         if not request.consumer_name or not request.subscription:
@@ -111,21 +112,27 @@ class Consumers:
         await self._storage.prepare(request.topic_name)
         part = self._part(request.topic_name)
         subscription = await self._subscriptions.subscribe(part, request.subscription, kind)
-        registered = _Registered(request.topic_name, request.subscription, request.consumer_name, str(kind), filters)
-        number = consumer_id(
-            registered.topic, registered.subscription, registered.kind, registered.consumer, registered.filters
+        registration = _Registration(
+            request.topic_name, request.subscription, request.consumer_name, str(kind), filters
         )
-        await asyncio.to_thread(self._register, number, registered)
-        self._remember(number, registered)
-        consumer = self._join(subscription, registered)
-        self._waiting[number] = _Seat(consumer, subscription, self._monotonic())
-        self._look_later()
+        number = consumer_id(
+            registration.topic,
+            registration.subscription,
+            registration.kind,
+            registration.consumer,
+            registration.filters,
+        )
+        await asyncio.to_thread(self._register, number, registration)
+        self._remember(number, registration)
+        consumer = self._join(subscription, registration)
+        self._waiting[number] = _PendingConsumer(consumer, subscription, self._monotonic())
+        self._sweep_later()
         return wire.ConsumerResponse(
             request_id=request.request_id, consumer_id=number, consumer_name=request.consumer_name
         )
 
     async def _check_partition(self, topic: str) -> None:
-        """A message is known by its offset alone, so a stream has those of one partition."""
+        """Refuses a stream of several partitions, because clients acknowledge a message by its offset alone."""
         name = self._storage.name(topic)
         count = await self._storage.partitions(topic)
         if name.partition is None and count > 1:
@@ -134,74 +141,78 @@ class Consumers:
             )
 
     def _part(self, topic: str) -> str:
-        """The partition that a stream of this name has: that which is named, or the only one.
+        """Returns the name of the partition that a stream reads: the one in the topic's name, or the only one.
 
-        A topic may get more partitions later. Its clients learn that when they subscribe next.
+        A topic may get more partitions later. Its clients learn that when they subscribe the next time.
         """
         name = self._storage.name(topic)
         return name.part(name.partition or 0)
 
     async def receive(self, request: Any) -> AsyncGenerator[Any, None]:
-        """All messages for a consumer, until it goes."""
-        registered = await self._known(request.consumer_id)
-        at_most_once = await self._storage.dispatch(registered.topic) == "non_reliable"
+        """Yields all messages for a consumer until it goes."""
+        registration = await self._known(request.consumer_id)
+        at_most_once = await self._storage.dispatch(registration.topic) == "non_reliable"
         while True:
-            subscription, consumer = await self._joined(request.consumer_id, registered)
+            subscription, consumer = await self._joined(request.consumer_id, registration)
             try:
                 while True:
                     received = await consumer.receive(_WINDOW)
                     with closing(self._storage.memory.account()) as account:
-                        runs, rest = parted(received, account.allowed)
+                        runs, rest = take_within(received, account.allowed)
                         del received
                         consumer.give_back(rest)
-                        account.add(size(runs))
+                        account.add(total_bytes(runs))
                         if at_most_once:
                             await consumer.ack_all(runs)
                         while runs:
-                            for piece in pieces(runs.pop(0), PIECE_BYTES):
+                            for piece in split(runs.pop(0), CHUNK_BYTES):
                                 nbytes = piece.batch.nbytes
-                                for message in self._messages(piece, registered):
+                                for message in self._messages(piece, registration):
                                     yield message
                                 account.add(-nbytes)
             except ConsumerGone:
-                # Another stream took the session over, and the client of this one would come again at once and take
-                # it back. So it waits, until nobody of its name is there any more.
-                while subscription.has(registered.consumer):
-                    await asyncio.sleep(_LOOK_SECONDS)
+                # Another stream took over the session. If this one ended, its client would come back at once and take
+                # it again. So it waits until no consumer of this name is left.
+                while subscription.has(registration.consumer):
+                    await asyncio.sleep(_SWEEP_SECONDS)
             finally:
                 consumer.close()
 
-    async def _joined(self, number: int, registered: _Registered) -> tuple[Subscription, Consumer]:
-        """The seat that it took when it subscribed, or another if that was before this process began."""
-        seat = self._waiting.pop(number, None)
-        if seat is not None and seat.subscription.stopped is None:
-            return seat.subscription, seat.consumer
+    async def _joined(self, number: int, registration: _Registration) -> tuple[Subscription, Consumer]:
+        """Returns the consumer that joined when it subscribed. If that was before this process began, it joins
+        again."""
+        pending = self._waiting.pop(number, None)
+        if pending is not None and pending.subscription.stopped is None:
+            return pending.subscription, pending.consumer
         try:
-            subscription = await self._subscriptions.existing(self._part(registered.topic), registered.subscription)
+            subscription = await self._subscriptions.existing(
+                self._part(registration.topic), registration.subscription
+            )
         except SubscriptionNotFound as error:
-            # Somebody deleted it. The client is to learn that its id is not known any more, and subscribe anew.
+            # Somebody deleted the subscription. The client must learn that its id is unknown, so that it subscribes
+            # again.
             await asyncio.to_thread(self._store.delete, [_key(number)])
-            self._registered.pop(number, None)
+            self._registrations.pop(number, None)
             raise UnknownId(str(error)) from error
-        return subscription, self._join(subscription, registered)
+        return subscription, self._join(subscription, registration)
 
-    def _join(self, subscription: Subscription, registered: _Registered) -> Consumer:
-        return subscription.join(registered.consumer, registered.accepts, _WINDOW)
+    def _join(self, subscription: Subscription, registration: _Registration) -> Consumer:
+        return subscription.join(registration.consumer, registration.accepts, _WINDOW)
 
-    def _look_later(self) -> None:
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._let_go_of_the_gone)
+    def _sweep_later(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(_SWEEP_SECONDS, self._drop_silent)
 
-    def _let_go_of_the_gone(self) -> None:
-        self._looking = None
+    def _drop_silent(self) -> None:
+        self._sweeping = None
         since = self._monotonic() - GONE_SECONDS
-        for number, seat in list(self._waiting.items()):
-            if seat.seen < since:
+        for number, pending in list(self._waiting.items()):
+            if pending.seen < since:
                 self._waiting.pop(number).consumer.close()
         if self._waiting:
-            self._look_later()
+            self._sweep_later()
 
-    def _messages(self, run: Delivered, registered: _Registered) -> list[Any]:
+    def _messages(self, run: Delivered, registration: _Registration) -> list[Any]:
         found = []
         for offset, message in enumerate(from_batch(run.batch), run.first):
             sent = wire.StreamMessage(
@@ -209,13 +220,13 @@ class Consumers:
                 payload=message.payload,
                 publish_time=max(0, message.publish_time_ms or 0),
                 producer_name=message.producer_name,
-                subscription_name=registered.subscription,
+                subscription_name=registration.subscription,
                 schema_id=message.schema_id,
                 schema_version=message.schema_version,
                 routing_key=message.routing_key,
             )
-            sent.msg_id.producer_id = producer_id(registered.topic, message.producer_name)
-            sent.msg_id.topic_name = registered.topic
+            sent.msg_id.producer_id = producer_id(registration.topic, message.producer_name)
+            sent.msg_id.topic_name = registration.topic
             sent.msg_id.broker_addr = self._url
             sent.msg_id.topic_offset = offset
             for key, value in message.attributes.items():
@@ -241,7 +252,7 @@ class Consumers:
         return found, self._storage.name(topic).partition or 0
 
     async def seen(self, number: int) -> bool:
-        """Note that a consumer is there; False if it is not known."""
+        """Notes that a consumer is alive. Returns False if it is not known."""
         if number in self._waiting:
             self._waiting[number].seen = self._monotonic()
         try:
@@ -250,28 +261,28 @@ class Consumers:
             return False
         return True
 
-    async def _known(self, number: int) -> _Registered:
-        found = self._registered.get(number)
+    async def _known(self, number: int) -> _Registration:
+        found = self._registrations.get(number)
         if found is None:
             found = await asyncio.to_thread(self._read, number)
         self._remember(number, found)
         return found
 
-    def _remember(self, number: int, registered: _Registered) -> None:
-        self._registered[number] = registered
-        self._registered.move_to_end(number)
-        if len(self._registered) > MOST_REMEMBERED:
-            self._registered.popitem(last=False)
+    def _remember(self, number: int, registration: _Registration) -> None:
+        self._registrations[number] = registration
+        self._registrations.move_to_end(number)
+        if len(self._registrations) > MOST_REMEMBERED:
+            self._registrations.popitem(last=False)
 
-    def _register(self, number: int, registered: _Registered) -> None:
+    def _register(self, number: int, registration: _Registration) -> None:
         try:
-            self._store.put_new(_key(number), json.dumps(asdict(registered)).encode())
+            self._store.put_new(_key(number), json.dumps(asdict(registration)).encode())
         except ObjectExists:
             return
 
-    def _read(self, number: int) -> _Registered:
+    def _read(self, number: int) -> _Registration:
         try:
-            return _Registered(**json.loads(bytes(self._store.get(_key(number)))))
+            return _Registration(**json.loads(bytes(self._store.get(_key(number)))))
         except ObjectNotFound:
             raise UnknownId(f"{number} is not the id of a consumer. Subscribe first.") from None
 

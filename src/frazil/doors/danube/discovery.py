@@ -1,4 +1,4 @@
-"""Where topics are, and what their partitions are called."""
+"""Tells Danube's clients which server has a topic, and what its partitions are called."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from frazil.topics.storage import TopicStorage
 
 
 class Discovery:
-    """All topics are here: `url` is where clients reach this process."""
+    """Answers that all topics are at this process, which clients reach at `url`."""
 
     def __init__(self, storage: TopicStorage, url: str) -> None:
         self._storage = storage
@@ -26,7 +26,7 @@ class Discovery:
         )
 
     async def partitions(self, request: Any) -> Any:
-        """None for a topic that does not exist, as clients expect it."""
+        """Answers with no partitions for a topic that does not exist, as clients expect."""
         name = self._storage.name(request.topic)
         try:
             count = await self._storage.partitions(request.topic)

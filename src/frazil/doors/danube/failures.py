@@ -1,7 +1,7 @@
-"""Errors as gRPC's codes.
+"""Maps errors to gRPC status codes.
 
-Clients send again what fails with UNAVAILABLE or RESOURCE_EXHAUSTED, for as long as it takes; everything else is
-their user's to see. So these two are for what may go well the next time, and for nothing else.
+Clients retry UNAVAILABLE and RESOURCE_EXHAUSTED for as long as it takes, and show all other errors to their users. So
+these two codes are only for what may succeed the next time.
 """
 
 from __future__ import annotations

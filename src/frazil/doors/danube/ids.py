@@ -1,7 +1,6 @@
-"""Ids of producers and consumers, which mean the same after a restart.
+"""Makes ids of producers and consumers that stay the same after a restart.
 
-Clients know themselves by the id that they were once given, and go on to use it when the server was gone for a while.
-So an id follows from what it stands for.
+Clients keep using an id when the server was away for a while. So an id is computed from what it stands for.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ LONGEST_NAME = 1000
 
 
 def stable_id(*names: str) -> int:
-    """The same for the same names; never 0."""
+    """Returns the same id for the same names. It is never 0."""
     digest = hashlib.sha256("\0".join(f"{len(name)} {name}" for name in names).encode())
     return int.from_bytes(digest.digest()[:8]) or 1
 
 
 def check_length(name: str) -> str:
-    """Of a producer or a consumer: names are kept in memory."""
+    """Raises an error if a name is too long, because names of producers and consumers are kept in memory."""
     if len(name) > LONGEST_NAME:
         raise RequestError(
             f"{name[:40]!r}… has {len(name):,} characters: names of producers and consumers, and patterns of keys, "
@@ -32,7 +31,7 @@ def check_length(name: str) -> str:
 
 
 def producer_id(topic: str, name: str) -> int:
-    """Of any name: other doors take longer ones."""
+    """Accepts a name of any length, because other doors take longer ones."""
     return _remembered(topic, name) if len(name) <= LONGEST_NAME else stable_id("producer", topic, name)
 
 

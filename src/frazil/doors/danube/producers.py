@@ -1,4 +1,4 @@
-"""Those who produce: they are given an id, and what they send is acknowledged when the log has it."""
+"""Serves Danube's producers: they get an id, and their messages are acknowledged when the log has them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from frazil.topics.messages import Message
 from frazil.topics.storage import TopicStorage
 
 GONE_SECONDS = 15.0
-"""A producer that was not heard of for so long does not keep others out any more: clients say that they are there
-every 5 seconds, and never that they go."""
+"""A producer that was silent for this long does not exclude others any more. Clients report every 5 seconds that they
+are there, and never that they leave."""
 MOST_SHARED = 10_000
-"""Producers that are known and share their topics; any message may bring another one. Of those beyond, the one that
-was not heard of for longest is forgotten: all it loses is that it keeps out who wants to be alone."""
+"""So many producers with shared access are remembered, and any message may add another. The one that was silent for
+longest is forgotten first. All it loses is that it keeps out producers that want exclusive access."""
 
 _DISPATCH: dict[int, Dispatch] = {wire.NON_RELIABLE: "non_reliable", wire.RELIABLE: "reliable"}
 _ACCESS = {wire.SHARED_ACCESS: False, wire.EXCLUSIVE_ACCESS: True}
@@ -42,9 +42,9 @@ class Producers:
         self._storage = storage
         self._monotonic = monotonic
         self._shared: OrderedDict[int, _Producer] = OrderedDict()
-        """In the order in which they were heard of."""
+        """They are in the order in which they were last heard of."""
         self._exclusive: dict[int, _Producer] = {}
-        """At most one for each topic."""
+        """There is at most one for each topic."""
 
     async def create(self, request: Any) -> Any:
         name = self._storage.name(request.topic_name)
@@ -74,7 +74,7 @@ class Producers:
         )
 
     def _check_access(self, topic: str, name: str, exclusive: bool) -> None:
-        self._forget_the_gone()
+        self._forget_silent()
         for other in self._all():
             if other.topic == topic and other.name != name and (exclusive or other.exclusive):
                 raise ProducerRefused(
@@ -84,7 +84,7 @@ class Producers:
 
     @property
     def count(self) -> int:
-        """Those that are known now."""
+        """Returns how many producers are known now."""
         return len(self._exclusive) + len(self._shared)
 
     def _all(self) -> Iterator[_Producer]:
@@ -98,7 +98,7 @@ class Producers:
         if len(self._shared) > MOST_SHARED:
             self._shared.popitem(last=False)
 
-    def _forget_the_gone(self) -> None:
+    def _forget_silent(self) -> None:
         since = self._monotonic() - GONE_SECONDS
         for known in (self._exclusive, self._shared):
             for number in [number for number, each in known.items() if each.seen <= since]:
@@ -126,10 +126,10 @@ class Producers:
         )
 
     def seen(self, number: int, topic: str | None = None, name: str | None = None) -> bool:
-        """Note that a producer is there; False if it is not known."""
+        """Notes that a producer is alive. Returns False if it is not known."""
         found = self._exclusive.get(number) or self._shared.get(number)
         if found is None and topic is not None and name is not None:
-            # It was given its id before this process began, or was forgotten.
+            # The producer got its id before this process began, or it was forgotten.
             found = _Producer(number, name, topic, False, 0.0)
         if found is not None:
             found.seen = self._monotonic()

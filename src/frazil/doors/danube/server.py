@@ -1,4 +1,4 @@
-"""Danube's services over gRPC."""
+"""Serves Danube's API over gRPC."""
 
 from __future__ import annotations
 
@@ -24,28 +24,26 @@ from frazil.web.grpc.error_details import details
 from frazil.web.grpc.port import connection_options, open_port
 
 MOST_RECEIVED = 64 * 1024 * 1024
-"""Bytes of a message that is read at all. Those that are over the limit of messages are then refused with the reason:
-what gRPC itself refuses, clients send again for ever."""
+"""gRPC reads messages up to this size. We refuse those over our own, smaller limit with a reason, because clients
+retry for ever what gRPC itself refuses."""
 HELD_SECONDS = 8.0
-"""A stream that has no future is held so long: its client asks every 5 seconds whether it is known, learns that it is
-not, and subscribes anew when the stream ends."""
+"""A stream with an unknown consumer id is held open this long. Its client asks every 5 seconds whether its id is
+known, learns that it is not, and subscribes again when the stream ends."""
 PAUSE_SECONDS = 1.0
-"""Before a stream fails: clients open another at once."""
+"""We wait this long before a stream fails, because clients open another at once."""
 
 Context = Any
-Unary = Callable[[bytes, Context], Awaitable[bytes]]
-Stream = Callable[[bytes, Context], AsyncIterator[bytes]]
 
 
 class DanubeServer:
-    """Listens from the moment it is made; answers once it is started."""
+    """Listens from the moment it is created, and answers once it is started."""
 
     def __init__(self, config: DanubeConfig, metrics: ConnectionMetrics) -> None:
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", MOST_RECEIVED),
                 *connection_options(config.max_connections),
-                # A client that vanished is noticed, so that its messages go to others.
+                # The server notices that a client has vanished, so that its messages go to others.
                 ("grpc.keepalive_time_ms", 10_000),
                 ("grpc.keepalive_timeout_ms", 5_000),
             ]
@@ -93,7 +91,7 @@ class DanubeServer:
         self._connections.start()
 
     async def stop(self, timeout: float) -> None:
-        """Accept nothing more, and let running calls end."""
+        """Accepts no more calls, and lets running ones end."""
         self._connections.stop()
         await self._server.stop(timeout)
 
@@ -141,5 +139,5 @@ def _fail(error: Exception, context: Context) -> None:
 
 
 def _reachable(config: DanubeConfig) -> str:
-    """A name of this machine for others, if it listens on all its addresses."""
+    """Returns the name by which others reach this machine, if it listens on all its addresses."""
     return socket.getfqdn() if config.host in ("", "0.0.0.0", "::") else config.host

@@ -1,11 +1,11 @@
-"""The messages of Danube's protocol, as they are on the wire, and the names of its services."""
+"""Declares the messages of Danube's protocol as they are on the wire, and the names of its services."""
 
 from __future__ import annotations
 
 from frazil.formats.declared_messages import message_classes
 
-# Enumerations are the numbers that they are on the wire, and maps are lists of entries. What follows `|_` is told
-# apart from what is not there.
+# Enumerations are declared as their numbers, and maps as lists of entries. A suffix `|_name` marks a field whose
+# presence is tracked.
 _MESSAGES = message_classes(
     "danube",
     {

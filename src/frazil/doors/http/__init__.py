@@ -1,1 +1,1 @@
-"""Topics over HTTP: produce, read, follow, create and delete."""
+"""Serves topics over HTTP: clients produce, read, follow, create and delete."""

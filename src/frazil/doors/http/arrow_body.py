@@ -1,7 +1,7 @@
-"""An Arrow stream that somebody sent, as one batch of messages.
+"""Parses an Arrow stream from a request body into one batch of messages.
 
-What is sent is checked before it is used: offsets may point anywhere, and compression, dictionaries, views and
-columns of nothing let few bytes stand for very many.
+The stream is checked before it is used. Its offsets may point anywhere, and compression, dictionaries, views and null
+columns can make a few bytes stand for very many.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import pyarrow.types as types
 
 from frazil.errors import InvalidMessage, MemoryAlignment
 from frazil.formats.arrow_ipc import is_misaligned
-from frazil.topics.messages import MESSAGE, check_names
+from frazil.topics.messages import MESSAGE, check_columns
 
 MOST_BATCHES = 10_000
-"""In a stream; each costs time, even if nothing is in it."""
+"""A stream has at most this many batches, because each costs time even if it is empty."""
 ROW_BYTES = 4
-"""Of the stream, for each message in it, must there be at least: where its payload ends is a number of that size."""
+"""A stream must have at least this many bytes for each message, because the offset of each payload takes that
+many."""
 
 _RECORD_BATCH = 3
-"""Type of a message's header, in Arrow's format."""
+"""This is the header type of a record batch in Arrow's format."""
 _HEADER_TYPE, _HEADER = 1, 2
 _COMPRESSION = 3
-"""Places in the tables `Message` and `RecordBatch` of Arrow's format."""
+"""These are field numbers in the tables `Message` and `RecordBatch` of Arrow's format."""
 
 
 def parse(body: bytes) -> pa.RecordBatch:
@@ -58,7 +59,7 @@ def _parse(body: bytes) -> pa.RecordBatch:
 
 
 def _schema(first: pa.Message, body: bytes) -> pa.Schema:
-    """Arrow reads whatever message it is given as a schema, and dies of another one. Its reader of streams asks."""
+    """Reads the schema. Arrow crashes when it takes another message for a schema, so the type is checked first."""
     if first.type != "schema":
         raise InvalidMessage(f"An Arrow stream begins with a schema, not with a {first.type}.")
     with pa.ipc.open_stream(pa.BufferReader(body)) as stream:
@@ -77,7 +78,7 @@ def _messages(source: pa.BufferReader) -> list[pa.Message]:
 
 
 def _check_columns(schema: pa.Schema) -> None:
-    check_names(schema)
+    check_columns(schema)
     for field in schema:
         if not _plain(field.type, MESSAGE.field(field.name).type):
             wanted = MESSAGE.field(field.name).type
@@ -85,7 +86,7 @@ def _check_columns(schema: pa.Schema) -> None:
 
 
 def _plain(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of one type become those of the other one by one, none larger than before."""
+    """Returns whether values of one type convert to the other one by one, without growing."""
     if types.is_null(given) or given == wanted:
         return True
     if types.is_binary(wanted) or types.is_string(wanted):
@@ -103,7 +104,8 @@ def _plain(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _compressed(message: pa.Message) -> bool:
-    """Arrow's own reader does not tell; it has checked the metadata, so that its places are right."""
+    """Returns whether a batch is compressed, which Arrow's reader does not say. Arrow has validated the metadata
+    before."""
     data = message.metadata
     root = _Table(data, struct.unpack_from("<I", data, 0)[0])
     kind = root.field(_HEADER_TYPE)
@@ -115,7 +117,7 @@ def _compressed(message: pa.Message) -> bool:
 
 
 class _Table:
-    """A table of a flatbuffer: where its fields are."""
+    """Finds the fields of a flatbuffer table."""
 
     def __init__(self, data: pa.Buffer, place: int) -> None:
         self._data = data
@@ -124,7 +126,7 @@ class _Table:
         self._size = struct.unpack_from("<H", data, self._fields)[0]
 
     def field(self, number: int) -> int | None:
-        """None where it is not set."""
+        """Returns None where the field is not set."""
         at = 4 + 2 * number
         if at + 2 > self._size:
             return None

@@ -1,4 +1,4 @@
-"""What is posted to a topic, as rows of it: one message, JSON lines, or an Arrow stream."""
+"""Reads what is posted to a topic, within limits: one message, JSON lines, or an Arrow stream."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 from starlette.requests import Request
 
 from frazil.errors import BufferFull, InvalidMessage, RequestError
-from frazil.topics.messages import MESSAGE, arriving
+from frazil.topics.messages import MESSAGE, conform_messages
 from frazil.web.asgi import AsgiBody
 from frazil.web.bodies import read_body
 
 IN_FLIGHT = 4
-"""So many bodies of the largest size are worked on at once."""
+"""All bodies being processed have at most this many times the size of the largest one."""
 
 NDJSON = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
@@ -27,8 +27,8 @@ class Encoded(RequestError):
     """Raised when a body is compressed."""
 
 
-class Room:
-    """For the bodies that are worked on. Belongs to the event loop."""
+class BodyMemory:
+    """Limits the memory of all bodies being processed. Belongs to the event loop."""
 
     def __init__(self, largest_body: int) -> None:
         self.largest_body = largest_body
@@ -36,7 +36,7 @@ class Room:
 
     @contextmanager
     def reading(self, request: Request) -> Iterator[Body]:
-        """For one request, from its first byte to its answer."""
+        """Counts the body of one request from its first byte to its answer."""
         body = Body(self, request)
         try:
             yield body
@@ -45,20 +45,20 @@ class Room:
 
     def take(self, nbytes: int, own: int) -> None:
         most = IN_FLIGHT * self.largest_body
-        # A request that is alone is always let in: its size has a limit of its own.
+        # A request that is alone is always admitted, because its size has its own limit.
         if self._used > own and self._used + nbytes > most:
             raise BufferFull(f"More than {most:,} bytes of messages are being worked on. Send it again later.")
         self._used += nbytes
 
 
 class Body:
-    def __init__(self, room: Room, request: Request) -> None:
+    def __init__(self, room: BodyMemory, request: Request) -> None:
         self._room = room
         self._request = request
         self.nbytes = 0
 
     async def read(self) -> bytes:
-        """All of it; what is over the limit is refused before it is all here."""
+        """Reads the whole body. A body over the limit is refused before all of it has arrived."""
         if encoding := self._request.headers.get("content-encoding", "").strip():
             raise Encoded(f"The body is encoded with {encoding[:40]!r}. Send it as it is.")
         incoming = AsgiBody(self._request.scope, self._request.receive)
@@ -82,9 +82,9 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def finished(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBatch:
-    """Rows of a topic: messages without a time get `now_ms`, those without a key `key`."""
-    batch = arriving(batch, now_ms)
+def complete_messages(batch: pa.RecordBatch, now_ms: int, key: str | None) -> pa.RecordBatch:
+    """Completes the rows of a topic: messages without a time get `now_ms`, and those without a key get `key`."""
+    batch = conform_messages(batch, now_ms)
     if key is not None:
         place = MESSAGE.get_field_index("routing_key")
         batch = batch.set_column(place, MESSAGE.field(place), batch.column(place).fill_null(key))

@@ -1,7 +1,7 @@
-"""A topic as server-sent events: one for each message, and on with those that come.
+"""Sends a topic as server-sent events, one for each message, and continues with new messages.
 
-The id of an event is `partition:offset` of its message, followed by the last offsets of the other partitions that are
-read: a client that comes back with the id of the last event it has got goes on with the next message of each.
+The id of an event is `partition:offset` of its message, followed by the last offsets of the other partitions of the
+stream. A client that reconnects with the id of its last event continues with the next message of each partition.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import pyarrow.compute as pc
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from frazil.doors.http.positions import written
-from frazil.doors.http.rows import joined, texts
-from frazil.doors.http.sending import RUN_BYTES, letting_go, patiently
+from frazil.doors.http.message_rows import join_texts, message_texts
+from frazil.doors.http.positions import format_positions
+from frazil.doors.http.slow_clients import RUN_BYTES, dropping_stalled, with_stall_timeout
 from frazil.errors import BufferFull, FrazilError, OffsetGone, RequestError
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.cursor import PartitionCursor
-from frazil.topics.read.memory import Memory
-from frazil.topics.read.turns import Turns
+from frazil.topics.read.memory_budget import MemoryBudget
+from frazil.topics.read.round_robin import RoundRobinReader
 from frazil.web.error_texts import text_for_client
 
 MOST_STREAMS = 200
 MOST_PARTITIONS = 100
-"""Of one stream: each event tells of all of them."""
+"""A stream has at most this many partitions, because the id of each event names all of them."""
 RUN_ROWS = 1024
 BEAT_SECONDS = 10.0
-"""So often a stream without messages says that it is there, or nobody would notice that its reader has gone."""
+"""A stream without messages sends a comment this often. Otherwise nobody would notice that its reader has gone."""
 RETRY_MS = 1000
-"""When a reader comes back after its stream has ended."""
+"""A reader reconnects this long after its stream has ended."""
 
 
 class Streams:
-    """Those that are open. Belongs to the event loop."""
+    """Counts the open streams. Belongs to the event loop."""
 
     def __init__(self, beat_seconds: float = BEAT_SECONDS) -> None:
         self._beat = beat_seconds
@@ -45,7 +45,7 @@ class Streams:
         self._closing = asyncio.Event()
 
     def check(self, cursors: Sequence[PartitionCursor]) -> None:
-        """Whether one more can be opened."""
+        """Raises an error if no more streams can be opened."""
         if len(cursors) > MOST_PARTITIONS:
             raise RequestError(
                 f"The topic has {len(cursors)} partitions, and a stream has at most {MOST_PARTITIONS}. Read one of "
@@ -55,16 +55,19 @@ class Streams:
             raise BufferFull(f"{MOST_STREAMS} streams are open, which is the most there may be. Try again later.")
 
     def close(self) -> None:
-        """End all streams; their readers come back."""
+        """Ends all streams. Their readers reconnect."""
         self._closing.set()
 
-    async def events(self, cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
+    async def events(self, cursors: Sequence[PartitionCursor], memory: MemoryBudget) -> AsyncGenerator[bytes, None]:
         self._open += 1
         closing = asyncio.create_task(self._closing.wait())
         try:
             yield f"retry: {RETRY_MS}\n\n".encode()
-            told = _told(cursors, memory)
-            async with aclosing(told), aclosing(_with_beats(told, closing, self._beat)) as coming:
+            message_events = _message_events(cursors, memory)
+            async with (
+                aclosing(message_events),
+                aclosing(_with_heartbeats(message_events, closing, self._beat)) as coming,
+            ):
                 async for text in coming:
                     yield text
         except FrazilError as error:
@@ -75,24 +78,24 @@ class Streams:
 
 
 class EventStream(StreamingResponse):
-    """Lets go of what its events come from as soon as nobody reads them."""
+    """Closes its source as soon as nobody reads the events."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[bytes, None], memory: Memory, headers: Mapping[str, str]) -> None:
+    def __init__(self, events: AsyncGenerator[bytes, None], memory: MemoryBudget, headers: Mapping[str, str]) -> None:
         super().__init__(events, headers=headers)
         self._memory = memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self.body_iterator):  # type: ignore[type-var]
-            with letting_go(scope):
-                await super().__call__(scope, receive, patiently(send, self._memory))
+            with dropping_stalled(scope):
+                await super().__call__(scope, receive, with_stall_timeout(send, self._memory))
 
 
-async def _told(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGenerator[bytes, None]:
-    """Events of runs of messages. While they are sent, nothing of the messages themselves is kept."""
+async def _message_events(cursors: Sequence[PartitionCursor], memory: MemoryBudget) -> AsyncGenerator[bytes, None]:
+    """Yields the events of runs of messages. While they are sent, the messages themselves are not kept."""
     last = {cursor.partition: cursor.position - 1 for cursor in cursors}
-    account, turns = memory.account(), Turns(cursors)
+    account, turns = memory.account(), RoundRobinReader(cursors)
     try:
         while True:
             most = min(RUN_BYTES, account.allowed)
@@ -114,10 +117,10 @@ async def _told(cursors: Sequence[PartitionCursor], memory: Memory) -> AsyncGene
         await turns.close()
 
 
-async def _with_beats(
+async def _with_heartbeats(
     texts: AsyncGenerator[bytes, None], closing: asyncio.Task[bool], seconds: float
 ) -> AsyncGenerator[bytes, None]:
-    """A comment now and then while nothing comes; ends when it is closing."""
+    """Adds a comment now and then while nothing comes, and ends when the server closes."""
     while not closing.done():
         coming = asyncio.ensure_future(anext(texts))
         try:
@@ -136,12 +139,12 @@ async def _with_beats(
                 await asyncio.gather(coming, return_exceptions=True)
 
 
-def _events(records: Records, last: Mapping[int, int]) -> bytes:
-    others = written((partition, at) for partition, at in last.items() if partition != records.partition)
+def _events(records: MessageRun, last: Mapping[int, int]) -> bytes:
+    others = format_positions((partition, at) for partition, at in last.items() if partition != records.partition)
     offsets = pa.array(range(records.first, records.end), pa.int64()).cast(pa.string())
     begin = f"id: {records.partition}:"
     after = f"{',' if others else ''}{others}\ndata: "
-    return joined(pc.binary_join_element_wise(begin, offsets, after, texts(records), "\n\n", ""))
+    return join_texts(pc.binary_join_element_wise(begin, offsets, after, message_texts(records), "\n\n", ""))
 
 
 def _failure(error: FrazilError) -> bytes:

@@ -1,7 +1,7 @@
-"""JSON lines as messages: an object in each line.
+"""Parses JSON lines into messages, one object in each line.
 
-`payload` is text, or `payload_base64` any bytes; beside it `key`, `attributes`, `publish_time`, `producer_name`,
-`schema_id` and `schema_version`.
+An object has `payload` (text) or `payload_base64` (any bytes), and may have `key`, `attributes`, `publish_time`,
+`producer_name`, `schema_id` and `schema_version`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.doors.http.times import time_of
+from frazil.doors.http.times import parse_time
 from frazil.errors import InvalidMessage, RequestError
 from frazil.topics.messages import Message, to_batch
 
@@ -29,7 +29,7 @@ _FIELDS = (
     "schema_version",
 )
 _AT_A_TIME = 4096
-"""Messages that are Python objects, which take many times the bytes that they have."""
+"""So many messages are Python objects at a time, because objects take many times the bytes of the message."""
 
 
 def parse(body: bytes, now_ms: int) -> pa.RecordBatch:
@@ -45,7 +45,7 @@ def parse(body: bytes, now_ms: int) -> pa.RecordBatch:
 
 
 def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Those that are not blank, with their numbers."""
+    """Yields the lines that are not blank, with their numbers."""
     start = number = 0
     while start < len(body):
         end = body.find(b"\n", start)
@@ -62,12 +62,12 @@ def _message(number: int, line: bytes) -> Message:
     except (ValueError, RecursionError) as error:
         raise InvalidMessage(f"Line {number} is not JSON: {error}.") from error
     try:
-        return _of(given)
+        return _message_of(given)
     except RequestError as error:
         raise InvalidMessage(f"Line {number}: {error}") from error
 
 
-def _of(given: Any) -> Message:
+def _message_of(given: Any) -> Message:
     if not isinstance(given, dict):
         raise InvalidMessage('a message is an object, like {"payload": "text"}.')
     if unknown := [name for name in given if name not in _FIELDS]:
@@ -75,7 +75,7 @@ def _of(given: Any) -> Message:
     time = given.get("publish_time")
     return Message(
         _payload(given),
-        None if time is None else time_of(str(time), "publish_time"),
+        None if time is None else parse_time(str(time), "publish_time"),
         _text(given, "producer_name") or "",
         _attributes(given.get("attributes")),
         _text(given, "key"),

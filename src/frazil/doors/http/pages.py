@@ -1,28 +1,28 @@
-"""Some messages of a topic, and where to go on."""
+"""Reads a page of messages of a topic, and says where the next page begins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.doors.http.positions import check_partitions, written
-from frazil.topics.messages import Records
+from frazil.doors.http.positions import check_partitions, format_positions
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.cursor import PartitionCursor
 from frazil.topics.read.starts import Start
 from frazil.topics.storage import TopicStorage
 
 PAGE_BYTES = 4 * 1024 * 1024
-"""Of messages in an answer, unless a single one is larger."""
+"""The messages of an answer have at most this many bytes, unless a single one is larger."""
 
 
 @dataclass(frozen=True)
 class Page:
-    runs: Sequence[Records]
-    """In order of their partitions; those of one partition follow each other."""
+    runs: Sequence[MessageRun]
+    """They are in the order of their partitions and offsets."""
     next: str
-    """The offset to go on with."""
+    """The next page begins at these offsets."""
     at_end: bool
-    """There were no more when it was read."""
+    """It is true if there were no more messages when the page was read."""
 
     @property
     def nbytes(self) -> int:
@@ -30,7 +30,7 @@ class Page:
 
 
 async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, start: Start) -> list[PartitionCursor]:
-    """Readers of one partition, or of all."""
+    """Opens cursors for one partition, or for all."""
     count = await storage.partitions(topic)
     check_partitions(start, count)
     named = storage.name(topic).partition
@@ -40,7 +40,7 @@ async def cursors_of(storage: TopicStorage, topic: str, partition: int | None, s
 
 
 async def probe(cursors: Sequence[PartitionCursor]) -> None:
-    """What is not there is said at once."""
+    """Raises an error at once if the messages at the cursors cannot be read."""
     for cursor in cursors:
         at = cursor.position
         await cursor.read(1, 1)
@@ -48,8 +48,8 @@ async def probe(cursors: Sequence[PartitionCursor]) -> None:
 
 
 async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: int = PAGE_BYTES) -> Page:
-    """Up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
-    runs: dict[int, list[Records]] = {cursor.partition: [] for cursor in cursors}
+    """Reads up to `limit` messages. Each partition has its share, and then what others have left of theirs."""
+    runs: dict[int, list[MessageRun]] = {cursor.partition: [] for cursor in cursors}
     left, room = limit, most_bytes
     going = list(cursors)
     while going and left > 0 and room > 0:
@@ -67,5 +67,5 @@ async def read_page(cursors: Sequence[PartitionCursor], limit: int, most_bytes: 
                 still.append(cursor)
         going = still
     at_end = not [cursor for cursor in going if cursor.position < await cursor.end()]
-    following = written((cursor.partition, cursor.position) for cursor in cursors)
+    following = format_positions((cursor.partition, cursor.position) for cursor in cursors)
     return Page([run for each in runs.values() for run in each], following, at_end)

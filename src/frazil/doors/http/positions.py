@@ -1,7 +1,7 @@
-"""Positions in a topic, as requests and answers write them.
+"""Parses and formats positions in a topic, as requests and answers write them.
 
-One number is an offset in every partition; `0:15,1:20` is one for each. Answers say where to go on like this, and the
-ids of events the last message of each partition, so that whoever has one of them can go on.
+A single number is an offset in every partition, and `0:15,1:20` gives one for each. Answers use this form for where
+to continue, and the ids of events use it for the last message of each partition.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from frazil.doors.http.times import time_of
+from frazil.doors.http.times import parse_time
 from frazil.errors import RequestError
 from frazil.topics.names import MOST_PARTITIONS
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
@@ -19,13 +19,13 @@ _LARGEST = 2**63 - 2
 
 
 def start_of(offset: str | None, time: str | None, event: str | None, otherwise: Start) -> Start:
-    """Where a reader begins: after an event, else at an offset or a time."""
+    """Returns where a reader begins: after an event, else at an offset or a time."""
     if event:
         return Start.at({partition: last + 1 for partition, last in _parse(event, "Last-Event-ID", -1).items()})
     if offset is not None and time is not None:
         raise RequestError("Give offset or time, not both.")
     if time is not None:
-        return Start.since(time_of(time, "time"))
+        return Start.since(parse_time(time, "time"))
     match offset:
         case None:
             return otherwise
@@ -52,12 +52,12 @@ def _parse(text: str, name: str, least: int) -> dict[int, int]:
 
 
 def check_partitions(start: Start, partitions: int) -> None:
-    """An offset of a partition that is not there would be ignored."""
+    """Refuses an offset of a partition that does not exist, because it would be ignored."""
     if isinstance(start.offset, Mapping):
         for partition in start.offset:
             if partition >= partitions:
                 raise RequestError(f"There is no partition {partition}: the topic has {partitions}, from 0 on.")
 
 
-def written(positions: Iterable[tuple[int, int]]) -> str:
+def format_positions(positions: Iterable[tuple[int, int]]) -> str:
     return ",".join(f"{partition}:{offset}" for partition, offset in positions)

@@ -1,4 +1,4 @@
-"""What cannot be done, as answers with the reason."""
+"""Turns errors into HTTP answers that say why something cannot be done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Parses times that people write."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from frazil.errors import RequestError
 from frazil.topics.message_limits import LAST_MS
 
 
-def time_of(text: str, name: str) -> int:
-    """Milliseconds since 1970, of a number of them or of ISO 8601; without a zone it is UTC."""
+def parse_time(text: str, name: str) -> int:
+    """Returns milliseconds since 1970. The text is such a number or ISO 8601; without a zone it is UTC."""
     if re.fullmatch(r"\d{1,19}", text, re.ASCII) and int(text) <= LAST_MS:
         return int(text)
     try:
-        # In a query a plus stands for a space, unless somebody took care of it.
+        # In a query string a plus means a space unless the client escaped it.
         found = datetime.fromisoformat(re.sub(r" (?=\d\d:?\d\d$)", "+", text))
     except ValueError:
         raise RequestError(

@@ -8,7 +8,7 @@ from frazil.log.topics.generations import creation
 from frazil.maintain.retention.holds import Hold
 from frazil.store import ObjectStore
 from frazil.topics.names import TopicName
-from frazil.topics.subscriptions.checkpoints import standing
+from frazil.topics.subscriptions.checkpoints import saved_subscriptions
 
 
 def subscribers_hold(store: ObjectStore, name: TopicName, ends: Mapping[int, int]) -> Hold:
@@ -20,7 +20,7 @@ def subscribers_hold(store: ObjectStore, name: TopicName, ends: Mapping[int, int
     created = creation(store, name.topic)
     if created is None:
         return Hold(below, ())
-    for place, partition, checkpoint in standing(store, name.namespace, name.name, created.generation):
+    for place, partition, checkpoint in saved_subscriptions(store, name.namespace, name.name, created.generation):
         # A partition that came after the checkpoint is read from its start.
         passed = {
             each: checkpoint.partitions[each].mark if each in checkpoint.partitions else 0

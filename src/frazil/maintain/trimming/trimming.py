@@ -24,8 +24,8 @@ from frazil.maintain.targets import Target
 from frazil.maintain.trimming.feeds import other_base_tables
 from frazil.maintain.trimming.log_retention import Segment, kept_from, segments_of
 from frazil.maintain.workshop import Workshop
-from frazil.scan.agreement import check_against_log
-from frazil.scan.extents import Extents
+from frazil.scan.consistency import check_against_log
+from frazil.scan.log_extents import LogExtents
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _check(shop: Workshop, topic: str, table: Table, others: list[Table]) -> Non
     check = check_table(shop.lake, shop.store, topic, table.name())
     if check.standing is not Standing.FINE:
         raise NotOurs(f"the log of {topic!r} is kept: {check.error()}")
-    extents = Extents(shop.store, topic, shop.config.data_dir).look(tail=False)
+    extents = LogExtents(shop.store, topic, shop.config.data_dir).current(tail=False)
     try:
         for each in (table, *others):
             check_history(each)

@@ -11,14 +11,14 @@ from pyspark.sql.types import StructType
 
 from frazil.pipeline.datasource.options import Options
 from frazil.pipeline.datasource.types import chosen, spark_arrow
-from frazil.scan.parts import Part
-from frazil.scan.topic import Plan
+from frazil.scan.scan_tasks import ScanTask
+from frazil.scan.topic_rows import ScanPlan
 
 
 class PlannedPart(InputPartition):
     """A part on its way to the task that reads it, with the credentials it needs."""
 
-    def __init__(self, part: Part, schema: pa.Schema) -> None:
+    def __init__(self, part: ScanTask, schema: pa.Schema) -> None:
         self.part = part
         self.schema = schema
 
@@ -26,9 +26,9 @@ class PlannedPart(InputPartition):
         return f"{type(self).__name__}({type(self.part).__name__})"
 
 
-def planned(plan: Plan) -> list[InputPartition]:
-    schema = spark_arrow(plan.shape.arrow)
-    return [PlannedPart(part, schema) for part in plan.parts]
+def planned(plan: ScanPlan) -> list[InputPartition]:
+    schema = spark_arrow(plan.projection.arrow)
+    return [PlannedPart(part, schema) for part in plan.tasks]
 
 
 def read_planned(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:

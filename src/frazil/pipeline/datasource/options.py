@@ -10,10 +10,10 @@ from typing import get_args
 
 from frazil.config.load import load_config
 from frazil.errors import ConfigError
-from frazil.scan.cut import EARLIEST, LATEST, Bound
-from frazil.scan.look import Read
-from frazil.scan.progress import BatchLimits
-from frazil.scan.topic import TopicRows
+from frazil.scan.micro_batches import BatchLimits
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.topic_snapshot import Read
 
 KNOWN = (
     "topic",

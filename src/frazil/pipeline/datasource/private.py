@@ -13,9 +13,9 @@ from frazil.pipeline.datasource.options import Options
 from frazil.pipeline.datasource.stream import TopicStream
 from frazil.pipeline.datasource.types import spark_schema
 from frazil.pipeline.spark.handover import HandedOver
-from frazil.scan.cut import LATEST, Bound
-from frazil.scan.progress import BatchLimits
-from frazil.scan.topic import TopicRows
+from frazil.scan.micro_batches import BatchLimits
+from frazil.scan.offset_ranges import LATEST, Bound
+from frazil.scan.topic_rows import TopicRows
 
 FORMAT = "frazil-rows"
 

@@ -18,7 +18,7 @@ from frazil.log.reader import Position
 from frazil.pipeline.datasource.batch import planned, read_planned
 from frazil.pipeline.datasource.options import Options
 from frazil.pipeline.datasource.types import chosen
-from frazil.scan.progress import Positions, Progress
+from frazil.scan.micro_batches import MicroBatchPlanner, Positions
 
 
 class TopicStream(DataSourceStreamReader):
@@ -27,7 +27,7 @@ class TopicStream(DataSourceStreamReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._progress: Progress | None = None
+        self._progress: MicroBatchPlanner | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         return _to_spark(self._follow().initial())
@@ -43,10 +43,10 @@ class TopicStream(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_planned(partition)
 
-    def _follow(self) -> Progress:
+    def _follow(self) -> MicroBatchPlanner:
         if self._progress is None:
             options = self._options
-            self._progress = Progress(options.open(), options.starts, options.limits)
+            self._progress = MicroBatchPlanner(options.open(), options.starts, options.limits)
         return self._progress
 
 

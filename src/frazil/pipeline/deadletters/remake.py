@@ -15,7 +15,7 @@ from frazil.formats.decoding import Decoder
 from frazil.lake.evolution import lacks
 from frazil.log.schema.columns import OFFSET
 from frazil.pipeline.deadletters.letters import Place
-from frazil.scan.decode import RowMaker, Rules
+from frazil.scan.decode import DecodingRules, RowDecoder
 
 
 class Letter(NamedTuple):
@@ -40,13 +40,13 @@ class Remade:
 
 def remake(metadata: TableMetadata, decoder: Decoder | None, letters: Sequence[Letter]) -> Remade:
     """Rows for the table as it is."""
-    maker = RowMaker(Rules.of(metadata, decoder), partial(lacks, metadata))
+    maker = RowDecoder(DecodingRules.of(metadata, decoder), partial(lacks, metadata))
     done = Remade()
     for some in _alike(letters):
         partition = some[0].place.partition
         offsets = pa.array([each.place.offset for each in some], pa.int64())
         batch = pa.concat_batches([each.record for each in some])
-        made = maker.make_at(batch, partition, offsets)
+        made = maker.decode_at(batch, partition, offsets)
         misfits = made.misfits.rows.to_pydict() if made.misfits else {OFFSET: [], "error": []}
         fitting = [Place(partition, offset) for offset in made.batch.column(OFFSET).to_pylist()]
         stuck = {Place(partition, at): why for at, why in zip(misfits[OFFSET], misfits["error"], strict=True)}

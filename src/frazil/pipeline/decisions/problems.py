@@ -32,8 +32,8 @@ from frazil.lake.tables.identity import Check, Standing, check_table
 from frazil.lake.tables.tables import Role, base_identifier, dead_letter_identifier, derived_identifier
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.pipeline.move.preview import first_batch_columns, next_schemas
-from frazil.scan.agreement import check_against_log
-from frazil.scan.extents import Extents
+from frazil.scan.consistency import check_against_log
+from frazil.scan.log_extents import LogExtents
 from frazil.store import ObjectStore
 
 Decision = Literal["accept-schema", "dead-letter", "replay", "accept", "recreate"]
@@ -85,8 +85,8 @@ class Examination:
             raise TopicNotFound(f"Topic {topic!r} has no schema in {store.url}.")
         self._schema = newest.schema
         self._decoder = open_decoder(config, topic, newest.schema)
-        self._log = Extents(store, topic, config.data_dir)
-        self.extents = self._log.look(tail=False)
+        self._log = LogExtents(store, topic, config.data_dir)
+        self.extents = self._log.current(tail=False)
 
     def columns(self) -> pa.Schema:
         """What a base table of the topic begins with."""
@@ -171,7 +171,7 @@ class Examination:
             raise check.error()
         check_history(check.table)
         # After the table: so the log can only have more than a mover knew when it committed.
-        self.extents = self._log.look(tail=False)
+        self.extents = self._log.current(tail=False)
         check_against_log(TableState.of(check.table), self.extents)
         if table.role == "base":
             # Each by itself: of those that clash with each other the table follows the first.

@@ -17,7 +17,7 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState, named
 from frazil.lake.commit.remedies import resume_command
 from frazil.pipeline.decisions.rollback import settle
-from frazil.scan.extents import NOTHING, Extent
+from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent
 
 
 class Rejoined(NamedTuple):
@@ -26,7 +26,7 @@ class Rejoined(NamedTuple):
     """What of the log the table does not get, in sentences."""
 
 
-def rejoin_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> Rejoined:
+def rejoin_log(lake: Lake, table: Table, extents: Mapping[int, LogExtent]) -> Rejoined:
     """Go on with the log that is there. A `CasConflict` means that the table has changed since it was loaded."""
     state = TableState.of(table)
     if state.role == "dead-letter":
@@ -37,7 +37,7 @@ def rejoin_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> Rejoi
         )
     offsets, epochs, missing = {}, {}, []
     for partition, offset in sorted(state.offsets.items()):
-        extent = extents.get(partition, NOTHING)
+        extent = extents.get(partition, EMPTY_EXTENT)
         shared = _shared_end(state.epochs.get(partition, ""), offset, extent)
         if state.role == "derived":
             place = offset if shared >= offset else max(shared, extent.start)
@@ -68,7 +68,7 @@ def rejoin_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> Rejoi
     return Rejoined(settle(lake, table, "accept", offsets, epochs, gaps), tuple(missing))
 
 
-def _shared_end(epoch: str, offset: int, extent: Extent) -> int:
+def _shared_end(epoch: str, offset: int, extent: LogExtent) -> int:
     """Up to where the log has the records that the table has, which was filled up to `offset` in this epoch."""
     if epoch and extent.epochs is not None:
         history = extent.epochs.history

@@ -29,9 +29,9 @@ from frazil.pipeline.move.preview import first_batch_columns
 from frazil.pipeline.move.source import StreamSettings
 from frazil.pipeline.move.tasks import MoveJob, move_ranges
 from frazil.pipeline.move.tools import Tools
-from frazil.scan.agreement import check_against_log
-from frazil.scan.extents import Extent
-from frazil.scan.log_place import LogPlace
+from frazil.scan.consistency import check_against_log
+from frazil.scan.log_extents import LogExtent
+from frazil.scan.log_location import LogLocation
 
 
 class BaseSink:
@@ -41,7 +41,7 @@ class BaseSink:
         self._identifier = base_identifier(tools.config, topic)
         self._schemas = TopicSchemas(tools.store, topic)
         self._epochs: dict[int, str] = {}
-        self._flush = BaseFlush(tools, LogPlace.of(tools.config, topic), DeadLetters(tools, topic))
+        self._flush = BaseFlush(tools, LogLocation.of(tools.config, topic), DeadLetters(tools, topic))
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class BaseSink:
         self._epochs = dict(state.epochs)
         return dict(state.offsets)
 
-    def _open_table(self, extents: Mapping[int, Extent]) -> Table:
+    def _open_table(self, extents: Mapping[int, LogExtent]) -> Table:
         """With all columns of the topic; where only records tell of them, it follows when rows come that need it."""
         tools, columns = self._tools, self._newest_schema().schema
         decoder = open_decoder(tools.config, self._topic, columns)

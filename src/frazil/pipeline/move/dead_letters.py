@@ -19,9 +19,9 @@ from frazil.log.schema.columns import OFFSET
 from frazil.pipeline.move.account import Account
 from frazil.pipeline.move.results import Written
 from frazil.pipeline.move.tools import Tools
-from frazil.scan.agreement import check_against_log
-from frazil.scan.cut import Span
-from frazil.scan.table_files import read_rows, row_filter
+from frazil.scan.consistency import check_against_log
+from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.table_files import offset_filter, read_rows
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ class DeadLetters:
 def _offsets(table: Table, moved: Range, decided: int) -> list[int]:
     """The offsets of the range that are in the table, in order."""
     end = min(moved.end, decided)
-    wanted = row_filter({moved.partition: Span(moved.start, end)})
+    wanted = offset_filter({moved.partition: OffsetRange(moved.start, end)})
     return sorted(
         offset for batch in read_rows(table, (OFFSET,), wanted) for offset in batch.column(OFFSET).to_pylist()
     )

@@ -26,9 +26,9 @@ from frazil.pipeline.move.flush import Batch, flush
 from frazil.pipeline.move.tasks import Target
 from frazil.pipeline.move.tools import Tools
 from frazil.pipeline.move.transform import Transform, still_needed, write_rows
-from frazil.scan.agreement import check_against_log
-from frazil.scan.look import Look
-from frazil.scan.topic import TopicRows
+from frazil.scan.consistency import check_against_log
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.topic_snapshot import TopicSnapshot
 
 
 class DerivedSink:
@@ -75,10 +75,10 @@ class DerivedSink:
         table = self._tools.ask_catalog(lambda: follow_query(self._tools.lake, table, schema))
         return dict(TableState.of(table).offsets)
 
-    def _look(self) -> Look:
-        return self._tools.ask_catalog(lambda: self._rows.looker.look(tail=False))
+    def _look(self) -> TopicSnapshot:
+        return self._tools.ask_catalog(lambda: self._rows.snapshots.take(tail=False))
 
-    def _begin(self, look: Look) -> dict[int, int]:
+    def _begin(self, look: TopicSnapshot) -> dict[int, int]:
         """Where a new table begins: with all there is, or with what the base table does not have yet."""
         if self._config.backfill:
             return {partition: self._rows.earliest(look, partition) for partition in look.partitions}
@@ -107,7 +107,7 @@ class DerivedSink:
         return account.commit(self._with_epochs(ranges), written.files, written.tasks)
 
     def _with_epochs(self, ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-        extents = self._tools.ask_store(lambda: self._rows.looker.extents(tail=False))
+        extents = self._tools.ask_store(lambda: self._rows.snapshots.extents(tail=False))
         epochs = {partition: extent.epochs for partition, extent in extents.items()}
         return tuple(
             each._replace(epoch=known.at(each.end - 1) if (known := epochs.get(each.partition)) else "")

@@ -33,7 +33,7 @@ from frazil.pipeline.move.dead_letters import DeadLetters, Decisions
 from frazil.pipeline.move.results import Written
 from frazil.pipeline.move.tasks import MoveJob, Target
 from frazil.pipeline.move.tools import Tools
-from frazil.scan.log_place import LogPlace
+from frazil.scan.log_location import LogLocation
 
 Run = Callable[[MoveJob], Written]
 """Runs a job in Spark's tasks."""
@@ -103,7 +103,7 @@ class Source:
 class BaseFlush:
     """Moves batches of one topic into its base table."""
 
-    def __init__(self, tools: Tools, place: LogPlace, dead_letters: DeadLetters) -> None:
+    def __init__(self, tools: Tools, place: LogLocation, dead_letters: DeadLetters) -> None:
         self._tools = tools
         self._place = place
         self._dead_letters = dead_letters

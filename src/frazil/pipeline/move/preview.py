@@ -12,17 +12,17 @@ from frazil.formats.decoding import Decoder
 from frazil.lake.commit.offsets import TableState
 from frazil.log.reader import Position
 from frazil.pipeline.move.batches import BatchPlanner, Limits
-from frazil.scan.decode import Rules
-from frazil.scan.extents import Extent
-from frazil.scan.log_place import LogPlace
-from frazil.scan.surveys import first_columns
+from frazil.scan.column_survey import initial_columns
+from frazil.scan.decode import DecodingRules
+from frazil.scan.log_extents import LogExtent
+from frazil.scan.log_location import LogLocation
 from frazil.store import ObjectStore
 
 
-def first_batch_columns(config: Config, topic: str, decoder: Decoder, extents: Mapping[int, Extent]) -> pa.Schema:
+def first_batch_columns(config: Config, topic: str, decoder: Decoder, extents: Mapping[int, LogExtent]) -> pa.Schema:
     """The columns of the rows that a new table gets first."""
     limits = Limits.of(config.pipeline, config.topic(topic).pipeline)
-    return first_columns(LogPlace.of(config, topic), decoder, config.format_of(topic), extents, limits.rows)
+    return initial_columns(LogLocation.of(config, topic), decoder, config.format_of(topic), extents, limits.rows)
 
 
 def next_schemas(config: Config, store: ObjectStore, topic: str, decoder: Decoder, table: Table) -> list[pa.Schema]:
@@ -37,8 +37,8 @@ def next_schemas(config: Config, store: ObjectStore, topic: str, decoder: Decode
         parallelism=1,
         clock=lambda: 0.0,
     )
-    known = Rules.of(table.metadata, decoder).known()
-    place = LogPlace.of(config, topic)
+    known = DecodingRules.of(table.metadata, decoder).known()
+    place = LogLocation.of(config, topic)
     found: dict[pa.Schema, None] = {}
     for partition, end in sorted(planner.next_end().items()):
         start = offsets.get(partition, 0)

@@ -23,8 +23,8 @@ from frazil.lake.tables.portable import without_history
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET
 from frazil.pipeline.move.results import TaskReport
-from frazil.scan.decode import RowMaker, Rules
-from frazil.scan.log_place import LogPlace
+from frazil.scan.decode import DecodingRules, RowDecoder
+from frazil.scan.log_location import LogLocation
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Target:
 class MoveJob:
     """Everything a task has to know to move its ranges."""
 
-    place: LogPlace
+    place: LogLocation
     target: Target
     schema_version: int
     """Of the topic."""
@@ -102,7 +102,9 @@ class _Move:
         self._job = job
         self._report = report
         metadata = job.target.metadata
-        self._rows = RowMaker(Rules.of(metadata, job.decoder), partial(lacks, metadata) if job.decoder else None)
+        self._rows = RowDecoder(
+            DecodingRules.of(metadata, job.decoder), partial(lacks, metadata) if job.decoder else None
+        )
         self._wanted: dict[pa.Schema, None] = {}
         self._files = job.target.writer(report.task)
         self._dead = job.dead_letters.writer(report.task) if job.dead_letters else None
@@ -138,7 +140,7 @@ class _Move:
         rows = 0
         reader = self._job.place.reader(moved.partition)
         for records in reader.read(start, moved.end, dictionaries=self._job.decoder is None):
-            made = self._rows.make(records.batch, moved.partition, records.offset)
+            made = self._rows.decode(records.batch, moved.partition, records.offset)
             rows += records.batch.num_rows
             self._wanted |= dict.fromkeys(made.wanted)
             if self._wanted:

@@ -19,7 +19,7 @@ from frazil.ops.breaker import CircuitBreaker
 from frazil.ops.retry import backoff_of, retrying
 from frazil.pipeline.metrics import PipelineMetrics
 from frazil.pipeline.txlog.log import TransactionLog
-from frazil.scan.extents import Extent, Extents
+from frazil.scan.log_extents import LogExtent, LogExtents
 from frazil.store import ObjectStore
 
 T = TypeVar("T")
@@ -87,9 +87,9 @@ class Tools:
         """Call the catalog, again while it fails in ways that may pass."""
         return self._ask(self.catalog_breaker, call)
 
-    def log_extents(self, topic: str) -> dict[int, Extent]:
+    def log_extents(self, topic: str) -> dict[int, LogExtent]:
         """How far the sealed log reaches, looked at as if for the first time."""
-        return self.ask_store(lambda: Extents(self.store, topic, self.config.data_dir).look(tail=False))
+        return self.ask_store(lambda: LogExtents(self.store, topic, self.config.data_dir).current(tail=False))
 
     def ask_store(self, call: Callable[[], T]) -> T:
         return self._ask(self.store_breaker, call)

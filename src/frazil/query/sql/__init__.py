@@ -1,1 +1,1 @@
-"""SQL over topics, on DuckDB: read-only, within limits, and with nothing in reach but the topics."""
+"""Answers SQL over topics with DuckDB. Queries are read-only, have limits, and reach nothing but the topics."""

@@ -1,4 +1,4 @@
-"""`POST /sql`: the text of a query in, rows out."""
+"""Serves `POST /sql`: the body is the text of a query, and the answer has its rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from frazil.errors import FrazilError, PartitionDamaged, QueriesBusy, QueryError, QueryTimeout, RequestError
-from frazil.query.sql.messages import Question
 from frazil.query.sql.parse import MAX_BYTES
-from frazil.query.sql.pool import Pool
+from frazil.query.sql.pool import WorkerPool
+from frazil.query.sql.protocol import Question
 from frazil.scan.tenants import HEADER, tenant_name
 from frazil.web.answers import ARROW_STREAM, problem, wants_arrow
 from frazil.web.asgi import AsgiBody
@@ -22,7 +22,7 @@ _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 
 
 class SqlMetrics:
-    def __init__(self, registry: CollectorRegistry, pool: Pool) -> None:
+    def __init__(self, registry: CollectorRegistry, pool: WorkerPool) -> None:
         self.queries = Counter(
             "frazil_sql_queries", "SQL queries by status of the answer.", ["status"], registry=registry
         )
@@ -34,7 +34,7 @@ class SqlMetrics:
 
 
 class SqlApi:
-    def __init__(self, pool: Pool, metrics: CollectorRegistry) -> None:
+    def __init__(self, pool: WorkerPool, metrics: CollectorRegistry) -> None:
         self._pool = pool
         self._metrics = SqlMetrics(metrics, pool)
 

@@ -1,7 +1,7 @@
-"""A process that answers queries, one after the other. `python -m frazil.query.sql.child DESCRIPTOR`
+"""Runs a process that answers queries one after the other: `python -m frazil.query.sql.child DESCRIPTOR`.
 
-Queries run apart from the doors: they cannot take their time, and a query that brings DuckDB down, or takes memory
-that DuckDB does not count, ends here.
+Queries run apart from the doors, so they cannot take the doors' time. A query that crashes DuckDB, or takes memory
+that DuckDB does not count, ends only this process.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, QueryError
 from frazil.formats.json_rows import rows_to_json
-from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted
-from frazil.query.sql.session import Session
-from frazil.query.sql.tails import receive_views
-from frazil.query.sql.timing import still_working
-from frazil.scan.extents import Tails
+from frazil.query.sql.protocol import TOO_MUCH_MEMORY, Answer, Question, Ready, TailsWanted
+from frazil.query.sql.session import SqlSession
+from frazil.query.sql.tail_transfer import receive_views
+from frazil.query.sql.time_limit import still_working
+from frazil.scan.log_extents import Tails
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _OVERHEAD_BYTES = 256 * MIB
-"""For batches on their way, and the answer's text."""
+"""A query may take this much more, for batches in transit and for the text of the answer."""
 _STATISTICS = Path("/proc/self/statm")
 
 
@@ -37,7 +37,7 @@ def main(descriptor: int) -> None:
     try:
         config: Config = parent.recv()
         guard = MemoryGuard(config.sql.max_memory_mb * MIB)
-        with Session(config, lambda topics: _tails(parent, topics)) as session:
+        with SqlSession(config, lambda topics: _tails(parent, topics)) as session:
             parent.send(Ready())
             while True:
                 question: Question = parent.recv()
@@ -48,11 +48,11 @@ def main(descriptor: int) -> None:
                 if leaving:
                     return
     except (EOFError, OSError):
-        # Nobody asks any more.
+        # The parent is gone, so nobody will ask again.
         return
 
 
-def _answer(session: Session, question: Question) -> bytes | FrazilError:
+def _answer(session: SqlSession, question: Question) -> bytes | FrazilError:
     try:
         rows = session.ask(question.text, question.tenant)
         return _stream(rows) if question.arrow else rows_to_json(rows)
@@ -78,7 +78,8 @@ def _tails(parent: Connection, topics: Iterable[str]) -> Tails:
 
 
 class MemoryGuard:
-    """Ends the process when a query takes far more than it may: not all that DuckDB takes is counted by it."""
+    """Ends the process when a query takes far more memory than it may, because DuckDB does not count all that it
+    takes."""
 
     def __init__(self, allowed: int) -> None:
         self._allowed = 2 * allowed + _OVERHEAD_BYTES
@@ -93,14 +94,14 @@ class MemoryGuard:
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while not pause.wait(_LOOK_SECONDS):
+        while not pause.wait(_POLL_SECONDS):
             limit = self._limit
             if limit is not None and memory() > limit:
                 os._exit(TOO_MUCH_MEMORY)
 
 
 def memory() -> int:
-    """Bytes of memory that the process has now; where the system does not tell, the most that it ever had."""
+    """Returns the bytes of memory that the process has now. Where the system does not say, it returns the peak."""
     try:
         return int(_STATISTICS.read_text().split()[1]) * resource.getpagesize()
     except OSError:

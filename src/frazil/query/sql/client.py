@@ -1,4 +1,4 @@
-"""Asks a running Frazil over HTTP."""
+"""Sends SQL to a running Frazil over HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.ops.http_client import HttpClient, RequestFailed
 from frazil.web.answers import ARROW_STREAM
 
 _WAIT_SECONDS = 3600.0
-"""The limits of a query are those of who answers it."""
+"""The client waits long, because the server has its own limits for a query."""
 
 
 def ask(address: str, text: str, tenant: str | None = None) -> pa.Table:
@@ -37,8 +37,8 @@ def ask(address: str, text: str, tenant: str | None = None) -> pa.Table:
 
 def _refused(address: str, status: int, body: bytes) -> FrazilError:
     try:
-        told: dict[str, Any] = json.loads(body)
-        reason = str(told["error"])
+        problem: dict[str, Any] = json.loads(body)
+        reason = str(problem["error"])
     except (ValueError, TypeError, KeyError):
         return HealthCheckFailed(f"{address} answered with status {status}; is it a Frazil that answers SQL?")
-    return QueryError(reason, told.get("line"), told.get("column")) if status < 500 else FrazilError(reason)
+    return QueryError(reason, problem.get("line"), problem.get("column")) if status < 500 else FrazilError(reason)

@@ -1,4 +1,4 @@
-"""Runs one statement on a DuckDB of its own, which knows the tables of the statement and nothing else."""
+"""Runs one statement in its own DuckDB, which knows only the tables of that statement."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from frazil.config.model import SqlConfig
 from frazil.config.sections.section import MIB
 from frazil.errors import FrazilError, QueryTooLarge
-from frazil.query.sql.dataset import Scanning, TopicDataset
+from frazil.query.sql.error_position import error_of
 from frazil.query.sql.parse import Path, Statement
-from frazil.query.sql.position import explained
-from frazil.scan.pinned import Pinned
+from frazil.query.sql.topic_dataset import QueryScans, TopicDataset
+from frazil.scan.pinned_topic import PinnedTopic
 
 BATCH_ROWS = 8192
 _INT64 = 2**63 - 1
@@ -25,29 +25,29 @@ _TIME_WITH_ZONE = "TIME WITH TIME ZONE"
 
 
 class Engine:
-    """Runs one statement, once. It can be stopped from another thread."""
+    """Runs one statement once. Another thread can stop it."""
 
     def __init__(self, limits: SqlConfig) -> None:
         self._limits = limits
-        self._scanning = Scanning()
+        self._scans = QueryScans()
         self._connection: duckdb.DuckDBPyConnection | None = None
 
-    def run(self, statement: Statement, tables: Mapping[Path, Pinned]) -> pa.Table:
-        """The result, complete. `QueryError` when something is wrong with the statement, or it needs too much."""
+    def run(self, statement: Statement, tables: Mapping[Path, PinnedTopic]) -> pa.Table:
+        """Returns the whole result. Raises `QueryError` when the statement is wrong or needs too much."""
         try:
             with _connected(self._limits) as self._connection:
                 for number, (path, pinned) in enumerate(tables.items()):
-                    _offer(self._connection, path, TopicDataset(pinned, self._scanning), f"__topic_{number}")
+                    _offer(self._connection, path, TopicDataset(pinned, self._scans), f"__topic_{number}")
                 _lock(self._connection)
-                self._scanning.check()
+                self._scans.check()
                 return self._collect(self._connection, statement.text)
         except Exception as error:
             raise self._explained(error, statement.text) from error
 
     def stop(self) -> None:
-        self._scanning.stopped.set()
+        self._scans.stopped.set()
         if self._connection is not None:
-            # It may have ended at this moment.
+            # The query may have ended at this moment.
             with suppress(duckdb.Error):
                 self._connection.interrupt()
 
@@ -55,7 +55,7 @@ class Engine:
         try:
             relation = connection.sql(text)
         except duckdb.Error:
-            # A relation does not say where in the text the error is, a cursor does.
+            # A cursor says where in the text the error is, and a relation does not.
             connection.execute(text)
             raise
         relation = _with_zones_as_text(relation)
@@ -83,14 +83,14 @@ class Engine:
         )
 
     def _explained(self, error: Exception, text: str) -> FrazilError:
-        error = self._scanning.failure or error
+        error = self._scans.failure or error
         if isinstance(error, FrazilError):
             return error
         if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or "Out of Memory" in str(error):
             return self._too_much_memory()
         if isinstance(error, duckdb.Error | OSError | pa.ArrowException):
-            # While rows are fetched, Arrow says what DuckDB said.
-            return explained(str(error), text)
+            # While rows are fetched, Arrow raises the error and DuckDB's message is in it.
+            return error_of(str(error), text)
         return FrazilError(f"The query failed: {type(error).__name__}: {error}")
 
 
@@ -105,7 +105,7 @@ def _connected(limits: SqlConfig) -> Iterator[duckdb.DuckDBPyConnection]:
             "autoload_known_extensions": "false",
             "memory_limit": f"{limits.max_memory_mb}MiB",
             "python_enable_replacements": "false",
-            # Nothing goes to disk: a query that needs more memory than it may have is refused.
+            # Nothing spills to disk: a query that needs more memory than it may have is refused.
             "temp_directory": "",
         },
     )
@@ -116,7 +116,7 @@ def _connected(limits: SqlConfig) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _offer(connection: duckdb.DuckDBPyConnection, path: Path, dataset: TopicDataset, name: str) -> None:
-    """Make the table known under the name by which the statement calls it."""
+    """Registers the table under the name that the statement uses for it."""
     connection.register(name, dataset)
     *above, table = map(_quoted, path)
     if len(above) > 1:
@@ -138,7 +138,7 @@ def _quoted(name: str) -> str:
 
 
 def _with_zones_as_text(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Times of a day with a time zone, which Arrow has no type for, with their zone."""
+    """Casts times of day with a time zone to text, because Arrow has no type for them."""
     kinds = [str(kind) for kind in relation.types]
     if _TIME_WITH_ZONE not in kinds:
         return relation
@@ -152,7 +152,7 @@ def _with_zones_as_text(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRel
 
 
 def _with_whole_numbers(table: pa.Table, kinds: list[str]) -> pa.Table:
-    """Sums of integers have 128 bits in DuckDB, which Arrow has no integers for: 64 where that is enough."""
+    """Casts DuckDB's 128-bit sums of integers to 64 bits where they fit, because Arrow has no 128-bit integers."""
     for index, kind in enumerate(kinds):
         if kind == "HUGEINT":
             column = table.column(index)
@@ -163,7 +163,7 @@ def _with_whole_numbers(table: pa.Table, kinds: list[str]) -> pa.Table:
 
 
 def _with_own_names(table: pa.Table) -> pa.Table:
-    """Two columns may have one name in SQL, but not in an object: the second of `id` and `id` is `id_1`."""
+    """Makes column names unique, as JSON objects need them: the second `id` becomes `id_1`."""
     names: list[str] = []
     for name in table.column_names:
         candidates = chain([name], (f"{name}_{number}" for number in count(1)))

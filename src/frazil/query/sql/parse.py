@@ -1,8 +1,8 @@
-"""SQL text → what it asks of whom. DuckDB's own parser makes the tree, and everything in it must be allowed.
+"""Parses SQL text and checks that it only reads. DuckDB's own parser makes the tree.
 
-A query is refused unless each node of its tree is of a kind that only reads, each function is listed, and each table
-is one that the query defines itself or one that the caller is asked for. So nothing depends on knowing all the ways
-in which DuckDB can reach files, settings or other tables.
+A query is refused unless each node of its tree only reads, each function is listed, and each table is defined in the
+query or asked of the caller. So the check need not know all the ways in which DuckDB can reach files, settings or
+other tables.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from typing import Any
 import duckdb
 
 from frazil.errors import QueryError
-from frazil.query.sql.allowed import EXPRESSIONS, FUNCTIONS, OTHER_NODES, TABLE_FUNCTIONS
-from frazil.query.sql.position import located
+from frazil.query.sql.allowlist import EXPRESSIONS, FUNCTIONS, OTHER_NODES, TABLE_FUNCTIONS
+from frazil.query.sql.error_position import error_at
 
 MAX_BYTES = 100_000
-"""Of a query's text. DuckDB's parser calls itself for each level of nesting: a few MB of brackets end the process."""
+"""The text of a query is at most this long. DuckDB's parser recurses into each level of nesting, and a few MB of
+brackets would end the process."""
 
 Path = tuple[str, ...]
-"""The name of a table as it is written, with what stands before its dots."""
+"""This is the name of a table as it is written, with the qualifiers before its dots."""
 
 _SHOWN = frozenset({"DESCRIBE", "SHOW", "SUMMARY"})
 _SHOW_TABLES = frozenset({'"tables"', "__show_tables_expanded"})
 _OF_DUCKDB = ("duckdb_", "pg_", "pragma_", "sqlite_")
-"""What the names of DuckDB's own tables begin with. A table that a query defines must not be taken for one."""
+"""The names of DuckDB's own tables begin with these. A query must not define tables with such names."""
 
 _BLANK = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*+"
 _EXPLAIN = re.compile(rf"{_BLANK}explain\b(?P<analyze>{_BLANK}analyze\b)?", re.IGNORECASE | re.DOTALL)
@@ -42,15 +43,15 @@ _ONLY = (
 class Statement:
     text: str
     tables: tuple[Path, ...] = ()
-    """Tables that it reads and does not define."""
+    """The statement reads these tables and does not define them."""
     maybe: tuple[Path, ...] = ()
-    """Tables that it reads under names which it defines, perhaps elsewhere."""
+    """The statement reads these names and also defines them, perhaps in another scope."""
     lists_tables: bool = False
-    """`SHOW TABLES`: the answer is the list of all tables."""
+    """The statement is `SHOW TABLES`, whose answer is the list of all tables."""
 
 
 def parse(text: str) -> Statement:
-    """`QueryError` when it is no query, or asks for more than a query may."""
+    """Raises `QueryError` when the text is not a query, or asks for more than a query may."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -73,7 +74,7 @@ def parse(text: str) -> Statement:
 
 
 def _explain(text: str, words: re.Match[str]) -> Statement:
-    """DuckDB makes no tree of EXPLAIN, but of what is to be explained."""
+    """Parses the query after EXPLAIN, because DuckDB makes no tree of EXPLAIN itself."""
     blank = re.sub(r"\S", " ", words[0])
     rest = text[words.end() :]
     if _EXPLAIN.match(rest):
@@ -99,7 +100,7 @@ def _tree(text: str) -> dict[str, Any]:
     if answer["error"]:
         if answer["error_type"] == "not implemented":
             raise QueryError(_ONLY)
-        raise located(answer["error_message"], text, answer.get("position"))
+        raise error_at(answer["error_message"], text, answer.get("position"))
     statements = answer["statements"]
     if len(statements) != 1:
         raise QueryError(f"There are {len(statements)} statements; ask them one at a time." if statements else _ONLY)
@@ -111,12 +112,12 @@ def _tree(text: str) -> dict[str, Any]:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """One for all texts: none of them is run in it."""
+    """Returns a database that only parses: no query runs in it."""
     return duckdb.connect(":memory:", config={"autoload_known_extensions": "false"})
 
 
 def _check(node: dict[str, Any], text: str) -> tuple[list[Path], set[str]]:
-    """The tables that are read, and the names that the query defines."""
+    """Returns the tables that are read, and the names that the query defines."""
     tables: list[Path] = []
     defined: set[str] = set()
     as_tables: set[int] = set()
@@ -139,7 +140,7 @@ def _check(node: dict[str, Any], text: str) -> tuple[list[Path], set[str]]:
 
 
 def _parts(tree: Any) -> Iterator[dict[str, Any]]:
-    """All objects of the tree, those outside first."""
+    """Yields all objects of the tree, the outer ones first."""
     waiting = [tree]
     while waiting:
         each = waiting.pop()
@@ -158,12 +159,12 @@ def _check_kind(each: dict[str, Any], text: str) -> None:
     else:
         return
     if kind not in allowed:
-        said = str(kind).replace("_QUERY_NODE", "").replace("_", " ")
-        raise located(f"{said} is not allowed. {_ONLY}", text, each.get("query_location"))
+        shown = str(kind).replace("_QUERY_NODE", "").replace("_", " ")
+        raise error_at(f"{shown} is not allowed. {_ONLY}", text, each.get("query_location"))
 
 
 def _check_function(function: dict[str, Any], allowed: frozenset[str], text: str) -> None:
     name = str(function["function_name"]).lower()
     if name not in allowed:
         listed = f" in FROM; there are {', '.join(sorted(allowed))}" if allowed is TABLE_FUNCTIONS else ""
-        raise located(f"The function {name} is not available{listed}.", text, function.get("query_location"))
+        raise error_at(f"The function {name} is not available{listed}.", text, function.get("query_location"))

@@ -1,4 +1,4 @@
-"""A query from its text to its result: each of its topics at one cut, made before anything is read."""
+"""Takes a query from its text to its result. Each topic is pinned at one cut before anything is read."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from frazil.lake.tables.tables import base_identifier
 from frazil.log.topics.schemas import list_topics
 from frazil.query.sql.engine import Engine
 from frazil.query.sql.parse import Path, parse
-from frazil.query.sql.tables import Names
-from frazil.query.sql.timing import within
-from frazil.scan.pinned import Pinned
+from frazil.query.sql.table_names import TableNames
+from frazil.query.sql.time_limit import run_within
+from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.tenants import Tenant
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
 from frazil.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from frazil.scan.extents import Tails
+    from frazil.scan.log_extents import Tails
 
 
-class Session:
-    """Answers one query at a time. `tenant` sees its own rows of topics with a tenant column; None sees all.
+class SqlSession:
+    """Answers one query at a time. A `tenant` sees only its own rows of topics with a tenant column; None sees all.
 
-    `tails_of` is asked once for a query, with its topics, for the tails that are in the memory of their writers.
+    `tails_of` is called once for each query, with its topics, for tails that exist only in the memory of writers.
     """
 
     def __init__(self, config: Config, tails_of: Callable[[Iterable[str]], Tails | None] = lambda _: None) -> None:
@@ -37,7 +37,7 @@ class Session:
         self._store = open_store(config.store, config.data_dir.absolute())
         self._tails_of = tails_of
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> SqlSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,26 +45,26 @@ class Session:
 
     def ask(self, text: str, tenant: str | None = None) -> pa.Table:
         engine = Engine(self._config.sql)
-        return within(self._config.sql.timeout_seconds, lambda: self._answer(engine, text, tenant), engine.stop)
+        return run_within(self._config.sql.timeout_seconds, lambda: self._answer(engine, text, tenant), engine.stop)
 
     def _answer(self, engine: Engine, text: str, tenant: str | None) -> pa.Table:
         statement = parse(text)
-        names = Names(self._config, list_topics(self._store))
+        names = TableNames(self._config, list_topics(self._store))
         if statement.lists_tables:
             return self._listed(names)
         return engine.run(statement, self._pin(names.resolve(statement), tenant))
 
-    def _listed(self, names: Names) -> pa.Table:
+    def _listed(self, names: TableNames) -> pa.Table:
         tables = [dotted(base_identifier(self._config, topic)) for topic in names.topics]
         return pa.table({"name": pa.array(names.topics, pa.string()), "table": pa.array(tables, pa.string())})
 
-    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, Pinned]:
+    def _pin(self, topics: dict[Path, str], tenant: str | None) -> dict[Path, PinnedTopic]:
         tails = self._tails_of(topics.values()) if topics else None
         pinned = {topic: self._pinned(topic, tails, tenant) for topic in sorted(set(topics.values()))}
         return {path: pinned[topic] for path, topic in topics.items()}
 
-    def _pinned(self, topic: str, tails: Tails | None, tenant: str | None) -> Pinned:
+    def _pinned(self, topic: str, tails: Tails | None, tenant: str | None) -> PinnedTopic:
         column = self._config.topic(topic).tenant_column
         whose = Tenant(column, tenant) if column and tenant is not None else None
         rows = TopicRows(self._config, topic, lake=self._lake, tails=tails)
-        return Pinned(rows, rows.looker.look(tail=True), whose)
+        return PinnedTopic(rows, rows.snapshots.take(tail=True), whose)

@@ -1,4 +1,4 @@
-"""The parent's side of a process that answers queries."""
+"""Starts and controls one process that answers queries, from the side of the parent."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from multiprocessing.connection import Connection
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError, QueryTimeout, QueryTooLarge, ShutdownError
-from frazil.query.sql.messages import TOO_MUCH_MEMORY, Answer, Question, TailsWanted
-from frazil.query.sql.tails import Views, send_views
+from frazil.query.sql.protocol import TOO_MUCH_MEMORY, Answer, Question, TailsWanted
+from frazil.query.sql.tail_transfer import Views, send_views
 
 TailsOf = Callable[[Iterable[str]], Views]
 
 _START_SECONDS = 60.0
 _GRACE_SECONDS = 2.0
-"""What a process may take longer than its query may, so that it can say so itself."""
+"""A process may take this much longer than its query, so that it can report the timeout itself."""
 
 
 class Worker:
-    """One process, started when it is first needed and again after it ended. One thread at a time may use it."""
+    """Controls one process, which it starts when it is needed and again after it ended. One thread at a time may use
+    it."""
 
     def __init__(self, config: Config, tails_of: TailsOf) -> None:
         self._config = config
@@ -31,11 +32,11 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self.used_at = 0.0
-        """When it answered last, by the monotonic clock."""
+        """This is the time of the last answer, by the monotonic clock."""
 
     @property
     def running(self) -> bool:
-        """It has a process."""
+        """Returns whether there is a process."""
         return self._process is not None
 
     def ask(self, question: Question) -> bytes:
@@ -45,7 +46,7 @@ class Worker:
         except (EOFError, ConnectionError) as error:
             raise self._ended() from error
         except BaseException:
-            # What it would say next is the answer to this question, not to the next.
+            # The next message of the process would answer this question and not the next one.
             self._discard()
             raise
         if answer.leaving:
@@ -55,7 +56,7 @@ class Worker:
         return answer.body
 
     def start(self) -> Connection:
-        """Have the process ready."""
+        """Starts the process unless it is running, and waits until it is ready."""
         if self._process is not None and self._connection is not None and self._process.poll() is None:
             return self._connection
         self._discard()
@@ -66,7 +67,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                # A Ctrl-C in the terminal is for this process, which then ends its children in order.
+                # A Ctrl-C in the terminal goes to the parent, which then ends its children in order.
                 start_new_session=True,
             )
         try:
@@ -80,7 +81,7 @@ class Worker:
         return self._connection
 
     def kill(self) -> None:
-        """End the process, whatever it is doing; who waits for its answer learns of it. Any thread may call this."""
+        """Ends the process at once; whoever waits for its answer gets an error. Any thread may call this."""
         if (process := self._process) is not None:
             process.kill()
 
@@ -94,13 +95,13 @@ class Worker:
         while True:
             if not connection.poll(max(0.0, deadline - time.monotonic())):
                 raise QueryTimeout(f"The query took longer than {limit:g} seconds (sql.timeout_seconds).")
-            said: Answer | TailsWanted = connection.recv()
-            if isinstance(said, Answer):
-                return said
-            send_views(connection, self._tails_of(said.topics))
+            message: Answer | TailsWanted = connection.recv()
+            if isinstance(message, Answer):
+                return message
+            send_views(connection, self._tails_of(message.topics))
 
     def _ended(self) -> FrazilError:
-        """Why the process is gone."""
+        """Returns an error that says why the process ended."""
         assert self._process is not None
         code = self._process.wait()
         self._discard()

@@ -1,1 +1,1 @@
-"""Lookups of single rows by key or offset, in segments and table."""
+"""Looks up single rows by key or offset, in segments and table."""

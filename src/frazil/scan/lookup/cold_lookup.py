@@ -1,7 +1,7 @@
-"""Single rows, found wherever they are: in the table or in sealed segments, at one cut.
+"""Finds single rows in the table or in sealed segments, at one cut.
 
-Offsets are those of the source: Kafka's own where rows come from Kafka, else those of the log. Files whose statistics
-say that they cannot have the row are not read.
+Offsets are those of the source: Kafka's own where rows come from Kafka, else those of the log. Files are not read if
+their statistics rule the row out.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from frazil.config.model import Config
 from frazil.formats import kafka
 from frazil.lake.catalog.lake import Lake
 from frazil.log.schema import columns
-from frazil.scan.cut import EARLIEST, LATEST, Bound
-from frazil.scan.look import Look
-from frazil.scan.lookup.choosing import First, LastOfEach
 from frazil.scan.lookup.deadline import Deadline
 from frazil.scan.lookup.interface import FirstRows
-from frazil.scan.lookup.keys import key_filter
-from frazil.scan.pinned import Pinned
+from frazil.scan.lookup.key_filter import key_filter
+from frazil.scan.lookup.row_selection import FirstRowsByOffset, LastRowPerPartition
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
+from frazil.scan.pinned_topic import PinnedTopic
 from frazil.scan.tenants import Tenant
-from frazil.scan.topic import TopicRows
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.topic_snapshot import TopicSnapshot
 
 SECONDS = 30.0
-"""How long one lookup takes at most: a key about which statistics say nothing is looked for in all files."""
+"""A lookup takes at most this long. A key that statistics say nothing about is searched for in all files."""
 _WINDOWS = (8, 256)
-"""For the first rows of a range, so many times their number of offsets are looked at before all are.
+"""To find the first rows of a range, we search these multiples of `limit` in offsets before we search the rest.
 
-Offsets have gaps, but seldom so many.
+Offsets have gaps, but seldom that many.
 """
 _LARGEST = 2**63 - 1
 
 
 class _Columns(NamedTuple):
-    """Where a row says its place in the source."""
+    """Names the columns that say where a row was in the source."""
 
     partition: str
     offset: str
 
     @classmethod
-    def of(cls, look: Look) -> _Columns:
-        if look.rules.decoder is not None:
+    def of(cls, snapshot: TopicSnapshot) -> _Columns:
+        if snapshot.rules.decoder is not None:
             return cls(kafka.PARTITION, kafka.OFFSET)
         return cls(columns.PARTITION, columns.OFFSET)
 
 
 class ColdLookup:
-    """Any number of threads may ask. Rows that are not sealed are not seen.
+    """Looks up rows that are sealed. Any number of threads may use it.
 
-    Of partitions in `below`, only rows below that log offset count: the rest is known to whoever asks. Rows come back
-    with all columns; none when nothing is found. `QueryTimeout` when it takes more than `seconds`.
+    Where `below` names a partition, only rows below that log offset count: the caller knows the others. Rows come
+    back with all columns, and the result is empty when nothing is found. Raises `QueryTimeout` after `seconds`.
     """
 
     def __init__(self, config: Config, lake: Lake | None = None, seconds: float = SECONDS) -> None:
@@ -67,13 +67,13 @@ class ColdLookup:
         self._lock = threading.Lock()
 
     def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
-        """The last row with this key of each partition that has one."""
+        """Returns, for each partition that has the key, the last row with it."""
         deadline = Deadline(self._seconds)
-        rows, look = self._look(topic)
-        ends = {partition: end for partition, end in below.items() if partition in look.partitions}
-        pinned = self._pinned(rows, look, tenant, LATEST, ends)
-        chosen = LastOfEach(pinned.schema)
-        where = key_filter(self._config, topic, look, key)
+        rows, snapshot = self._snapshot(topic)
+        ends = {partition: end for partition, end in below.items() if partition in snapshot.partitions}
+        pinned = self._pinned(rows, snapshot, tenant, LATEST, ends)
+        chosen = LastRowPerPartition(pinned.schema)
+        where = key_filter(self._config, topic, snapshot, key)
         if where is not None:
             _choose(pinned, where, chosen, deadline)
         return chosen.rows
@@ -93,15 +93,16 @@ class ColdLookup:
         below: int | None,
         tenant: Tenant | None = None,
     ) -> FirstRows:
-        """The first rows from `start` to `end`, in their order; of several with one offset, the last in the log."""
+        """Returns the first rows from `start` to `end` in order. Of several rows with one offset it takes the last in
+        the log."""
         deadline = Deadline(self._seconds)
-        rows, look = self._look(topic)
-        if partition not in look.partitions:
-            return FirstRows(look.shape(None).arrow.empty_table())
-        last = rows.latest(look, partition) if below is None else below
-        pinned = self._pinned(rows, look, tenant, EARLIEST, {partition: last})
-        place = _Columns.of(look)
-        chosen = First(pinned.schema, place.offset, limit)
+        rows, snapshot = self._snapshot(topic)
+        if partition not in snapshot.partitions:
+            return FirstRows(snapshot.projection(None).arrow.empty_table())
+        last = rows.latest(snapshot, partition) if below is None else below
+        pinned = self._pinned(rows, snapshot, tenant, EARLIEST, {partition: last})
+        place = _Columns.of(snapshot)
+        chosen = FirstRowsByOffset(pinned.schema, place.offset, limit)
         for low, high in _windows(start, end, limit):
             where = (pc.field(place.partition) == partition) & (pc.field(place.offset) >= low)
             if high is not None:
@@ -111,13 +112,13 @@ class ColdLookup:
                 break
         return FirstRows(chosen.rows, chosen.next_offset)
 
-    def _look(self, topic: str) -> tuple[TopicRows, Look]:
+    def _snapshot(self, topic: str) -> tuple[TopicRows, TopicSnapshot]:
         with self._borrowed(topic) as rows:
-            return rows, rows.looker.look(tail=False)
+            return rows, rows.snapshots.take(tail=False)
 
     @contextmanager
     def _borrowed(self, topic: str) -> Iterator[TopicRows]:
-        """One thread at a time may look with one; it remembers segments that it has seen."""
+        """Lends out a `TopicRows` to one thread at a time. It remembers the segments that it has seen."""
         with self._lock:
             idle = self._idle[topic]
             rows = idle.pop() if idle else None
@@ -128,17 +129,22 @@ class ColdLookup:
             self._idle[topic].append(rows)
 
     def _pinned(
-        self, rows: TopicRows, look: Look, tenant: Tenant | None, otherwise: int, below: Mapping[int, int]
-    ) -> Pinned:
+        self,
+        rows: TopicRows,
+        snapshot: TopicSnapshot,
+        tenant: Tenant | None,
+        otherwise: int,
+        below: Mapping[int, int],
+    ) -> PinnedTopic:
         ends = {
-            partition: max(_start(look, partition), min(end, rows.latest(look, partition)))
+            partition: max(_start(snapshot, partition), min(end, rows.latest(snapshot, partition)))
             for partition, end in below.items()
         }
-        return Pinned(rows, look, tenant, ends=Bound(otherwise, ends))
+        return PinnedTopic(rows, snapshot, tenant, ends=Bound(otherwise, ends))
 
 
-def _start(look: Look, partition: int) -> int:
-    return 0 if partition in look.offsets else look.extent(partition).start
+def _start(snapshot: TopicSnapshot, partition: int) -> int:
+    return 0 if partition in snapshot.offsets else snapshot.extent(partition).start
 
 
 def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int | None]]:
@@ -152,8 +158,10 @@ def _windows(start: int, end: int | None, limit: int) -> Iterator[tuple[int, int
     yield low, end
 
 
-def _choose(pinned: Pinned, where: pc.Expression, chosen: First | LastOfEach, deadline: Deadline) -> None:
-    """Few rows are in memory at a time."""
+def _choose(
+    pinned: PinnedTopic, where: pc.Expression, chosen: FirstRowsByOffset | LastRowPerPartition, deadline: Deadline
+) -> None:
+    """Reads the rows batch by batch, so that few are in memory at a time."""
     for batch in pinned.read(None, where, stopped=deadline):
         chosen.add(batch)
     deadline.check()

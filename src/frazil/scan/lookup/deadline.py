@@ -1,4 +1,4 @@
-"""A moment at which whoever reads gives up."""
+"""Sets a deadline after which a reader gives up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from frazil.errors import QueryTimeout
 
 
 class Deadline(threading.Event):
-    """An event that is set by the time; nobody has to wait for it."""
+    """Is an event that the passing of time sets; nobody has to wait for it."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()

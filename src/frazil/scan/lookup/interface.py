@@ -1,4 +1,4 @@
-"""What the buffer asks of those who know where older rows are."""
+"""Defines what the hot buffer asks of whoever finds older rows."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from frazil.scan.tenants import Tenant
 
 
 class FirstRows(NamedTuple):
-    """The first rows of a range."""
+    """Has the first rows of a range."""
 
     rows: pa.Table
     next_offset: int | None = None
-    """Where to go on, when there are more."""
+    """The next row after these has this offset; it is None when there are no more."""
 
 
-class Cold(Protocol):
-    """Rows of the table and of sealed segments. Several threads may ask at a time.
+class RowLookup(Protocol):
+    """Looks up rows in the table and in sealed segments. Several threads may use it at a time.
 
-    What comes back has the columns of a read of the topic at that moment; it is empty when nothing was found.
+    The result has the columns of a read of the topic at that moment, and is empty when nothing was found.
     """
 
     def by_key(self, topic: str, key: bytes, below: Mapping[int, int], tenant: Tenant | None = None) -> pa.Table:
-        """The last row with this key of each partition that has one.
+        """Returns, for each partition that has the key, the last row with it.
 
-        Of partitions in `below`, only offsets of the log that are less count.
+        Where `below` names a partition, only rows at smaller log offsets count.
         """
 
     def by_offset(
         self, topic: str, partition: int, offset: int, below: int | None, tenant: Tenant | None = None
     ) -> pa.Table:
-        """The row of this offset of the source."""
+        """Returns the row at this offset of the source."""
 
     def range(
         self,
@@ -45,7 +45,7 @@ class Cold(Protocol):
         below: int | None,
         tenant: Tenant | None = None,
     ) -> FirstRows:
-        """The first rows from `start` to `end`, which are offsets of the source, in their order.
+        """Returns the first rows from `start` to `end` in order. Both are offsets of the source.
 
-        At most `limit` rows, and no more bytes than an answer may have.
+        It returns at most `limit` rows, and no more bytes than an answer may have.
         """

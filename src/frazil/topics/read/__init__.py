@@ -1,1 +1,1 @@
-"""Reading the messages of a topic by offset, from memory, segments or table."""
+"""Reads the messages of a topic by offset, from memory, segments or table."""

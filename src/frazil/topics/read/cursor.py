@@ -1,4 +1,5 @@
-"""Reading one partition of a topic from an offset on: table, segments, tail, and on from the tail."""
+"""Reads one partition of a topic from an offset on: from the table, the segments and the tail, and then new
+messages."""
 
 from __future__ import annotations
 
@@ -7,50 +8,50 @@ from typing import Protocol
 
 from frazil.errors import RequestError
 from frazil.log.follow import STORE_POLL_SECONDS, WAIT_SECONDS
-from frazil.topics.messages import Records
-from frazil.topics.read.cache import View
-from frazil.topics.read.cutting import head
-from frazil.topics.read.finding import first_since
+from frazil.topics.messages import MessageRun
+from frazil.topics.read.batch_slices import head
+from frazil.topics.read.chunk_cache import ReaderView
 from frazil.topics.read.shared_files import PartitionFiles
 from frazil.topics.read.starts import Start
 from frazil.topics.read.tail import MessageTail
-from frazil.topics.read.topic_place import TopicPlace
+from frazil.topics.read.time_search import first_since
+from frazil.topics.read.topic_handle import TopicHandle
 
 
 class Cursor(Protocol):
-    """Reads one partition from an offset on: table, segments, tail, in order, without gap or repeat.
+    """Reads one partition from an offset on, in order, without gaps or duplicates.
 
-    `OffsetGone` when what it is at is left neither in the log nor in the table; `EpochChanged` when what it has read
-    did not last. It stays where it is then, until `seek`.
+    It raises `OffsetGone` when neither the log nor the table has its position any more, and `EpochChanged` when
+    messages that it has read are not part of the log any more. It then stays where it is until `seek`.
     """
 
     position: int
 
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
-        """The next run; None when there is nothing now."""
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
+        """Returns the next messages, or None when there are none now."""
 
     async def wait(self, timeout: float) -> bool:
-        """True when there is something to read."""
+        """Returns whether there is something to read."""
 
     def seek(self, offset: int) -> None: ...
 
 
 class PartitionCursor:
-    """Belongs to one task. Holds nothing of what it has read: others may have to read it anew."""
+    """Belongs to one task. It keeps nothing of what it has read, so others may have to read that again."""
 
-    def __init__(self, place: TopicPlace, partition: int, tail: MessageTail, files: PartitionFiles) -> None:
+    def __init__(self, handle: TopicHandle, partition: int, tail: MessageTail, files: PartitionFiles) -> None:
         self.partition = partition
         self.position = 0
         self.epoch: str | None = None
-        """Of the last message that was read; None where a reader begins."""
-        self._view: View | None = None
-        """None where a reader begins, or as long as it reads from memory."""
-        self._place = place
+        """This is the epoch of the last message that was read. It is None at the start of a read."""
+        self._view: ReaderView | None = None
+        """It is None at the start of a read, and as long as messages come from memory."""
+        self._handle = handle
         self._tail = tail
         self._files = files
 
-    async def read(self, max_rows: int, max_bytes: int) -> Records | None:
-        """The next messages, at least one, no more than this; None when there are none now."""
+    async def read(self, max_rows: int, max_bytes: int) -> MessageRun | None:
+        """Returns the next messages within these limits, at least one, or None when there are none now."""
         if max_rows < 1 or max_bytes < 1:
             raise RequestError(
                 f"A reader cannot ask for {max_rows} messages of {max_bytes} bytes: ask for 1 or more."
@@ -64,7 +65,7 @@ class PartitionCursor:
             self.position, self.epoch = found.end, found.epoch
         return found
 
-    async def _from_files(self) -> Records | None:
+    async def _from_files(self) -> MessageRun | None:
         position, epoch = self.position, self.epoch
         if self._view is None:
             self._view = await self._files.view(position, epoch)
@@ -79,10 +80,10 @@ class PartitionCursor:
         while True:
             patience = min(WAIT_SECONDS, deadline - loop.time())
             if (tail := self._tail.tail) is not None:
-                # Looks again now and then: the writer may be another one, or gone.
+                # The wait is short, because the writer may be replaced or gone meanwhile.
                 if await tail.wait_async(self.position, max(0.0, patience)):
                     return True
-            elif await self._files.ask(lambda cold: cold.end()) > self.position:
+            elif await self._files.ask(lambda reader: reader.end()) > self.position:
                 return True
             else:
                 await asyncio.sleep(max(0.0, min(patience, STORE_POLL_SECONDS)))
@@ -90,22 +91,22 @@ class PartitionCursor:
                 return False
 
     def seek(self, offset: int) -> None:
-        """Go on from another offset, whatever was read before."""
+        """Continues from another offset, whatever was read before."""
         if offset < 0:
             raise RequestError(f"{offset} is no offset: offsets begin with 0.")
         self.position, self.epoch, self._view = offset, None, None
 
     async def begin(self, start: Start) -> None:
-        """Seek to where a reader is to begin."""
+        """Seeks to where a reader begins."""
         match start.kind:
             case "earliest":
-                self.seek(await self._files.ask(lambda cold: cold.earliest()))
+                self.seek(await self._files.ask(lambda reader: reader.earliest()))
             case "latest":
                 self.seek(await self.end())
             case "time":
                 find = first_since
-                place, partition = self._place, self.partition
-                self.seek(await self._files.ask(lambda _: find(place, partition, start.time_ms)))
+                handle, partition = self._handle, self.partition
+                self.seek(await self._files.ask(lambda _: find(handle, partition, start.time_ms)))
             case "offset":
                 one = start.of(self.partition)
                 if one.kind == "earliest":
@@ -115,8 +116,8 @@ class PartitionCursor:
         return None
 
     async def end(self) -> int:
-        """Where the partition ends now."""
+        """Returns where the partition ends now."""
         tail = self._tail.tail
         if tail is not None:
             return tail.end
-        return await self._files.ask(lambda cold: cold.end())
+        return await self._files.ask(lambda reader: reader.end())

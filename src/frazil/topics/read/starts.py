@@ -1,4 +1,4 @@
-"""Where a reader of a topic begins."""
+"""Says where a reader of a topic begins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.errors import RequestError
 class Start:
     kind: Literal["earliest", "latest", "offset", "time"]
     offset: int | Mapping[int, int] = 0
-    """One for all partitions, or one for each; those not named begin with the earliest."""
+    """It is one offset for all partitions, or one for each. Partitions that are not named begin with the earliest."""
     time_ms: int = 0
 
     @classmethod
@@ -25,11 +25,11 @@ class Start:
 
     @classmethod
     def since(cls, time_ms: int) -> Start:
-        """The first message that was published at this time or later."""
+        """Begins with the first message that was published at this time or later."""
         return cls("time", time_ms=time_ms)
 
     def of(self, partition: int) -> Start:
-        """For one partition."""
+        """Returns the start of one partition."""
         if self.kind != "offset" or isinstance(self.offset, int):
             return self
         return Start("offset", self.offset[partition]) if partition in self.offset else EARLIEST

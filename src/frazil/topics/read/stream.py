@@ -1,16 +1,16 @@
-"""All partitions of a topic as one stream: in order within each, as they come among them."""
+"""Reads all partitions of a topic as one stream, which is in order within each partition."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from frazil.topics.messages import Records
+from frazil.topics.messages import MessageRun
 from frazil.topics.read.cursor import PartitionCursor
 
 MAX_ROWS = 4096
 MAX_BYTES = 4 * 1024 * 1024
-"""Of one run of messages."""
+"""One run of messages has at most this many rows and bytes."""
 WAIT_SECONDS = 5.0
 
 
@@ -21,12 +21,12 @@ async def stream(
     ends: Mapping[int, int] | None = None,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
-) -> AsyncIterator[Records]:
-    """Runs of messages; each partition reads ahead by at most `prefetch` of them.
+) -> AsyncIterator[MessageRun]:
+    """Yields runs of messages. Each partition reads at most `prefetch` runs ahead.
 
-    With `ends` it stops there, else it goes on with what comes.
+    It stops at `ends` if they are given, else it continues with new messages.
     """
-    runs: asyncio.Queue[Records | None] = asyncio.Queue()
+    runs: asyncio.Queue[MessageRun | None] = asyncio.Queue()
     room = {cursor.partition: asyncio.Semaphore(prefetch) for cursor in cursors}
 
     async def pump(cursor: PartitionCursor) -> None:

@@ -1,4 +1,4 @@
-"""The newest messages of a partition, from memory: what those who keep up read, without waiting for anything."""
+"""Reads the newest messages of a partition from memory. Readers that keep up use only this, and never block."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from frazil.errors import OffsetOutOfRange
 from frazil.log.schema.schema import conform
 from frazil.log.tail import Tail
 from frazil.log.wal.entries import Entry
-from frazil.topics.messages import MESSAGE, Records
-from frazil.topics.read.cutting import head
+from frazil.topics.messages import MESSAGE, MessageRun
+from frazil.topics.read.batch_slices import head
 
 REMEMBERED = 512
 REMEMBERED_BYTES = 16 * 1024 * 1024
-"""Of batches that are kept decoded for other readers of the same messages."""
+"""Decoded batches up to this number and size are kept for other readers of the same messages."""
 MOST_ENTRIES = 64
-"""Appends that are joined to one run: more would keep others waiting."""
+"""So many appends are joined into one run. More would keep others waiting."""
 
 
 class MessageTail:
-    """Shared by all readers of a partition. Belongs to the event loop."""
+    """Is shared by all readers of a partition. Belongs to the event loop."""
 
     def __init__(self, topic: str, partition: int, tail: Callable[[], Tail | None]) -> None:
         self._where = f"{topic}/{partition}"
@@ -36,12 +36,15 @@ class MessageTail:
         return self._tail()
 
     def has(self, offset: int) -> bool:
-        """Whether what is at an offset, or comes there next, comes from memory."""
+        """Returns whether the message at an offset, also one that is still to come, is read from memory."""
         tail = self._tail()
         return tail is not None and tail.start <= offset
 
-    def read(self, offset: int, epoch: str | None, max_rows: int, max_bytes: int) -> Records | None:
-        """The messages at an offset, if they are in memory. `EpochChanged` when the position did not last."""
+    def read(self, offset: int, epoch: str | None, max_rows: int, max_bytes: int) -> MessageRun | None:
+        """Returns the messages at an offset if they are in memory.
+
+        Raises `EpochChanged` if the position is not part of the log any more.
+        """
         tail = self._tail()
         if tail is None:
             return None
@@ -56,7 +59,7 @@ class MessageTail:
             raise OffsetOutOfRange(f"{self._where}: asked for offset {offset}, but the topic ends at {view.end}.")
         return self._joined(view.entries, offset, max_rows, max_bytes, view.epochs.at(offset))
 
-    def _joined(self, entries: list[Entry], offset: int, max_rows: int, max_bytes: int, epoch: str) -> Records:
+    def _joined(self, entries: list[Entry], offset: int, max_rows: int, max_bytes: int, epoch: str) -> MessageRun:
         batches: list[pa.RecordBatch] = []
         end, size = offset, 0
         for entry in entries[:MOST_ENTRIES]:
@@ -69,7 +72,7 @@ class MessageTail:
             end += len(batch)
             size += entry.nbytes
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-        return Records(self._partition, offset, head(batch, max_rows, max_bytes), epoch)
+        return MessageRun(self._partition, offset, head(batch, max_rows, max_bytes), epoch)
 
     def _batch(self, entry: Entry) -> pa.RecordBatch:
         key = (entry.offset, entry.chain)

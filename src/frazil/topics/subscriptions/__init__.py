@@ -1,1 +1,1 @@
-"""Subscriptions: who has acknowledged what of a topic, durable, and who is handed what next."""
+"""Remembers durably what each subscription has acknowledged, and decides which consumer gets which message next."""

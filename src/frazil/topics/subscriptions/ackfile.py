@@ -21,8 +21,8 @@ from frazil.framefile import frames
 from frazil.framefile.folder import file_path, locked, numbered_files, read_newest
 from frazil.framefile.scan import ScannedFile
 from frazil.framefile.writer import FrameWriter
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 SUFFIX = ".acks"
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 class LaneKey(NamedTuple):
     """One partition of one subscription."""
 
-    place: Place
+    place: SubscriptionName
     generation: str
     partition: int
 
@@ -75,7 +75,7 @@ def _lane_json(key: LaneKey, progress: Progress) -> dict[str, Any]:
 
 
 def _lane(data: Any) -> tuple[LaneKey, Progress]:
-    key = LaneKey(Place(*map(str, data["place"])), str(data["generation"]), int(data["partition"]))
+    key = LaneKey(SubscriptionName(*map(str, data["place"])), str(data["generation"]), int(data["partition"]))
     return key, Progress.from_json(data["progress"])
 
 

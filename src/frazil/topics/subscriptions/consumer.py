@@ -1,4 +1,4 @@
-"""A consumer's end of a subscription."""
+"""Implements the consumer's side of a subscription."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from frazil.topics.subscriptions.delivery import Delivered
 
 
 class Host(Protocol):
-    """What a consumer asks of its subscription."""
+    """Defines what a consumer asks of its subscription."""
 
     @property
     def problems(self) -> Mapping[int, FrazilError]: ...
@@ -37,7 +37,7 @@ class Host(Protocol):
 
 
 class Consumer:
-    """One `receive` at a time; everything else at any time."""
+    """Allows one `receive` at a time. Everything else may be called at any time."""
 
     def __init__(self, host: Host, number: int, name: str) -> None:
         self.number = number
@@ -46,13 +46,13 @@ class Consumer:
         self._inbox: list[Delivered] = []
         self._waiter: asyncio.Future[None] | None = None
         self._over: FrazilError | None = None
-        self._told: dict[int, FrazilError] = {}
+        self._raised: dict[int, FrazilError] = {}
 
     async def receive(self, most: int, timeout: float | None = None) -> list[Delivered]:
-        """The next messages, as soon as there are some; none when the timeout came first.
+        """Returns the next messages as soon as there are some, or none after the timeout.
 
-        When a partition cannot be read on (`OffsetGone`), that is raised once at once, and then whenever there is
-        nothing of other partitions.
+        When a partition cannot be read on (`OffsetGone`), this raises the error once at once, and then whenever the
+        other partitions have nothing.
         """
         self._check()
         if not self._inbox:
@@ -72,35 +72,35 @@ class Consumer:
         return runs
 
     def give_back(self, runs: Iterable[Delivered]) -> None:
-        """What was received and is not wanted yet comes first when it receives again."""
+        """Makes the next `receive` return these messages first."""
         if self._over is None:
             self._inbox[:0] = runs
 
     async def ack(self, partition: int, start: int, end: int | None = None) -> None:
-        """Acknowledge the message at `start`, or those from there to before `end`. Returns when that is stored."""
+        """Acknowledges the message at `start`, or those from `start` up to `end`. Returns when that is stored."""
         self._check()
         await self._host.ack([(partition, start, start + 1 if end is None else end)])
 
     async def ack_all(self, runs: Iterable[Delivered]) -> None:
-        """Acknowledge messages as they were received."""
+        """Acknowledges messages as they were received."""
         self._check()
         await self._host.ack(_joined(runs))
 
     async def ack_until(self, partition: int, end: int) -> None:
-        """Acknowledge everything of a partition below `end`."""
+        """Acknowledges all messages of a partition below `end`."""
         self._check()
         await self._host.ack_until(partition, end)
 
     async def nack(
         self, partition: int, start: int, end: int | None = None, *, delay: float = 0.0, reason: str = ""
     ) -> None:
-        """Have messages delivered again, at the earliest after a delay in seconds."""
+        """Has messages delivered again, at the earliest after `delay` seconds."""
         self._check()
         stop = start + 1 if end is None else end
         await self._host.nack(partition, start, stop, delay=delay, reason=reason, consumer=self)
 
     def close(self) -> None:
-        """Leave; what is not acknowledged goes to others."""
+        """Leaves the subscription. Unacknowledged messages go to others."""
         self._host.leave(self)
 
     # --- for the subscription ----------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Consumer:
         self.fail(ConsumerGone(why))
 
     def fail(self, error: FrazilError) -> None:
-        """Nothing more comes; what was given and not fetched goes to somebody else."""
+        """Ends the consumer. Messages that it has not fetched go to others."""
         self._over = error
         self._inbox = []
         self.wake()
@@ -134,20 +134,20 @@ class Consumer:
             raise self._over.again()
 
     def _raise_news(self) -> None:
-        """Raise a problem that this consumer does not know yet."""
+        """Raises a problem that this consumer was not told yet."""
         for partition, problem in self._host.problems.items():
-            if self._told.get(partition) is not problem:
-                self._told[partition] = problem
+            if self._raised.get(partition) is not problem:
+                self._raised[partition] = problem
                 raise problem.again()
 
     def _raise_problem(self) -> None:
         for partition, problem in self._host.problems.items():
-            self._told[partition] = problem
+            self._raised[partition] = problem
             raise problem.again()
 
 
 def _joined(runs: Iterable[Delivered]) -> list[tuple[int, int, int]]:
-    """Partition, start and end, where neighbours are one."""
+    """Returns partition, start and end of each range, and joins neighbours."""
     joined: list[tuple[int, int, int]] = []
     for partition, start, end in sorted((run.partition, run.first, run.end) for run in runs):
         if joined and joined[-1][0] == partition and joined[-1][2] == start:

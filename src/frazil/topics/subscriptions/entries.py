@@ -1,6 +1,6 @@
-"""What was read and is not acknowledged, and the consumers it goes to.
+"""Defines entries, which are messages that were read and not acknowledged, and the state of consumers.
 
-An entry is a range of neighbours that have the same fate so far; it is cut where fates part.
+An entry is a range of successive messages with the same state. It is split where their states begin to differ.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from enum import Enum
 import pyarrow as pa
 
 from frazil.topics.messages import MESSAGE
-from frazil.topics.subscriptions.keys import Accepts
+from frazil.topics.subscriptions.key_routing import Accepts
 
 
-class State(Enum):
+class EntryState(Enum):
     WAITING = "waiting"
-    """To be delivered, not before it is due."""
-    FLYING = "flying"
-    """Delivered; given up on when it is due."""
+    """The entry waits for delivery, at the earliest when it is due."""
+    IN_FLIGHT = "in_flight"
+    """The entry was delivered, and times out when it is due."""
     DEAD = "dead"
-    """On its way to the dead-letter topic."""
+    """The entry is being moved to the dead-letter topic."""
     SETTLED = "settled"
     """Nothing more is to be done."""
 
 
-class Run:
-    """Rows in memory, shared by entries."""
+class HeldBatch:
+    """Holds rows in memory that several entries share."""
 
     __slots__ = ("batch", "epoch", "first", "live", "nbytes")
 
@@ -35,20 +35,20 @@ class Run:
         self.batch = batch
         self.epoch = epoch
         self.live = live
-        """Rows that are not settled."""
+        """So many rows are not settled."""
         self.nbytes = int(batch.nbytes)
 
 
-NO_RUN = Run(0, pa.RecordBatch.from_pylist([], schema=MESSAGE), "", 0)
-"""Of entries that are settled: whoever still knows them keeps no rows in memory."""
+NO_BATCH = HeldBatch(0, pa.RecordBatch.from_pylist([], schema=MESSAGE), "", 0)
+"""Settled entries refer to this, so that they keep no rows in memory."""
 
 
-Flown = tuple[int, int]
-"""The number of a delivery, and an offset in it: in this order a consumer gets messages."""
+DeliveryPosition = tuple[int, int]
+"""These are the number of a delivery and an offset in it. A consumer gets messages in this order."""
 
 
-class Seat:
-    """A consumer that has joined."""
+class ConsumerState:
+    """Has the state of a consumer that has joined."""
 
     __slots__ = (
         "_newest",
@@ -57,8 +57,8 @@ class Seat:
         "accepts",
         "answered_at",
         "credit",
-        "flying",
         "id",
+        "in_flight",
         "most",
         "name",
         "passed",
@@ -70,121 +70,125 @@ class Seat:
         self.id = number
         self.name = name
         self.most = most
-        """Unacknowledged messages that it may have."""
+        """The consumer may have this many unacknowledged messages."""
         self.window = most
-        """The same, but less while it does not answer."""
+        """This is the current limit, which is smaller while the consumer does not answer."""
         self.answered_at = 0.0
-        self._newest: Flown = (0, 0)
-        """Of all that it answered, what it got last."""
-        self._newest_before: Flown = (0, 0)
-        """The same, as of when the clock was turned."""
+        self._newest: DeliveryPosition = (0, 0)
+        """This is the latest position that the consumer has answered."""
+        self._newest_before: DeliveryPosition = (0, 0)
+        """This is the latest position that it had answered when `passed` changed last."""
         self._turned_at = 0.0
-        self.passed: Flown = (0, 0)
-        """What it got before this, and did not answer for a while after it had answered this, it has forgotten."""
+        self.passed: DeliveryPosition = (0, 0)
+        """Messages before this position that are still unanswered were forgotten: the consumer answered this one long
+        ago."""
         self.accepts = accepts
-        """Which keys it wants; None if all."""
+        """The consumer wants the keys for which this is true, or all keys if it is None."""
         self.credit = 0
-        """How many more messages it asked for."""
-        self.flying = 0
-        """Messages that it has and did not settle."""
-        self.queue: dict[Strand, None] = {}
-        """Strands that may have something for it, the longest waiting first."""
+        """The consumer asked for this many more messages."""
+        self.in_flight = 0
+        """The consumer has this many unsettled messages."""
+        self.queue: dict[MessageGroup, None] = {}
+        """These groups may have something for the consumer. The one that waits longest comes first."""
 
     @property
     def room(self) -> int:
-        return min(self.credit, self.window - self.flying)
+        return min(self.credit, self.window - self.in_flight)
 
-    def answer(self, flown: Flown, now: float, patience: float | None) -> bool:
-        """It acknowledged or refused something. True when `passed` has changed, which is never within `patience`."""
+    def answer(self, position: DeliveryPosition, now: float, patience: float | None) -> bool:
+        """Notes that the consumer acknowledged or refused something.
+
+        Returns True when `passed` has changed, which happens at most once in `patience` seconds.
+        """
         self.answered_at = now
         self.window = self.most
         turned = patience is not None and now - self._turned_at >= patience
         if turned:
             self.passed, self._newest_before, self._turned_at = self._newest_before, self._newest, now
-        self._newest = max(self._newest, flown)
+        self._newest = max(self._newest, position)
         return turned
 
 
-class Entry:
-    """Offsets [start, end) of one partition."""
+class DeliveryEntry:
+    """Is a range [start, end) of offsets in one partition."""
 
     __slots__ = (
+        "consumer",
+        "delivered_at",
         "deliveries",
+        "delivery_number",
         "due",
         "end",
         "failures",
-        "flight",
-        "flown_at",
+        "group",
+        "held",
         "partition",
         "reason",
-        "run",
-        "seat",
         "stamp",
         "start",
         "state",
-        "strand",
     )
 
-    def __init__(self, partition: int, start: int, end: int, run: Run, strand: Strand | None) -> None:
+    def __init__(self, partition: int, start: int, end: int, held: HeldBatch, group: MessageGroup | None) -> None:
         self.partition = partition
         self.start = start
         self.end = end
-        self.run = run
-        self.strand = strand
-        self.state = State.WAITING
-        self.seat: Seat | None = None
-        """Who has it, while it flies."""
-        self.flight = 0
-        self.flown_at = 0.0
-        """The number and the time of its last delivery."""
+        self.held = held
+        self.group = group
+        self.state = EntryState.WAITING
+        self.consumer: ConsumerState | None = None
+        """This consumer has the entry while it is in flight."""
+        self.delivery_number = 0
+        self.delivered_at = 0.0
+        """These are the number and the time of its last delivery."""
         self.due = 0.0
-        """Never, if it flies and this is 0."""
+        """An entry in flight never times out if this is 0."""
         self.deliveries = 0
         self.failures = 0
         self.reason = ""
         self.stamp = 0
-        """Changes with the state, so that timers set before are void."""
+        """It changes with the state, which cancels earlier timers."""
 
     @property
     def rows(self) -> int:
         return self.end - self.start
 
     def batch(self) -> pa.RecordBatch:
-        return self.run.batch.slice(self.start - self.run.first, self.end - self.start)
+        return self.held.batch.slice(self.start - self.held.first, self.end - self.start)
 
-    def cut(self, at: int) -> Entry:
-        """Take out the part below `at`."""
-        part = Entry(self.partition, self.start, at, self.run, self.strand)
-        part.state, part.seat, part.due = self.state, self.seat, self.due
-        part.flight, part.flown_at = self.flight, self.flown_at
+    def cut(self, at: int) -> DeliveryEntry:
+        """Splits off the part below `at`."""
+        part = DeliveryEntry(self.partition, self.start, at, self.held, self.group)
+        part.state, part.consumer, part.due = self.state, self.consumer, self.due
+        part.delivery_number, part.delivered_at = self.delivery_number, self.delivered_at
         part.deliveries, part.failures, part.reason = self.deliveries, self.failures, self.reason
         self.start = at
         return part
 
     def __repr__(self) -> str:
-        return f"Entry({self.partition}: {self.start}-{self.end}, {self.state.value})"
+        return f"DeliveryEntry({self.partition}: {self.start}-{self.end}, {self.state.value})"
 
 
-class Strand:
-    """Messages that keep their order and are with one consumer at a time: a partition's, or those of a key.
+class MessageGroup:
+    """Has messages that keep their order and are with one consumer at a time: those of a partition, or of a key.
 
-    Of each partition, all that fly come before all that wait.
+    Within each partition, entries in flight come before those that wait.
     """
 
-    __slots__ = ("chosen", "chosen_in", "flying", "key", "owner", "waiting")
+    __slots__ = ("chosen", "chosen_in", "in_flight", "key", "owner", "waiting")
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self.waiting: deque[Entry] = deque()
-        self.flying = 0
-        self.owner: Seat | None = None
-        """Who has what flies."""
-        self.chosen: Seat | None = None
-        """Who is to have it next, as of the change of consumers `chosen_in`."""
+        self.waiting: deque[DeliveryEntry] = deque()
+        self.in_flight = 0
+        self.owner: ConsumerState | None = None
+        """This consumer has the entries in flight."""
+        self.chosen: ConsumerState | None = None
+        """This consumer gets the next entries. It was chosen at the change of consumers number `chosen_in`."""
         self.chosen_in = -1
 
-    def head(self) -> Entry | None:
-        """The next to be delivered."""
-        while self.waiting and self.waiting[0].state is not State.WAITING:
+    def head(self) -> DeliveryEntry | None:
+        """Returns the next entry to deliver."""
+        while self.waiting and self.waiting[0].state is not EntryState.WAITING:
             self.waiting.popleft()
         return self.waiting[0] if self.waiting else None

@@ -21,8 +21,8 @@ from frazil.errors import FrazilError, ShutdownError
 from frazil.failpoints import failpoint
 from frazil.framefile import frames
 from frazil.topics.subscriptions.ackfile import AckFolder, LaneKey, Lanes, encode_acks, encode_lane
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 MAX_FILE_BYTES = 16 * MIB
 QUICK = 3 * 1024
@@ -92,7 +92,7 @@ class Journal:
         folder = await asyncio.to_thread(AckFolder, journal_folder(data_dir), boot)
         return cls(folder, sync=sync, sync_interval_seconds=sync_interval_seconds, max_file_bytes=max_file_bytes)
 
-    def recovered(self, place: Place, generation: str) -> dict[int, Progress]:
+    def recovered(self, place: SubscriptionName, generation: str) -> dict[int, Progress]:
         """Return the progress of a subscription that the journal recovered, by partition."""
         return {
             key.partition: progress.copy()
@@ -116,7 +116,7 @@ class Journal:
             del self._lanes[key]
             self._numbers.pop(key, None)
 
-    def forget(self, place: Place, *, but: str | None = None) -> None:
+    def forget(self, place: SubscriptionName, *, but: str | None = None) -> None:
         """Forget a deleted subscription, and former ones of its name, but not the generation `but`."""
         for key in [key for key in self._lanes if key.place == place and key.generation != but]:
             del self._lanes[key]

@@ -1,4 +1,4 @@
-"""How a subscription behaves."""
+"""Defines the types and options of a subscription."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from frazil.config.sections.subscriptions import Poison, SubscriptionsConfig
 
 class Kind(StrEnum):
     EXCLUSIVE = "exclusive"
-    """One consumer."""
+    """The subscription has one consumer."""
     SHARED = "shared"
-    """Messages go to whoever has room, in turn."""
+    """Messages go to consumers with room, in turn."""
     FAILOVER = "failover"
-    """One consumer is active, the next in line takes over when it leaves."""
+    """One consumer is active, and the next one takes over when it leaves."""
     KEY_SHARED = "key_shared"
     """Messages of one key go to one consumer, in order."""
 
@@ -24,21 +24,21 @@ class Kind(StrEnum):
 class Options:
     kind: Kind = Kind.EXCLUSIVE
     window: int = 1000
-    """Most unacknowledged messages that one consumer has."""
+    """One consumer has at most this many unacknowledged messages."""
     prefetch_size: int = 1000
-    """Most messages of a partition that are read ahead."""
+    """At most this many messages of a partition are read ahead."""
     max_held_bytes: int = 16 * MIB
-    """Nothing more is read of a partition while so much of it is in memory, read ahead or unacknowledged."""
+    """Reading of a partition pauses while this much of it is in memory, read ahead or unacknowledged."""
     max_gaps: int = 10_000
-    """Most ranges acknowledged beyond the first message that is not; at this limit delivery of new ones pauses."""
+    """At most this many ranges are acknowledged out of order. At the limit, delivery of new messages pauses."""
     ack_timeout_seconds: float | None = 30.0
-    """Messages of a consumer that acknowledges nothing for so long are delivered again."""
+    """Messages of a consumer that acknowledges nothing for this long are delivered again."""
     base_delay_seconds: float = 1.0
     max_delay_seconds: float = 60.0
     max_redeliveries: int = 5
     poison: Poison = "block"
-    """What becomes of a message that failed more often: it goes on to be delivered at the longest delay, is
-    acknowledged as it is, or goes to the dead-letter topic."""
+    """A message that failed more often is either delivered again at the longest delay, or counted as acknowledged, or
+    moved to the dead-letter topic."""
 
     @classmethod
     def of(cls, settings: SubscriptionsConfig, kind: Kind) -> Options:
@@ -53,10 +53,10 @@ class Options:
 
     @property
     def ordered(self) -> bool:
-        """Whether one consumer at a time has a partition, in order."""
+        """Returns whether one consumer at a time has a partition, in order."""
         return self.kind in (Kind.EXCLUSIVE, Kind.FAILOVER)
 
     def delay(self, failures: int) -> float:
-        """Before the next delivery of a message that failed so often."""
+        """Returns the delay before the next delivery of a message that failed this often."""
         doubled = self.base_delay_seconds * 2.0 ** min(max(failures, 1) - 1, 62)
         return min(self.max_delay_seconds, doubled)

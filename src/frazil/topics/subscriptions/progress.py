@@ -1,6 +1,6 @@
-"""What a subscription has acknowledged of one partition.
+"""Remembers what a subscription has acknowledged of one partition.
 
-Everything below `mark`, and beyond it some ranges: messages acknowledged while earlier ones are not.
+Everything below `mark` is acknowledged, and some ranges beyond it, which were acknowledged out of order.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any
 
 
 class Progress:
-    """Owned by one thread. Acknowledging only ever adds; `rewind` takes back, and begins a new turn."""
+    """Belongs to one thread. Acknowledging only adds; `rewind` takes back, and begins a new turn."""
 
     __slots__ = ("_ends", "_starts", "epoch", "mark", "turn")
 
     def __init__(self, mark: int = 0, epoch: str = "", turn: int = 0, gaps: Iterable[tuple[int, int]] = ()) -> None:
         self.mark = mark
         self.epoch = epoch
-        """Empty as long as no message was seen."""
+        """It is empty until a message was seen."""
         self.turn = turn
-        """Counts the times that something was taken back: of two accounts the one of the later turn is right, and
-        two of the same turn are right together."""
-        # Ranges [start, end) beyond the mark, apart from it and from each other.
+        """It counts how often something was taken back. Of two accounts the one with the later turn is right, and two
+        of the same turn are merged."""
+        # These are the ranges [start, end) beyond the mark. They touch neither the mark nor each other.
         self._starts: list[int] = []
         self._ends: list[int] = []
         for start, end in gaps:
@@ -30,7 +30,7 @@ class Progress:
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """Ranges that are acknowledged beyond the mark, in order."""
+        """Returns the ranges that are acknowledged beyond the mark, in order."""
         return list(zip(self._starts, self._ends, strict=True))
 
     @property
@@ -39,11 +39,11 @@ class Progress:
 
     @property
     def end(self) -> int:
-        """Nothing is acknowledged from here on."""
+        """Returns the offset after which nothing is acknowledged."""
         return self._ends[-1] if self._ends else self.mark
 
     def acknowledge(self, start: int, end: int) -> None:
-        """Add [start, end)."""
+        """Adds the range [start, end)."""
         if end <= start or end <= self.mark:
             return
         first = bisect_left(self._ends, start)
@@ -52,7 +52,7 @@ class Progress:
             start = min(start, self._starts[first])
             end = max(end, self._ends[last - 1])
         if start <= self.mark:
-            # All before `first` ends below `start`, and so below the mark: there is none.
+            # The ranges before `first` end below `start`, and so below the mark. There are none.
             self.mark = end
             del self._starts[:last], self._ends[:last]
         else:
@@ -66,7 +66,7 @@ class Progress:
         return index >= 0 and offset < self._ends[index]
 
     def missing(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The parts of [start, end) that are not acknowledged, in order."""
+        """Yields the parts of [start, end) that are not acknowledged, in order."""
         start = max(start, self.mark)
         index = bisect_right(self._ends, start)
         while start < end:
@@ -79,24 +79,24 @@ class Progress:
             index += 1
 
     def first_missing(self, offset: int) -> int:
-        """The first offset from this one on that is not acknowledged."""
+        """Returns the first unacknowledged offset from this one on."""
         if offset < self.mark:
             return self.mark
         index = bisect_right(self._starts, offset) - 1
         return max(offset, self._ends[index]) if index >= 0 else offset
 
     def missing_count(self, end: int) -> int:
-        """How many messages below `end` are not acknowledged."""
+        """Returns how many messages below `end` are not acknowledged."""
         return sum(stop - start for start, stop in self.missing(self.mark, end))
 
     def rewind(self, offset: int, epoch: str) -> None:
-        """Take back what is acknowledged from `offset` on; what follows is of this epoch."""
+        """Takes back what is acknowledged from `offset` on. Later messages belong to this epoch."""
         self._cut(offset)
         self.mark = min(self.mark, offset)
         self._next_turn(epoch)
 
     def restart(self, offset: int, epoch: str) -> None:
-        """Begin anew at an offset: everything below counts as acknowledged, nothing else does."""
+        """Begins anew at an offset: everything below counts as acknowledged, and nothing else does."""
         self._starts, self._ends = [], []
         self.mark = offset
         self._next_turn(epoch)
@@ -112,7 +112,7 @@ class Progress:
             self._ends[-1] = offset
 
     def join(self, other: Progress) -> None:
-        """Add what another account of the same subscription and partition knows."""
+        """Adds what another account of the same subscription and partition knows."""
         if other.turn > self.turn:
             self.mark, self.epoch, self.turn = other.mark, other.epoch, other.turn
             self._starts, self._ends = list(other._starts), list(other._ends)

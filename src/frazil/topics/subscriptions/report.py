@@ -1,4 +1,4 @@
-"""What people want to know of a subscription."""
+"""Reports the state of a subscription: its lag, its partitions and its consumers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frazil.topics.subscriptions.delivery import Delivery
-from frazil.topics.subscriptions.places import Place
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
 
 @dataclass(frozen=True)
-class LaneReport:
+class PartitionReport:
     mark: int
-    """Everything below is acknowledged."""
+    """All messages below this offset are acknowledged."""
     lag: int
-    """Messages that are not acknowledged."""
+    """So many messages are not acknowledged."""
     gaps: int
     unacknowledged: int
-    """Delivered and not acknowledged."""
+    """So many messages were delivered and are not acknowledged."""
     prefetched: int
     held_bytes: int
     problem: str | None
@@ -33,7 +33,7 @@ class ConsumerReport:
 class SubscriptionReport:
     name: str
     kind: str
-    partitions: Mapping[int, LaneReport]
+    partitions: Mapping[int, PartitionReport]
     consumers: tuple[ConsumerReport, ...]
     delivered: int
     redelivered: int
@@ -46,28 +46,28 @@ class SubscriptionReport:
         return sum(each.lag for each in self.partitions.values())
 
 
-def gathered(
-    place: Place, delivery: Delivery, ends: Mapping[int, int], problems: Mapping[int, Exception]
+def build_report(
+    full_name: SubscriptionName, delivery: Delivery, ends: Mapping[int, int], problems: Mapping[int, Exception]
 ) -> SubscriptionReport:
-    """`ends`: the offset after the newest message of each partition, where it is known."""
+    """`ends` has the offset after the newest message of each partition, where it is known."""
     partitions = {
-        partition: LaneReport(
-            mark=lane.progress.mark,
-            lag=lane.progress.missing_count(max(ends.get(partition, 0), lane.position)),
-            gaps=lane.progress.gap_count,
-            unacknowledged=lane.unsettled,
-            prefetched=lane.fresh,
-            held_bytes=lane.held_bytes,
+        partition: PartitionReport(
+            mark=backlog.progress.mark,
+            lag=backlog.progress.missing_count(max(ends.get(partition, 0), backlog.position)),
+            gaps=backlog.progress.gap_count,
+            unacknowledged=backlog.unsettled,
+            prefetched=backlog.undelivered,
+            held_bytes=backlog.held_bytes,
             problem=str(problems[partition]) if partition in problems else None,
         )
-        for partition, lane in delivery.lanes.items()
+        for partition, backlog in delivery.backlogs.items()
     }
     counters = delivery.counters
     return SubscriptionReport(
-        place.subscription,
+        full_name.subscription,
         str(delivery.options.kind),
         partitions,
-        tuple(ConsumerReport(seat.name, seat.flying) for seat in delivery.consumers),
+        tuple(ConsumerReport(consumer.name, consumer.in_flight) for consumer in delivery.consumers),
         counters.delivered,
         counters.redelivered,
         counters.dead,

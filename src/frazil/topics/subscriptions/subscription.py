@@ -1,7 +1,7 @@
-"""One subscription at work: cursors are read ahead, messages handed out, acknowledgements stored.
+"""Runs one subscription: it reads ahead, delivers messages, and stores acknowledgements.
 
-Everything happens in one event loop. A consumer is given messages only when it asks, so one that is slow holds its
-window and no more; what is read ahead is bounded for each partition.
+Everything happens in one event loop. A consumer gets messages only when it asks, so a slow one holds no more than its
+window. Reading ahead is limited for each partition.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from frazil.errors import (
 )
 from frazil.failpoints import failpoint
 from frazil.store import ObjectStore
-from frazil.topics.messages import Message, Records
-from frazil.topics.read.memory import Memory
+from frazil.topics.messages import Message, MessageRun
+from frazil.topics.read.memory_budget import MemoryBudget
 from frazil.topics.subscriptions.ackfile import LaneKey
-from frazil.topics.subscriptions.ahead import ReadAhead
-from frazil.topics.subscriptions.borders import OpenCursor
 from frazil.topics.subscriptions.checkpoints import Ownership, newest
 from frazil.topics.subscriptions.consumer import Consumer
-from frazil.topics.subscriptions.delivery import Delivery, Letter
+from frazil.topics.subscriptions.dead_letters import dead_letters
+from frazil.topics.subscriptions.delivery import Delivery, FailedMessages
+from frazil.topics.subscriptions.epoch_end import OpenCursor
 from frazil.topics.subscriptions.journal import Journal
-from frazil.topics.subscriptions.keys import Accepts
-from frazil.topics.subscriptions.letters import dead_letters
+from frazil.topics.subscriptions.key_routing import Accepts
 from frazil.topics.subscriptions.options import Options
-from frazil.topics.subscriptions.places import Place
 from frazil.topics.subscriptions.progress import Progress
-from frazil.topics.subscriptions.report import SubscriptionReport, gathered
+from frazil.topics.subscriptions.read_ahead import ReadAhead
+from frazil.topics.subscriptions.report import SubscriptionReport, build_report
+from frazil.topics.subscriptions.subscription_name import SubscriptionName
 
-Birth = Callable[[], Awaitable[Mapping[int, Progress]]]
-"""Where a new subscription begins, by partition."""
-Bury = Callable[[str, Message], Awaitable[object]]
-"""Stores a message in the dead-letter topic, once for each id that it comes with, or raises."""
+InitialProgress = Callable[[], Awaitable[Mapping[int, Progress]]]
+"""Returns where a new subscription begins, by partition."""
+StoreDeadLetter = Callable[[str, Message], Awaitable[object]]
+"""Stores a message in the dead-letter topic once for each id, or raises."""
 
 MAX_CONCURRENT_READS = 10
 MOST_REASON = 1000
-"""Characters of a reason why a message was refused: it becomes part of its dead letter."""
+"""The reason of a refusal is cut to this many characters, because it becomes part of the dead letter."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,109 +57,112 @@ logger = logging.getLogger(__name__)
 class Subscription:
     def __init__(
         self,
-        place: Place,
+        full_name: SubscriptionName,
         options: Options,
         *,
         owner: Ownership,
         journal: Journal,
         cursors: OpenCursor,
-        lanes: Mapping[int, Progress],
+        progress_by_partition: Mapping[int, Progress],
         restored: bool,
         world: World,
-        bury: Bury | None,
+        store_dead_letter: StoreDeadLetter | None,
         reads: asyncio.Semaphore,
         checkpoint_seconds: float,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
-        self.place = place
+        self.full_name = full_name
         self.options = options
         self._owner = owner
         self._journal = journal
         self._cursors = cursors
         self._world = world
-        self._bury = bury
+        self._store_dead_letter = store_dead_letter
         self._reads = reads
         self._checkpoint_seconds = checkpoint_seconds
         self._loop = asyncio.get_running_loop()
         self._delivery = Delivery(options, memory=memory)
         self._consumers: dict[int, Consumer] = {}
         self._problems: dict[int, FrazilError] = {}
-        """Why a partition cannot be read on, until somebody decides."""
+        """These partitions cannot be read on, for this reason, until somebody decides."""
         self._stopped: FrazilError | None = None
-        self._dirty = dict(lanes) != dict(owner.held.partitions)
+        self._dirty = dict(progress_by_partition) != dict(owner.last_written.partitions)
         """Something is acknowledged that is in no checkpoint."""
         self._putting = asyncio.Lock()
         self._moving = asyncio.Lock()
-        """Whoever has readers begin elsewhere."""
+        """Whoever moves the readers holds this lock."""
         self._pumping = False
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._readers: dict[int, asyncio.Task[None]] = {}
         self._ahead: dict[int, ReadAhead] = {}
-        for partition, progress in lanes.items():
+        for partition, progress in progress_by_partition.items():
             self._add(partition, progress, restored=restored)
         self._spawn(self._checkpoint_now_and_then())
 
     @classmethod
     async def open(
         cls,
-        place: Place,
+        full_name: SubscriptionName,
         options: Options,
         *,
         store: ObjectStore,
         journal: Journal,
         cursors: OpenCursor,
-        birth: Birth,
+        initial_progress: InitialProgress,
         partitions: Iterable[int] = (),
         topic_generation: int = 1,
         world: World | None = None,
         process: str = "",
-        bury: Bury | None = None,
+        store_dead_letter: StoreDeadLetter | None = None,
         reads: asyncio.Semaphore | None = None,
         checkpoint_seconds: float = 10.0,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
     ) -> Subscription:
-        """Take the subscription over from whoever has it, or create it.
+        """Takes the subscription over from another process, or creates it.
 
-        `partitions` are all that the topic has now: one that came after the subscription was created is read from
-        its start. `reads` bounds the reads at one time, and `memory` what is held, of all subscriptions that share
+        `partitions` has all that the topic has now. One that was added after the subscription was created is read
+        from its start. `reads` limits concurrent reads, and `memory` limits memory, of all subscriptions that share
         them.
         """
-        if options.poison == "dead_letter" and bury is None:
-            raise ConfigError(f"The {place} is to have dead letters, but no topic for them is set.")
+        if options.poison == "dead_letter" and store_dead_letter is None:
+            raise ConfigError(f"The {full_name} is to have dead letters, but no topic for them is set.")
         world = world or World()
-        owner = Ownership(store, place, world, process or "another process")
+        owner = Ownership(store, full_name, world, process or "another process")
         while True:
-            former = await asyncio.to_thread(newest, store, place)
+            former = await asyncio.to_thread(newest, store, full_name)
             is_new = former is None or not former.lasts(topic_generation)
             if former is not None and former.topic_generation > topic_generation:
                 raise TopicNotFound(
-                    f"Topic {place.namespace}.{place.topic} was deleted here, and created again elsewhere."
+                    f"Topic {full_name.namespace}.{full_name.topic} was deleted here, and created again elsewhere."
                 )
             if former is not None and not is_new and former.kind != options.kind:
                 raise SubscriptionMismatch(
-                    f"The {place} is of type {former.kind}, not {options.kind}. Use that type, or delete it first."
+                    f"The {full_name} is of type {former.kind}, not {options.kind}. Use that type, or delete it "
+                    f"first."
                 )
-            lanes = dict(await birth()) if is_new else {}
-            if await asyncio.to_thread(owner.take, former, str(options.kind), lanes, topic_generation):
+            progress_by_partition = dict(await initial_progress()) if is_new else {}
+            if await asyncio.to_thread(
+                owner.take, former, str(options.kind), progress_by_partition, topic_generation
+            ):
                 break
-        held = owner.held
-        lanes = {partition: progress.copy() for partition, progress in held.partitions.items()}
-        for partition, known in journal.recovered(place, held.generation).items():
-            lanes.setdefault(partition, Progress()).join(known)
+        written = owner.last_written
+        progress_by_partition = {partition: progress.copy() for partition, progress in written.partitions.items()}
+        for partition, known in journal.recovered(full_name, written.generation).items():
+            progress_by_partition.setdefault(partition, Progress()).join(known)
         for partition in partitions:
-            lanes.setdefault(partition, Progress())
-        journal.forget(place, but=held.generation)
+            progress_by_partition.setdefault(partition, Progress())
+        journal.forget(full_name, but=written.generation)
         return cls(
-            place,
+            full_name,
             options,
             owner=owner,
             journal=journal,
             cursors=cursors,
-            lanes=lanes,
+            progress_by_partition=progress_by_partition,
             restored=not is_new,
             world=world,
-            bury=bury,
+            store_dead_letter=store_dead_letter,
             reads=reads or asyncio.Semaphore(MAX_CONCURRENT_READS),
             checkpoint_seconds=checkpoint_seconds,
             memory=memory,
@@ -168,10 +171,10 @@ class Subscription:
     # --- consumers ---------------------------------------------------------------------------------------
 
     def join(self, name: str, accepts: Accepts | None = None, window: int | None = None) -> Consumer:
-        """A new consumer, or a new session of the one that has this name.
+        """Adds a consumer, or a new session of the one that has this name.
 
-        In a key-shared subscription `accepts` tells which keys it wants; what no consumer wants counts as
-        acknowledged. `window` bounds the unacknowledged messages that it has.
+        In a key-shared subscription `accepts` says which keys it wants; messages that no consumer wants count as
+        acknowledged. `window` limits its unacknowledged messages.
         """
         self._check()
         number, replaced = self._delivery.join(name, self._now(), accepts, window)
@@ -191,15 +194,16 @@ class Subscription:
             self._pump_soon()
 
     def request(self, consumer: Consumer, rows: int) -> None:
-        """Hand out to a consumer what there is for it, now and until it asks for something else."""
+        """Delivers up to `rows` messages to a consumer, now and later, until it asks for something else."""
         self._delivery.request(consumer.number, rows)
         if rows:
             self._pump()
 
     async def ack(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Acknowledge: partition, start and end. Returns when it is stored; after an error, acknowledge again.
+        """Acknowledges ranges (partition, start, end). Returns when that is stored; after an error, acknowledge
+        again.
 
-        Where something was never delivered, none of it is acknowledged.
+        If something was never delivered, nothing is acknowledged.
         """
         self._check()
         ranges = list(ranges)
@@ -217,7 +221,7 @@ class Subscription:
         await self._stored(stored)
 
     async def ack_until(self, partition: int, end: int) -> None:
-        """Acknowledge everything of a partition below `end`."""
+        """Acknowledges all messages of a partition below `end`."""
         self._check()
         start, end = self._delivery.ack_until(partition, end, self._now())
         await self._stored([self._record(partition, start, end)])
@@ -232,29 +236,29 @@ class Subscription:
         reason: str = "",
         consumer: Consumer | None = None,
     ) -> None:
-        """Have messages delivered again, at the earliest after a delay in seconds."""
+        """Has messages delivered again, at the earliest after `delay` seconds."""
         self._check()
-        seat = consumer.number if consumer else None
+        number = consumer.number if consumer else None
         reason = reason[:MOST_REASON]
         try:
-            self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, seat=seat)
+            self._delivery.nack(partition, start, end, self._now(), delay=delay, reason=reason, consumer=number)
         except NotDelivered:
-            # What a former process delivered is delivered anyway.
+            # Messages that a former process delivered are delivered again anyway.
             if not await self._delivered_before(partition, end):
                 raise
         self._pump_soon()
 
     async def _delivered_before(self, partition: int, end: int) -> bool:
-        """Whether a former process may have delivered everything below `end`, of which this one has read less.
+        """Returns whether a former process may have delivered everything below `end`, while this one has read less.
 
-        Consumers answer messages that they got before a restart. But nobody may acknowledge what is yet to come.
+        Consumers answer messages that they got before a restart. But nobody may acknowledge messages of the future.
         """
-        lane = self._delivery.lanes.get(partition)
-        if lane is None or not lane.restored or end <= 0:
+        backlog = self._delivery.backlogs.get(partition)
+        if backlog is None or not backlog.restored or end <= 0:
             return False
-        if end <= lane.position:
+        if end <= backlog.position:
             return True
-        cursor = await self._cursors(partition, end - 1, lane.progress.epoch)
+        cursor = await self._cursors(partition, end - 1, backlog.progress.epoch)
         return await cursor.read(1, 1) is not None
 
     def _record(self, partition: int, start: int, end: int) -> asyncio.Future[None]:
@@ -270,21 +274,21 @@ class Subscription:
 
     @property
     def partitions(self) -> list[int]:
-        return sorted(self._delivery.lanes)
+        return sorted(self._delivery.backlogs)
 
     def add_partition(self, partition: int) -> None:
-        """A partition that the topic did not have before."""
+        """Adds a partition that the topic did not have before."""
         self._check()
-        if partition not in self._delivery.lanes:
+        if partition not in self._delivery.backlogs:
             self._add(partition, Progress(), restored=False)
 
     async def skip_gone(self, partition: int) -> int:
-        """Go on after messages that are gone; returns the offset of the first that is left."""
+        """Continues after messages that are gone, and returns the offset of the first that is left."""
         async with self._moving:
             self._check()
             problem = self._problems.get(partition)
             if not isinstance(problem, OffsetGone):
-                raise RequestError(f"The {self.place} misses nothing of partition {partition}.")
+                raise RequestError(f"The {self.full_name} misses nothing of partition {partition}.")
             start, end = self._delivery.skip(partition, problem.first_left, self._now())
             stored = self._record(partition, start, end)
             await self._read_anew(partition)
@@ -292,11 +296,11 @@ class Subscription:
             return problem.first_left
 
     async def seek(self, partition: int, offset: int, epoch: str = "") -> None:
-        """Go on at another offset: what is below counts as acknowledged, nothing else does."""
+        """Continues at another offset: messages below count as acknowledged, and no others do."""
         async with self._moving:
             self._check()
-            if partition not in self._delivery.lanes:
-                raise RequestError(f"The {self.place} has no partition {partition}.")
+            if partition not in self._delivery.backlogs:
+                raise RequestError(f"The {self.full_name} has no partition {partition}.")
             await self._stop_reading(partition)
             self._delivery.restart(partition, offset, epoch, self._now())
             stored = self._store_whole(partition)
@@ -307,7 +311,7 @@ class Subscription:
         self._delivery.add_partition(partition, progress, restored=restored)
         self._journal.attach(self._key(partition), progress)
         ahead = self._ahead[partition] = ReadAhead(
-            self.place,
+            self.full_name,
             partition,
             delivery=self._delivery,
             cursors=self._cursors,
@@ -318,12 +322,12 @@ class Subscription:
         self._readers[partition] = self._spawn(ahead.run())
 
     def _store_whole(self, partition: int) -> asyncio.Future[None]:
-        """Store a progress of which something was taken back."""
-        self._journal.attach(self._key(partition), self._delivery.lanes[partition].progress)
+        """Stores the whole progress, after something of it was taken back."""
+        self._journal.attach(self._key(partition), self._delivery.backlogs[partition].progress)
         return self._record(partition, 0, 0)
 
     def _key(self, partition: int) -> LaneKey:
-        return LaneKey(self.place, self._owner.held.generation, partition)
+        return LaneKey(self.full_name, self._owner.last_written.generation, partition)
 
     async def _stop_reading(self, partition: int) -> None:
         reader = self._readers[partition]
@@ -337,15 +341,16 @@ class Subscription:
 
     # --- reading ahead -----------------------------------------------------------------------------------
 
-    def _take(self, records: Records) -> None:
+    def _take(self, records: MessageRun) -> None:
         if records.first > self._delivery.next_offset(records.partition):
-            # Something before it was forgotten while it was being read; it is read again, and then this.
+            # Something before these messages was dropped while they were read. It is read again first, and then
+            # these.
             return
         if self._delivery.feed(records, self._now()):
             logger.warning(
                 "a new epoch began; messages that did not last are forgotten, what stands there now is delivered",
                 extra={
-                    "subscription": str(self.place),
+                    "subscription": str(self.full_name),
                     "partition": records.partition,
                     "epoch": records.epoch,
                     "offset": records.first,
@@ -357,7 +362,7 @@ class Subscription:
     def _report(self, partition: int, error: FrazilError) -> None:
         logger.error(
             "a partition cannot be read on",
-            extra={"subscription": str(self.place), "partition": partition, "reason": str(error)},
+            extra={"subscription": str(self.full_name), "partition": partition, "reason": str(error)},
         )
         self._problems[partition] = error
         for consumer in self._consumers.values():
@@ -365,13 +370,13 @@ class Subscription:
 
     @property
     def problems(self) -> Mapping[int, FrazilError]:
-        """Partitions that cannot be read on, and why."""
+        """Returns the partitions that cannot be read on, and why."""
         return self._problems
 
     # --- handing out -------------------------------------------------------------------------------------
 
     def _pump_soon(self) -> None:
-        """Once for all that happens in this turn of the event loop."""
+        """Delivers once for all that happens in this turn of the event loop."""
         if not self._pumping:
             self._pumping = True
             self._loop.call_soon(self._pump)
@@ -382,19 +387,19 @@ class Subscription:
             return
         now = self._now()
         for run in self._delivery.hand_out(now):
-            self._consumers[run.seat].give(run)
+            self._consumers[run.consumer].give(run)
         for dropped in self._delivery.take_dropped():
             logger.warning(
                 "gave up messages that failed too often",
-                extra={"subscription": str(self.place), "partition": dropped[0], "offset": dropped[1]},
+                extra={"subscription": str(self.full_name), "partition": dropped[0], "offset": dropped[1]},
             )
             self._record(*dropped)
         for passed_over in self._delivery.take_unwanted():
             self._record(*passed_over)
-        for letter in self._delivery.take_letters():
-            self._spawn(self._bury_letter(letter))
+        for dead_letter in self._delivery.take_dead_letters():
+            self._spawn(self._move_to_dead_letters(dead_letter))
         for ahead in self._ahead.values():
-            ahead.look()
+            ahead.notify_room()
         self._set_timer(now)
 
     def _set_timer(self, now: float) -> None:
@@ -403,27 +408,27 @@ class Subscription:
             self._timer.cancel()
         self._timer = None if due is None else self._loop.call_later(max(0.0, due - now), self._pump)
 
-    async def _bury_letter(self, letter: Letter) -> None:
-        assert self._bury is not None
+    async def _move_to_dead_letters(self, dead_letter: FailedMessages) -> None:
+        assert self._store_dead_letter is not None
         try:
-            for name, message in dead_letters(letter, self.place, self._owner.held.generation):
-                await self._bury(name, message)
+            for name, message in dead_letters(dead_letter, self.full_name, self._owner.last_written.generation):
+                await self._store_dead_letter(name, message)
         except FrazilError as error:
             logger.warning(
                 "cannot store a dead letter; trying again",
                 extra={
-                    "subscription": str(self.place),
-                    "partition": letter.partition,
-                    "offset": letter.first,
+                    "subscription": str(self.full_name),
+                    "partition": dead_letter.partition,
+                    "offset": dead_letter.first,
                     "reason": str(error),
                 },
             )
-            self._delivery.not_buried(letter, self._now())
+            self._delivery.dead_letter_failed(dead_letter, self._now())
             self._pump_soon()
         else:
             failpoint("subscriptions.buried")
-            self._delivery.buried(letter, self._now())
-            self._record(letter.partition, letter.first, letter.end)
+            self._delivery.dead_letter_stored(dead_letter, self._now())
+            self._record(dead_letter.partition, dead_letter.first, dead_letter.end)
 
     def _now(self) -> float:
         return self._world.clock.monotonic()
@@ -440,13 +445,13 @@ class Subscription:
             except FrazilError as error:
                 logger.warning(
                     "no checkpoint of a subscription; trying again",
-                    extra={"subscription": str(self.place), "reason": str(error)},
+                    extra={"subscription": str(self.full_name), "reason": str(error)},
                 )
 
     async def checkpoint(self) -> None:
-        """Put what is acknowledged into the store, if there is something new."""
+        """Writes a checkpoint if something new is acknowledged."""
         self._check()
-        # Whoever waits may give up; a put that began must still end before the next.
+        # The caller may give up, but a put that began must end before the next one.
         put = self._loop.create_task(self._put_checkpoint())
         put.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(put)
@@ -456,7 +461,9 @@ class Subscription:
             if not self._dirty:
                 return
             self._dirty = False
-            partitions = {partition: lane.progress.copy() for partition, lane in self._delivery.lanes.items()}
+            partitions = {
+                partition: backlog.progress.copy() for partition, backlog in self._delivery.backlogs.items()
+            }
             try:
                 await asyncio.to_thread(self._owner.put, partitions)
             except SubscriptionFenced as error:
@@ -477,15 +484,15 @@ class Subscription:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a subscription failed", extra={"subscription": str(self.place)}, exc_info=error)
-            self._stop(FrazilError(f"The {self.place} failed: {error!r}. Open it again."))
+            logger.error("a subscription failed", extra={"subscription": str(self.full_name)}, exc_info=error)
+            self._stop(FrazilError(f"The {self.full_name} failed: {error!r}. Open it again."))
 
     def _check(self) -> None:
         if self._stopped:
             raise self._stopped.again()
 
     def _stop(self, why: FrazilError) -> None:
-        """Do nothing more; whoever asks is told why."""
+        """Stops everything. Later calls raise `why`."""
         if self._stopped:
             return
         self._stopped = why
@@ -502,11 +509,11 @@ class Subscription:
         return self._stopped
 
     def has(self, consumer: str) -> bool:
-        """Whether somebody of this name consumes."""
+        """Returns whether a consumer of this name has joined."""
         return any(each.name == consumer for each in self._consumers.values())
 
     async def close(self) -> None:
-        """Stop, and leave a checkpoint; what is delivered and not acknowledged is delivered again by the next."""
+        """Stops and writes a checkpoint. The next process delivers unacknowledged messages again."""
         await self._end()
         try:
             if self._stopped is None or isinstance(self._stopped, ShutdownError):
@@ -516,30 +523,30 @@ class Subscription:
 
     async def _last_checkpoint(self) -> None:
         await self._put_checkpoint()
-        for partition, lane in self._delivery.lanes.items():
-            self._journal.detach(self._key(partition), lane.progress)
+        for partition, backlog in self._delivery.backlogs.items():
+            self._journal.detach(self._key(partition), backlog.progress)
 
     async def delete(self) -> None:
-        """End the subscription for good: nothing of it is kept."""
+        """Deletes the subscription and all that is stored of it."""
         self._check()
-        self._stop(SubscriptionNotFound(f"The {self.place} was deleted."))
+        self._stop(SubscriptionNotFound(f"The {self.full_name} was deleted."))
         await self._end()
         async with self._putting:
             self._dirty = False
             await asyncio.to_thread(self._owner.delete)
-        self._journal.forget(self.place)
+        self._journal.forget(self.full_name)
 
     async def abandon(self, why: FrazilError) -> None:
-        """Stop without another word: what it is a subscription of is gone."""
+        """Stops without a checkpoint, because the topic is gone."""
         self._stop(why)
         await self._end()
-        self._journal.forget(self.place)
+        self._journal.forget(self.full_name)
 
     async def _end(self) -> None:
-        self._stop(ShutdownError(f"The {self.place} is closed here."))
+        self._stop(ShutdownError(f"The {self.full_name} is closed here."))
         if tasks := list(self._tasks):
             await asyncio.wait(tasks)
 
     def stats(self, ends: Mapping[int, int]) -> SubscriptionReport:
-        """`ends`: the offset after the newest message of each partition."""
-        return gathered(self.place, self._delivery, ends, self._problems)
+        """`ends` has the offset after the newest message of each partition."""
+        return build_report(self.full_name, self._delivery, ends, self._problems)

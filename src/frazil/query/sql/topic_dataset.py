@@ -1,0 +1,69 @@
+"""Presents a topic to DuckDB as an Arrow dataset, which is read anew for each scan."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from frazil.errors import QueryTimeout
+from frazil.scan.pinned_topic import PinnedTopic
+
+
+class QueryScans:
+    """Is shared by all scans of one query: they stop together, and the first failure is kept here."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self.failure: Exception | None = None
+
+    def check(self) -> None:
+        if self.stopped.is_set():
+            raise QueryTimeout("The query was stopped.")
+
+
+class TopicScanner:
+    """Implements what DuckDB uses of Arrow's `Scanner`.
+
+    Arrow's own scanner would wait for batches on Arrow's IO threads. Parquet files are read on the same few threads,
+    so a query with as many scans would wait for itself.
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self.projected_schema = self.dataset_schema = schema
+        self._batches = batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self._batches)
+
+
+class TopicDataset(ds.Dataset):  # type: ignore[misc]
+    """DuckDB accepts any subclass of Arrow's `Dataset`, and calls the methods defined here."""
+
+    def __init__(self, pinned: PinnedTopic, scans: QueryScans) -> None:
+        self._pinned = pinned
+        self._scans = scans
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._pinned.schema
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: object
+    ) -> TopicScanner:
+        """Applies `filter` exactly, because DuckDB does not check the rows again."""
+        wanted = self._pinned.select_columns(columns)
+        schema = pa.schema([self.schema.field(name) for name in wanted])
+        return TopicScanner(schema, self._read(wanted, filter))
+
+    def _read(self, columns: Sequence[str], where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._pinned.read(columns, where, stopped=self._scans.stopped)
+            self._scans.check()
+        except Exception as error:
+            # DuckDB would turn the exception into text, so it is kept here.
+            self._scans.failure = self._scans.failure or error
+            raise

@@ -1,0 +1,131 @@
+"""Says which offsets the log of a topic holds now: its segments, and the tail if its WAL is on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from frazil.log import layout
+from frazil.log.epochs import Epochs
+from frazil.log.reader import PartitionReader
+from frazil.log.segments.index import SegmentIndex
+from frazil.log.segments.segment import Segment
+from frazil.log.tail import TailView
+from frazil.log.topics.schemas import TopicSchemas, list_partitions
+from frazil.log.wal.entries import Entry
+from frazil.log.wal.recovery import is_wal
+from frazil.log.wal_follower import WalTail
+from frazil.store import ObjectStore
+
+
+class SealedSegment(NamedTuple):
+    """Describes a segment as the listing shows it, which ends where the next one starts."""
+
+    first: int
+    end: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class LogExtent:
+    """Says which offsets the log has of one partition."""
+
+    start: int = 0
+    sealed_end: int = 0
+    end: int = 0
+    """The log ends here, including the tail where it can be read."""
+    epochs: Epochs | None = None
+    segments: tuple[SealedSegment, ...] = ()
+    tail: tuple[Entry, ...] | None = None
+    """These are unsealed records in memory. It is None where the tail is in a WAL, or cannot be read."""
+
+    @property
+    def epoch(self) -> str:
+        """Returns the current epoch, which is empty before there is any segment."""
+        return self.epochs.current if self.epochs else ""
+
+    def segments_between(self, start: int, end: int) -> Iterator[SealedSegment]:
+        """Yields the segments that hold some of these offsets."""
+        return (each for each in self.segments if each.first < end and each.end > start)
+
+
+EMPTY_EXTENT = LogExtent()
+
+
+Tails = Callable[[str], Mapping[int, TailView]]
+"""Returns the tails of a topic, by partition, that writers of this process keep in memory only."""
+
+
+class LogExtents:
+    """Reads the extents of one topic's log. Belongs to one thread."""
+
+    def __init__(self, store: ObjectStore, topic: str, data_dir: Path, tails: Tails | None = None) -> None:
+        self._store = store
+        self._topic = topic
+        self._data_dir = data_dir
+        self._tails = tails
+        self._indexes: dict[int, SegmentIndex] = {}
+
+    def current(self, *, tail: bool) -> dict[int, LogExtent]:
+        """Returns the extents of all partitions. With `tail` they include unsealed records."""
+        # The tails come first: records that are sealed meanwhile are then found in the segments.
+        views = self._tails(self._topic) if tail and self._tails is not None else {}
+        partitions = views.keys() | set(list_partitions(self._store, self._topic))
+        if tail:
+            partitions |= self._local()
+        return {each: self._extent(each, tail, views.get(each)) for each in sorted(partitions)}
+
+    def oldest_ms(self, partition: int, segment: SealedSegment) -> int:
+        """Returns when the first record of a segment was appended."""
+        return self._indexes[partition].footer(segment.first).oldest_ms
+
+    def _extent(self, partition: int, tail: bool, view: TailView | None) -> LogExtent:
+        start = end = 0
+        if tail and view is None:
+            reader = tail_reader(self._store, self._topic, partition, self._data_dir)
+            if reader is not None:
+                start, _, end, _ = reader.bounds()
+        index = self._indexes.setdefault(partition, SegmentIndex(self._store, self._topic, partition))
+        index.refresh()
+        firsts, newest, sealed_end = index.firsts, index.newest(), index.sealed_end()
+        entries = _unsealed(view, newest, sealed_end) if view is not None else None
+        if entries:
+            end = entries[-1].end
+        return LogExtent(
+            start=firsts[0] if firsts else max(start, index.low),
+            sealed_end=sealed_end,
+            end=max(sealed_end, end),
+            epochs=newest.epochs if newest else None,
+            segments=tuple(
+                SealedSegment(first, last, index.size(first)) for first, last in pairwise([*firsts, sealed_end])
+            ),
+            tail=entries,
+        )
+
+    def _local(self) -> set[int]:
+        folder = layout.wal_root(self._data_dir) / self._topic
+        found = (layout.parse_partition(child.name) for child in folder.iterdir()) if folder.is_dir() else ()
+        return {partition for partition in found if partition is not None}
+
+
+def _unsealed(view: TailView, newest: Segment | None, sealed_end: int) -> tuple[Entry, ...]:
+    """Returns the entries after the segments, or none if another writer has continued the partition.
+
+    Records that the tail's own writer has sealed meanwhile are in the segments.
+    """
+    ours = newest is None or newest.writer in view.writers or newest.end == view.start
+    if not ours or view.start > sealed_end:
+        return ()
+    return tuple(entry for entry in view.entries if entry.end > sealed_end)
+
+
+def tail_reader(store: ObjectStore, topic: str, partition: int, data_dir: Path) -> PartitionReader | None:
+    """Returns a reader that joins segments with the WAL on this machine, or None if there is no such WAL."""
+    directory = layout.wal_directory(data_dir, topic, partition)
+    if not is_wal(directory):
+        return None
+    tail = WalTail(directory)
+    return PartitionReader(store, TopicSchemas(store, topic), topic, partition, lambda: tail)

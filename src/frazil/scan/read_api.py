@@ -1,0 +1,146 @@
+"""Implements `frazil.read`, which gives a topic as Arrow or Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.config.load import load_config
+from frazil.config.model import Config
+from frazil.errors import CallError
+from frazil.lake.catalog.lake import Lake
+from frazil.lake.schema.arrow import plain_schema
+from frazil.log.topics.naming import existing_topic
+from frazil.scan.arrow_tree import columns_of, tree_of
+from frazil.scan.log_location import LogLocation
+from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
+from frazil.scan.pinned_topic import PinnedTopic
+from frazil.scan.tenants import Tenant
+from frazil.scan.topic_rows import TopicRows
+from frazil.scan.where_parser import parse_where
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def read(
+    topic: str,
+    *,
+    config: Config | str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | pc.Expression | None = None,
+    start: Mapping[int, int] | None = None,
+    end: Mapping[int, int] | None = None,
+    tenant: str | None = None,
+) -> Rows:
+    """All rows of a topic as they are now, whether in the table or still in the log.
+
+    `frazil.read("orders").polars()` is a data frame, `.reader()` a stream of Arrow batches.
+    Settings are found as the command line finds them: `config` or `frazil.yaml`, and the environment.
+
+    `where` is a text such as `"amount > 10 and country = 'de'"` or an Arrow expression; files that cannot have such
+    rows are not read. `start` and `end` are log offsets by partition: rows with `start <= _offset < end`.
+
+    What is read is settled here: later readings of the result give the same rows, whatever is committed meanwhile,
+    for as long as the grace times of maintenance keep their files.
+    """
+    settings = config if isinstance(config, Config) else load_config(Path(config) if config else None).config
+    existing_topic(LogLocation.of(settings, topic).open(), topic)
+    with closing(Lake(settings)) as lake:
+        rows = TopicRows(settings, topic, lake=lake)
+        column = settings.topic(topic).tenant_column
+        whose = Tenant(column, tenant) if column and tenant is not None else None
+        snapshot = rows.snapshots.take(tail=True)
+        pinned = PinnedTopic(rows, snapshot, whose, Bound(EARLIEST, start or {}), Bound(LATEST, end or {}))
+    return Rows(pinned, columns, where)
+
+
+class Rows:
+    """Has the rows of one topic at one cut. Each read starts anew and has no order; nothing is kept in memory."""
+
+    def __init__(self, pinned: PinnedTopic, columns: Sequence[str] | None, where: str | pc.Expression | None) -> None:
+        self.topic = pinned.topic
+        self._pinned = pinned
+        self._columns = pinned.select_columns(columns)
+        self._where = _arrow_filter(pinned, where)
+
+    def __repr__(self) -> str:
+        return f"<rows of {self.topic}, log offsets below {self.offsets}>"
+
+    @property
+    def offsets(self) -> dict[int, int]:
+        """Returns the cut: by partition, exactly the rows below these log offsets are here."""
+        return self._pinned.offsets
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        plain = plain_schema(self._pinned.iceberg_schema)
+        return pa.schema([plain.field(name) for name in self._columns])
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Returns a stream of batches, of which only a few are in memory at a time."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches(self._columns))
+
+    def table(self) -> pa.Table:
+        return self.reader().read_all()
+
+    def polars(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(_storage(self.table()))
+
+    def lazy(self) -> pl.LazyFrame:
+        """Returns a frame that reads when it is collected, and only the columns that it needs then."""
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
+        def source(
+            columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None
+        ) -> Iterator[pl.DataFrame]:
+            left = rows
+            for batch in self._batches(self._columns if columns is None else columns):
+                frame = pl.DataFrame(_storage(pa.Table.from_batches([batch])))
+                if predicate is not None:
+                    frame = frame.filter(predicate)
+                if left is not None:
+                    frame = frame.head(left)
+                    left -= len(frame)
+                yield frame
+                if left == 0:
+                    return
+
+        return register_io_source(source, schema=pl.DataFrame(_storage(self.schema.empty_table())).schema)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """Makes this usable by all that accepts Arrow: `pl.DataFrame(rows)`, `pa.table(rows)`, DuckDB, pandas."""
+        return self.reader().__arrow_c_stream__(requested_schema)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        for batch in self._pinned.read(columns, self._where):
+            yield batch.cast(schema)
+
+
+def _arrow_filter(pinned: PinnedTopic, where: str | pc.Expression | None) -> pc.Expression | None:
+    try:
+        wanted = parse_where(where, pinned.iceberg_schema) if isinstance(where, str) else where
+        if wanted is not None:
+            pinned.select_columns(sorted(columns_of(tree_of(wanted))))
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise CallError(f"where: {error}") from error
+    return wanted
+
+
+def _storage(table: pa.Table) -> pa.Table:
+    """Replaces extension types, which Polars does not know, by their storage types."""
+    for index, column in enumerate(table.columns):
+        if isinstance(column.type, pa.BaseExtensionType):
+            plain = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+            table = table.set_column(index, table.field(index).name, plain)
+    return table

@@ -1,0 +1,196 @@
+"""Takes snapshots of a topic: its table, its log and the schema of its rows at one moment.
+
+The table says which rows it has and from which offset on the log has the others. So the table is loaded first. The
+log, which is read next, can only have more than the table knew. The schema comes last, so that it has every column of
+the records found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from frazil.config.model import Config
+from frazil.errors import SegmentsGone, TableNotFound, TopicNotFound
+from frazil.formats.decoding import Decoder
+from frazil.formats.topic_decoder import open_decoder
+from frazil.lake.catalog.lake import Lake, dotted
+from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.evolution import grown, plan_following
+from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.widening import widest
+from frazil.lake.tables.identity import Standing, check_table
+from frazil.lake.tables.tables import base_identifier
+from frazil.log.topics.schemas import TopicSchemas
+from frazil.scan.column_survey import ColumnSurvey
+from frazil.scan.consistency import check_against_log
+from frazil.scan.decode import DecodingRules
+from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent, LogExtents, Tails
+from frazil.scan.log_location import LogLocation
+from frazil.scan.offset_ranges import OffsetRange
+from frazil.scan.scan_tasks import Projection
+
+Read = Literal["both", "table", "log"]
+"""Rows are read from both, from the table or from the log."""
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class TopicSnapshot:
+    table: Table | None
+    offsets: Mapping[int, int]
+    """The table has the rows below these committed offsets."""
+    extents: Mapping[int, LogExtent]
+    rules: DecodingRules
+    records: pa.Schema | None = None
+    """Records have this schema in the log. It is None when the log is not read."""
+
+    @property
+    def schema(self) -> Schema:
+        """Returns the schema of the rows, wherever they are."""
+        return self.rules.schema
+
+    @property
+    def partitions(self) -> list[int]:
+        return sorted(self.offsets.keys() | self.extents.keys())
+
+    def extent(self, partition: int) -> LogExtent:
+        return self.extents.get(partition, EMPTY_EXTENT)
+
+    def projection(self, columns: Sequence[str] | None, where: BooleanExpression | None = None) -> Projection:
+        names = [field.name for field in self.schema.fields] if columns is None else columns
+        return Projection(self.rules, tuple(names), where)
+
+
+class TopicSnapshots:
+    """Takes snapshots of one topic. Belongs to one thread."""
+
+    def __init__(
+        self, config: Config, location: LogLocation, read: Read, lake: Lake, tails: Tails | None = None
+    ) -> None:
+        self._config = config
+        self._location = location
+        self._topic = location.topic
+        self._read = read
+        self._lake = lake
+        self._identifier = base_identifier(config, location.topic)
+        self._store = location.open()
+        self._extents = LogExtents(self._store, location.topic, location.data_dir, tails)
+        self._schemas = TopicSchemas(self._store, location.topic)
+
+    def take(self, *, tail: bool) -> TopicSnapshot:
+        """Takes a snapshot. With `tail` it includes unsealed records where they can be read.
+
+        Raises `TopicNotFound` when there is no such topic.
+        """
+        for _ in range(_TRIES):
+            table, state, extents = self._agreeing(tail)
+            if state is not None and self._read == "both":
+                check_against_log(state, extents)
+            try:
+                return self._described(table, state.offsets if state else {}, extents)
+            except SegmentsGone as error:
+                # Records in a WAL were sealed, moved and trimmed meanwhile, so the table has them now.
+                gone = error
+        raise gone
+
+    def _agreeing(self, tail: bool) -> tuple[Table | None, TableState | None, dict[int, LogExtent]]:
+        """Returns table and log without a gap between them.
+
+        Between the two reads a mover may commit and the log may be trimmed. Then the reloaded table has more. If it
+        still does not name a partition, the log alone says where the partition begins.
+        """
+        table = self.table()
+        for _ in range(_TRIES):
+            state = TableState.of(table) if table is not None else None
+            offsets = state.offsets if state else {}
+            extents = self.extents(tail=tail)
+            gaps = _gaps(offsets, extents) if self._read == "both" else {}
+            if not gaps:
+                return table, state, extents
+            again = self.table()
+            named = offsets.keys() | (TableState.of(again).offsets if again is not None else {}).keys()
+            if named.isdisjoint(gaps):
+                return table, state, extents
+            table = again
+        raise SegmentsGone(f"{self._topic}: {'; '.join(gaps.values())}.")
+
+    def _described(
+        self, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
+    ) -> TopicSnapshot:
+        if table is not None and self._read == "table":
+            return TopicSnapshot(table, offsets, extents, DecodingRules.of(table.metadata, None))
+        newest = self._schemas.latest()
+        if newest is None:
+            raise TopicNotFound(f"Topic {self._topic!r} does not exist.")
+        return TopicSnapshot(
+            table, offsets, extents, self._rules(newest.schema, table, offsets, extents), newest.schema
+        )
+
+    def extents(self, *, tail: bool) -> dict[int, LogExtent]:
+        return {} if self._read == "table" else self._extents.current(tail=tail)
+
+    def table(self) -> Table | None:
+        """Returns the base table, or None when it does not exist yet or is not to be read."""
+        if self._read == "log":
+            return None
+        check = check_table(self._lake, self._store, self._topic, self._identifier)
+        if check.standing is Standing.ABSENT:
+            if self._read == "table":
+                raise TableNotFound(f"Topic {self._topic!r} has no table {dotted(self._identifier)} yet.")
+            return None
+        if check.standing is not Standing.FINE:
+            raise check.error()
+        assert check.table is not None
+        if self._read == "both":
+            check_history(check.table)
+        return check.table
+
+    def _rules(
+        self, records: pa.Schema, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
+    ) -> DecodingRules:
+        # The table gets new columns before the rows that have them, but the log may have such rows already.
+        decoder = open_decoder(self._config, self._topic, records)
+        if decoder is None:
+            follows = plan_following(table, records).schema if table else target_schema(records)
+        else:
+            columns = self._hot_columns(decoder, table, offsets, extents)
+            follows = grown(table.metadata, *columns) if table else target_schema(widest(columns))
+        return (
+            DecodingRules.of(table.metadata, decoder, follows) if table else DecodingRules(follows, decoder=decoder)
+        )
+
+    def _hot_columns(
+        self, decoder: Decoder, table: Table | None, offsets: Mapping[int, int], extents: Mapping[int, LogExtent]
+    ) -> list[pa.Schema]:
+        """Returns the columns of records that are not in the table."""
+        survey = ColumnSurvey(self._location, decoder, self._config.format_of(self._topic))
+        ages: Sequence[pa.Schema | None] = DecodingRules.of(table.metadata, decoder).all_known() if table else [None]
+        found = [decoder.columns()] if table is None else []
+        for (partition, extent), known in product(extents.items(), ages):
+            found += survey.of_segments(
+                partition, extent, OffsetRange(offsets.get(partition, 0), extent.sealed_end), known
+            )
+            if extent.tail is not None:
+                found += survey.of_entries(partition, extent.tail, known)
+            elif extent.end > extent.sealed_end:
+                found += survey.of_wal(partition, OffsetRange(extent.sealed_end, extent.end), known)
+        return list(dict.fromkeys(found))
+
+
+def _gaps(offsets: Mapping[int, int], extents: Mapping[int, LogExtent]) -> dict[int, str]:
+    """Describes, by partition, the rows that are neither in the table nor in the log."""
+    return {
+        partition: f"partition {partition}: the table has rows up to offset {offset}, but the log starts at "
+        f"{extent.start}"
+        for partition, extent in sorted(extents.items())
+        if extent.start > (offset := offsets.get(partition, 0))
+    }
