@@ -17,7 +17,7 @@ from frazil.errors import FrazilError
 from tests.faults.loading import Loader, check_everything
 from tests.faults.wires import PATIENT, check_no_orphans, move_on
 from tests.lake.support import local_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 TOPICS = ("orders",)
 PARTS = {"warehouse": ("store/warehouse", "48k"), "txlog": ("txlog", "8k")}
@@ -42,8 +42,8 @@ def main(folder: Path, part: str, seed: int) -> None:
 
 def fail_once(config: Config, seed: int) -> FrazilError:
     """What stops a mover of small batches."""
-    with pytest.raises(FrazilError) as caught, tools_of(config, seed) as tools:
-        move_all(tools, TOPICS[0], batch_rows=20)
+    with pytest.raises(FrazilError) as caught, pipeline_context(config, seed) as context:
+        move_all(context, TOPICS[0], batch_rows=20)
     return caught.value
 
 

@@ -19,11 +19,11 @@ from frazil.config.model import Config
 from frazil.errors import TableNotFound
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState
-from frazil.lake.mapping.misfits import from_stream
+from frazil.lake.mapping.misfits import row_from_ipc
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
 from frazil.log.log import Log
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.maintain.files import place as placed
+from frazil.maintain.files import normalized_path as placed
 
 TOPICS = ("orders", "visits")
 PARTITIONS = (0, 1)
@@ -218,7 +218,7 @@ def check_letters(lake: Lake, config: Config, topic: str, unfit: set[tuple[int, 
     places = sorted((letter[PARTITION], letter[OFFSET]) for letter in letters)
     assert places == sorted(unfit)
     for letter in letters:
-        kept = from_stream(letter["raw"]).column("id").to_pylist()
+        kept = row_from_ipc(letter["raw"]).column("id").to_pylist()
         assert kept == [identity(letter[PARTITION], letter[OFFSET])]
         assert (letter["topic"], "'text'" in letter["error"]) == (topic, True)
 

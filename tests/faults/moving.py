@@ -9,17 +9,17 @@ import os
 import pickle
 import sys
 
-from frazil.pipeline.move.leftovers import Leftovers
-from tests.pipeline.support import move_all, tools_of
+from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
+from tests.pipeline.support import move_all, pipeline_context
 
 BATCH_ROWS = 40
 
 
 def main() -> None:
     config = pickle.loads(sys.stdin.buffer.read())
-    with tools_of(config, int(os.environ["SEED"])) as tools:
-        Leftovers(tools).clean()
-        move_all(tools, batch_rows=BATCH_ROWS)
+    with pipeline_context(config, int(os.environ["SEED"])) as context:
+        AttemptCleanup(context).clean()
+        move_all(context, batch_rows=BATCH_ROWS)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from frazil.ops.health import HEALTHY
 from tests.faults.loading import Loader, check_everything, moved
 from tests.faults.wires import FAULTS, PATIENT, TIMES, check_leftovers, faults, move_on
 from tests.lake.support import nessie_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.proxy import Proxy
 from tests.servers.shared import NessieServer, S3Server
 
@@ -115,24 +115,24 @@ def test_a_storm(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
 
 def test_a_catalog_that_goes_and_comes_back(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
     through, past = lakes(breaker={"failure_threshold": 2, "reset_timeout_seconds": 0.1, "success_threshold": 1})
-    with Loader(past, seed, TOPICS) as loader, tools_of(through, seed) as tools:
+    with Loader(past, seed, TOPICS) as loader, pipeline_context(through, seed) as context:
         loader.fill(4)
-        move_all(tools, TOPICS[0])
+        move_all(context, TOPICS[0])
         loader.fill(4)
         nessie_proxy.down()
         with pytest.raises(FrazilError) as caught:
-            move_all(tools, TOPICS[0])
+            move_all(context, TOPICS[0])
         assert caught.value.retryable
-        assert tools.catalog_breaker.state is not State.CLOSED
-        health = tools.catalog_breaker.health()
+        assert context.catalog_breaker.state is not State.CLOSED
+        health = context.catalog_breaker.health()
         assert health.status == "degraded"
         assert "it kept failing" in health.reason
         assert "Check that the catalog runs" in health.reason
-        assert tools.store_breaker.health() == HEALTHY
+        assert context.store_breaker.health() == HEALTHY
         nessie_proxy.up()
         until = time.monotonic() + 30
         while not moved(past, loader) and time.monotonic() < until:
-            move_all(tools, TOPICS[0])
-        assert tools.catalog_breaker.health() == HEALTHY
-        assert tools.catalog_breaker.opened >= 1
+            move_all(context, TOPICS[0])
+        assert context.catalog_breaker.health() == HEALTHY
+        assert context.catalog_breaker.opened >= 1
         check_everything(past, loader)

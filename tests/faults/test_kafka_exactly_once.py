@@ -14,7 +14,7 @@ from tests.faults.members import PARTITIONS, SESSION_SECONDS, Group, Settings, d
 from tests.faults.pipelines import BUSY, MOVED_SECONDS, QUICK
 from tests.faults.producing import Producing
 from tests.pipeline.processes import PipelineProcess
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.broker import Broker
 from tests.servers.kafka import KafkaServer
 from tests.servers.shared import S3Server
@@ -87,8 +87,8 @@ def test_a_few_deaths(own_kafka: Broker, s3_server: S3Server, s3_prefix: str, tm
         check_committed_is_stored(config, topic, group, producing)
         truth = producing.stop()
         wait_until_arrived(group, truth)
-        with tools_of(config, seed) as tools:
-            move_all(tools, topic)
+        with pipeline_context(config, seed) as context:
+            move_all(context, topic)
         check_log(config, topic, truth)
         check_table(config, topic, truth)
 

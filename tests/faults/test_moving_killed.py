@@ -17,11 +17,11 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
-from frazil.pipeline.move.leftovers import Leftovers
-from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
+from frazil.pipeline.move.context import PipelineContext
 from tests.lake.support import local_config, nessie_config
 from tests.log.support import TOPIC, rows, writer
-from tests.pipeline.support import broken, found_offsets, move_all, tools_of
+from tests.pipeline.support import broken, found_offsets, move_all, pipeline_context
 from tests.servers.shared import NessieServer, S3Server
 
 SOURCE = Path(__file__).parents[2] / "src" / "frazil"
@@ -68,27 +68,27 @@ def test_killed_later(failpoint: str, count: int, config: Config, seed: int) -> 
 
 def check_killed_at(failpoint: str, config: Config, seed: int) -> None:
     chance = random.Random(seed)
-    with tools_of(config, seed) as tools:
-        fill(tools, chance)
+    with pipeline_context(config, seed) as context:
+        fill(context, chance)
         killed = run(config, seed, failpoint)
         if not killed:
-            fill(tools, chance, wider=True)
+            fill(context, chance, wider=True)
             killed = run(config, seed, failpoint)
         assert killed, f"nothing passed {failpoint}"
-        move_all(tools)
+        move_all(context)
         # Evidence that an attempt was never committed comes with the commits after it.
-        Leftovers(tools).clean()
-        check_rows(tools)
+        AttemptCleanup(context).clean()
+        check_rows(context)
         if config.store.url is None:
             # A catalog that keeps only the newest snapshot cannot show what became of each attempt.
-            check_files(tools)
-            assert not tools.txlog.open_attempts()
+            check_files(context)
+            assert not context.txlog.open_attempts()
 
 
-def fill(tools: Tools, chance: random.Random, *, wider: bool = False) -> None:
+def fill(context: PipelineContext, chance: random.Random, *, wider: bool = False) -> None:
     """Records in two partitions and segments of random size, among them some that fit no table."""
     for partition in (0, 1):
-        with closing(writer(tools.store, tools.config.data_dir, partition=partition)) as log:
+        with closing(writer(context.store, context.config.data_dir, partition=partition)) as log:
             at, end = log.next_offset, log.next_offset + ROWS
             while at < end:
                 count = 1 if at % ROWS in BROKEN else chance.randint(1, 20)
@@ -119,9 +119,9 @@ def run(config: Config, seed: int, failpoint: str) -> bool:
     return ended.returncode != 0
 
 
-def check_rows(tools: Tools) -> None:
-    base = found_offsets(tools.lake, base_identifier(tools.config, TOPIC))
-    dead = found_offsets(tools.lake, dead_letter_identifier(tools.config, TOPIC))
+def check_rows(context: PipelineContext) -> None:
+    base = found_offsets(context.lake, base_identifier(context.config, TOPIC))
+    dead = found_offsets(context.lake, dead_letter_identifier(context.config, TOPIC))
     rounds = max(offset for _, offset in base) // ROWS + 1
     unfit = {(partition, n * ROWS + at) for partition in (0, 1) for n in range(rounds) for at in BROKEN}
     everything = {(partition, offset) for partition in (0, 1) for offset in range(rounds * ROWS)}
@@ -129,10 +129,10 @@ def check_rows(tools: Tools) -> None:
     assert base == Counter(everything - unfit)
 
 
-def check_files(tools: Tools) -> None:
+def check_files(context: PipelineContext) -> None:
     """No file of a batch that did not come into a table is left."""
-    for identifier in (base_identifier(tools.config, TOPIC), dead_letter_identifier(tools.config, TOPIC)):
-        table = tools.lake.load(identifier)
+    for identifier in (base_identifier(context.config, TOPIC), dead_letter_identifier(context.config, TOPIC)):
+        table = context.lake.load(identifier)
         named = {task.file.file_path for task in table.scan().plan_files()}
         folder = Path(table.location().removeprefix("file://")) / "data"
         assert {path.as_uri() for path in folder.rglob("*.parquet")} == named

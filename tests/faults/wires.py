@@ -16,17 +16,17 @@ from frazil.config.sections.maintenance import OrphansConfig
 from frazil.errors import FrazilError, TableNotFound
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
+from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.expiry import Expiry
-from frazil.maintain.files import TableFiles, place
-from frazil.maintain.operations import perform
+from frazil.maintain.files import TableFiles, normalized_path
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.operations import run_operation
 from frazil.maintain.orphans import OrphanRemoval
-from frazil.maintain.targets import Target
-from frazil.maintain.workshop import Workshop
-from frazil.pipeline.move.leftovers import Leftovers
+from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
 from frazil.store import open_store
 from tests.faults.loading import Loader, moved, reachable
 from tests.log.support import ManualClock
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.proxy import Exchange, Proxy, Rule
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ def move_on(config: Config, loader: Loader, seed: int, most_rows: int = 200) -> 
     deadline = time.monotonic() + LONGEST_SECONDS
     while True:
         try:
-            with tools_of(config, seed + failed) as tools:
-                Leftovers(tools).clean()
+            with pipeline_context(config, seed + failed) as context:
+                AttemptCleanup(context).clean()
                 for topic in loader.topics:
-                    move_all(tools, topic, batch_rows=most_rows)
+                    move_all(context, topic, batch_rows=most_rows)
         except FrazilError as error:
             failed += 1
             if not error.retryable or time.monotonic() > deadline:
@@ -104,17 +104,17 @@ def tables_of(lake: Lake, config: Config, topics: tuple[str, ...]) -> list[Table
 
 def check_leftovers(config: Config, topics: tuple[str, ...], seed: int) -> None:
     """A file that is in no table belongs to an attempt that cannot be decided yet; the others are deleted."""
-    with tools_of(config, seed) as tools:
-        Leftovers(tools).clean()
-        waiting = {attempt.attempt for attempt in tools.txlog.open_attempts()}
-        for table in tables_of(tools.lake, config, topics):
+    with pipeline_context(config, seed) as context:
+        AttemptCleanup(context).clean()
+        waiting = {attempt.attempt for attempt in context.txlog.open_attempts()}
+        for table in tables_of(context.lake, config, topics):
             stray = {path for path in _data_files(table) if path not in reachable(table)}
             assert {path.rsplit("/", 2)[-2] for path in stray} <= waiting
 
 
 def _data_files(table: Table) -> list[str]:
     files = TableFiles(table)
-    return [place(found.path) for found in files.below(f"{files.location}/data")]
+    return [normalized_path(found.path) for found in files.below(f"{files.location}/data")]
 
 
 def check_no_orphans(config: Config, topics: tuple[str, ...]) -> None:
@@ -122,7 +122,7 @@ def check_no_orphans(config: Config, topics: tuple[str, ...]) -> None:
     lake = Lake(config)
     clock = ManualClock()
     clock.ms = int(time.time() * 1000) + GRACE_HOURS * 3_600_000
-    shop = Workshop(
+    context = MaintenanceContext(
         config=config,
         lake=lake,
         store=open_store(config.store, config.data_dir),
@@ -131,13 +131,13 @@ def check_no_orphans(config: Config, topics: tuple[str, ...]) -> None:
     )
     try:
         for table in tables_of(lake, config, topics):
-            target = Target(table.name(), table.name()[-1], "base")
+            target = MaintainedTable(table.name(), table.name()[-1], "base")
             for operation in (Expiry(config.maintenance.expiry), OrphanRemoval(OrphansConfig())):
-                report = perform(shop, operation, target)
+                report = run_operation(context, operation, target)
                 assert report.outcome in {"done", "nothing"}, report.work.note
             table = lake.load(table.name())
             files = TableFiles(table)
-            there = {place(found.path) for found in files.below(files.location)}
+            there = {normalized_path(found.path) for found in files.below(files.location)}
             assert there == reachable(table)
             table.scan().to_arrow()
     finally:

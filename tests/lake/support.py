@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from frazil.config.model import Config
 from frazil.config.sections.lake import TableLayoutConfig
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.tables.tables import base_identifier, create_table
 from tests.servers.shared import NessieServer, S3Server
 
@@ -59,7 +59,7 @@ def make_base_table(
     return create_table(
         lake,
         base_identifier(lake.config, topic),
-        target_schema(schema),
+        base_table_schema(schema),
         topic=topic,
         role="base",
         layout=layout or TableLayoutConfig(),

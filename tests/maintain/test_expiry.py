@@ -18,13 +18,13 @@ from pyiceberg.table import Table
 from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.offsets import check_history, history_offsets
-from frazil.maintain.contents import Contents
+from frazil.lake.commit.offsets import check_not_rolled_back, snapshot_offsets
 from frazil.maintain.expiry import Expiry, expired
-from frazil.maintain.files import place
-from frazil.maintain.operations import perform
-from frazil.maintain.pending import FOLDER
-from frazil.maintain.report import Report
+from frazil.maintain.files import normalized_path
+from frazil.maintain.manifest_reader import ManifestReader
+from frazil.maintain.operations import run_operation
+from frazil.maintain.pending_deletions import FOLDER
+from frazil.maintain.report import OperationReport
 from tests.lake.commit.commits import (
     NAME,
     compact,
@@ -36,7 +36,7 @@ from tests.lake.commit.commits import (
     span,
 )
 from tests.log.support import ManualClock
-from tests.maintain.support import EVENTS, HOUR, make_shop, move, on_disk
+from tests.maintain.support import EVENTS, HOUR, maintenance_context, move, on_disk
 
 FEW = ExpiryConfig(max_age_hours=0, keep_last=2, max_snapshots=3)
 
@@ -47,13 +47,13 @@ def clock_now() -> ManualClock:
     return clock
 
 
-def expire(lake: Lake, clock: ManualClock, config: ExpiryConfig = FEW, dry_run: bool = False) -> Report:
-    return perform(make_shop(lake, clock=clock), Expiry(config), EVENTS, dry_run)
+def expire(lake: Lake, clock: ManualClock, config: ExpiryConfig = FEW, dry_run: bool = False) -> OperationReport:
+    return run_operation(maintenance_context(lake, clock=clock), Expiry(config), EVENTS, dry_run)
 
 
 def strays(table: Table) -> set[str]:
     """Files on disk that the table does not refer to, but for notes."""
-    return {path for path in on_disk(table) if FOLDER not in path} - Contents().references(table)
+    return {path for path in on_disk(table) if FOLDER not in path} - ManifestReader().referenced_files(table)
 
 
 def test_snapshots_go_at_once_and_their_files_after_the_grace_time(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_snapshots_go_at_once_and_their_files_after_the_grace_time(tmp_path: Pat
     assert "grace time" in report.work.note
     # A query that began on an old snapshot can still read all of it.
     for snapshot in table.metadata.snapshots:
-        files = Contents().entries(table, Contents().manifests(table, [snapshot]).values())
+        files = ManifestReader().entries(table, ManifestReader().manifests(table, [snapshot]).values())
         assert all(exists(entry.data_file.file_path) for entry in files)
 
     clock.advance(HOUR + 1)
@@ -78,7 +78,7 @@ def test_snapshots_go_at_once_and_their_files_after_the_grace_time(tmp_path: Pat
     assert report.outcome == "done"
     # The six files that were compacted, their manifests, and the lists of seven snapshots.
     assert report.work.removed.files == 6 + 6 + 7
-    assert not strays(lake.load(NAME)) - {place(each.metadata_file) for each in table.metadata.metadata_log}
+    assert not strays(lake.load(NAME)) - {normalized_path(each.metadata_file) for each in table.metadata.metadata_log}
     assert read_rows(lake) == span(0, 0, 70)
     assert expire(lake, clock).outcome == "nothing"
 
@@ -107,8 +107,8 @@ def test_the_snapshot_with_the_offsets_can_always_be_found(tmp_path: Path) -> No
     report = expire(lake, clock)
     # Four compactions, and the mover's last commit below them.
     assert report.work.after.snapshots == 5
-    assert history_offsets(lake.load(NAME)) == {0: 80}
-    check_history(lake.load(NAME))
+    assert snapshot_offsets(lake.load(NAME)) == {0: 80}
+    check_not_rolled_back(lake.load(NAME))
 
 
 def test_tags_and_branches_are_respected(tmp_path: Path) -> None:

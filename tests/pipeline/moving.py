@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from frazil.config.model import Config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 
 def move_until(failpoint: str, config: Config, topic: str) -> None:
@@ -30,8 +30,8 @@ def move_until(failpoint: str, config: Config, topic: str) -> None:
 
 def main() -> None:
     config, topic = pickle.loads(sys.stdin.buffer.read())
-    with tools_of(config) as tools:
-        move_all(tools, topic)
+    with pipeline_context(config) as context:
+        move_all(context, topic)
 
 
 if __name__ == "__main__":

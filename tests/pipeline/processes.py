@@ -13,7 +13,7 @@ from typing import Self
 from frazil.config.model import Config
 from frazil.footprint import OWN_PROCESS
 from frazil.ops.health import Health, HealthReport
-from frazil.pipeline.report import Report, settings_line
+from frazil.pipeline.process_messages import PipelineReport, settings_line
 
 START_SECONDS = 120.0
 
@@ -27,7 +27,7 @@ class PipelineProcess:
         self._config = config
         # As the command has it that starts such processes.
         self._env = {**os.environ, OWN_PROCESS: "1", **(env or {})}
-        self._reports: list[Report] = []
+        self._reports: list[PipelineReport] = []
         self._said: list[str] = []
 
     def __enter__(self) -> Self:
@@ -60,7 +60,7 @@ class PipelineProcess:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._reports.append(Report.from_line(line.decode()))
+            self._reports.append(PipelineReport.from_line(line.decode()))
 
     def _hear(self) -> None:
         assert self.process.stderr is not None

@@ -18,13 +18,13 @@ from frazil.log.reader import Position
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.ops.breaker import CircuitBreaker
 from frazil.pipeline.metrics import PipelineMetrics
-from frazil.pipeline.move import results
+from frazil.pipeline.move import task_reports
 from frazil.pipeline.move.base_table import BaseSink
-from frazil.pipeline.move.batches import BatchPlanner, Limits
+from frazil.pipeline.move.batch_planner import BatchPlanner, FlushLimits
+from frazil.pipeline.move.context import PipelineContext
 from frazil.pipeline.move.flush import Batch, Run
-from frazil.pipeline.move.results import Written
+from frazil.pipeline.move.task_reports import WrittenFiles
 from frazil.pipeline.move.tasks import MoveJob, move
-from frazil.pipeline.move.tools import Tools
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.store import ObjectStore, open_store
 from tests.log.support import TOPIC, Machine, rows, writer
@@ -45,12 +45,12 @@ def broken(start: int, count: int) -> pa.RecordBatch:
 
 
 @contextmanager
-def tools_of(config: Config, seed: int = 0) -> Iterator[Tools]:
+def pipeline_context(config: Config, seed: int = 0) -> Iterator[PipelineContext]:
     """The real tools of a pipeline that has no Spark."""
     world = World(rng=random.Random(seed))
     breaker = config.pipeline.breaker
     with TransactionLog.open(config.data_dir, config.pipeline.txlog, world) as txlog:
-        yield Tools(
+        yield PipelineContext(
             config=config,
             lake=Lake(config),
             store=open_store(config.store, config.data_dir),
@@ -67,17 +67,17 @@ def tools_of(config: Config, seed: int = 0) -> Iterator[Tools]:
 def run_here(planner: BatchPlanner, batch: Batch, after: Callable[[], None] = lambda: None) -> Run:
     """Runs the body of each task in this process, one after the other."""
 
-    def run(job: MoveJob) -> Written:
+    def run(job: MoveJob) -> WrittenFiles:
         tasks = planner.tasks(batch.starts, batch.ends)
         reports = [move(job, number, [each]) for number, each in enumerate(tasks)]
         after()
-        return results.collect(pa.Table.from_batches(reports))
+        return task_reports.join_reports(pa.Table.from_batches(reports))
 
     return run
 
 
 def move_all(
-    tools: Tools,
+    context: PipelineContext,
     topic: str = TOPIC,
     batch_rows: int = 1_000_000,
     after_writing: Callable[[], None] = lambda: None,
@@ -89,10 +89,10 @@ def move_all(
         if waiting:
             waiting.pop()()
 
-    sink = BaseSink(tools, topic)
+    sink = BaseSink(context, topic)
     starts = sink.open()
     positions = {partition: Position("", offset) for partition, offset in starts.items()}
-    planner = BatchPlanner(tools.store, topic, positions, Limits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
+    planner = BatchPlanner(context.store, topic, positions, FlushLimits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
     while (ends := planner.next_end()) != starts:
         batch = Batch(starts, ends)
         sink.flush_with(batch, run_here(planner, batch, once))

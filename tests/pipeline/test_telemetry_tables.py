@@ -26,13 +26,13 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.maintain.compaction import Compaction
-from frazil.maintain.operations import perform
-from frazil.maintain.targets import Target
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.operations import run_operation
 from frazil.pipeline.move.base_table import BaseSink
 from tests.formats.telemetry.support import NOW, rows_of
 from tests.lake.support import local_config
-from tests.maintain.support import make_shop
-from tests.pipeline.support import move_all, tools_of
+from tests.maintain.support import maintenance_context
+from tests.pipeline.support import move_all, pipeline_context
 
 TENANT = "tenant-0"
 NAMES = 2
@@ -75,15 +75,15 @@ def later(rows: pa.RecordBatch, steps: int) -> pa.RecordBatch:
 
 def move(config: Config, first: pa.RecordBatch, scrapes: int, batches: int = 1) -> Table:
     """The table with all the scrapes, moved in so many batches."""
-    with closing(Log(config)) as log, tools_of(config) as tools:
+    with closing(Log(config)) as log, pipeline_context(config) as context:
         writer = log.writer(metrics.TOPIC, metrics.SCHEMA)
         for step in range(scrapes):
             writer.append(later(first, step))
             if (step + 1) % (scrapes // batches) == 0:
                 writer.seal_all()
                 if batches > 1:
-                    move_all(tools, metrics.TOPIC)
-        move_all(tools, metrics.TOPIC)
+                    move_all(context, metrics.TOPIC)
+        move_all(context, metrics.TOPIC)
     return Lake(config).load(base_identifier(config, metrics.TOPIC))
 
 
@@ -149,10 +149,10 @@ def test_tables_are_by_tenant_and_day_and_in_the_order_of_their_queries(
     tmp_path: Path, topic: str, schema: pa.Schema, sort: list[str]
 ) -> None:
     config = settings(tmp_path)
-    with closing(Log(config)) as log, tools_of(config) as tools:
+    with closing(Log(config)) as log, pipeline_context(config) as context:
         log.writer(topic, schema)
-        BaseSink(tools, topic).open()
-        table = tools.lake.load(base_identifier(config, topic))
+        BaseSink(context, topic).open()
+        table = context.lake.load(base_identifier(config, topic))
     column = table.schema().find_column_name
     found = [(column(field.source_id), str(field.transform)) for field in table.spec().fields]
     assert found == [("tenant_id", "identity"), ("timestamp", "day")]
@@ -206,8 +206,8 @@ def test_compaction_keeps_row_groups_small(tmp_path: Path, spark_for: Callable[[
     table = move(config, scrape(500), scrapes=20, batches=5)
     assert len(paths(table)) == 5
     lake = Lake(config)
-    shop = make_shop(lake, spark=spark_for(config))
-    perform(shop, Compaction(CompactionConfig()), Target(table.name(), metrics.TOPIC, "base"))
+    shop = maintenance_context(lake, spark=spark_for(config))
+    run_operation(shop, Compaction(CompactionConfig()), MaintainedTable(table.name(), metrics.TOPIC, "base"))
     (path,) = paths(lake.load(table.name()))
     footer = pq.read_metadata(path)
     assert footer.num_rows == NAMES * 500 * 20

@@ -29,13 +29,13 @@ from pyiceberg.types import ListType, MapType, NestedField, StructType
 from frazil.errors import CasConflict, SchemaEvolution
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Lake, calling
-from frazil.lake.commit.offsets import named, topic_of
-from frazil.lake.commit.remedies import resume_command
+from frazil.lake.commit.offsets import name_of, topic_of
+from frazil.lake.commit.resume_command import resume_command
 from frazil.lake.mapping.mapper import OnMismatch
-from frazil.lake.schema.columns_aside import asides_of, route
-from frazil.lake.schema.merging import Merge, Problem, Remedy
+from frazil.lake.schema.column_merge import ColumnMerge, ColumnProblem, Remedy
+from frazil.lake.schema.replaced_columns import replaced_columns, use_table_names
 from frazil.lake.schema.table_schema import dead_letter_schema, origin_fields, topic_fields
-from frazil.lake.schema.widening import layered, unambiguous
+from frazil.lake.schema.widening import compatible_schemas, without_repeated_names
 from frazil.log.schema.paths import below, folded
 
 ON_MISMATCH = "frazil.on-mismatch"
@@ -58,11 +58,11 @@ class Evolution:
 
 def plan_evolution(table: Table, *schemas: pa.Schema) -> Evolution:
     """What the table needs for rows of these schemas. `SchemaEvolution` lists every problem when it cannot follow."""
-    evolution, problems = plan_columns(table.metadata, schemas)
+    evolution, problems = plan_merge(table.metadata, schemas)
     if problems:
         topic = topic_of(table)
         raise SchemaEvolution(
-            f"Table {named(table)} cannot follow topic {topic!r}: {'; '.join(each.text for each in problems)}. "
+            f"Table {name_of(table)} cannot follow topic {topic!r}: {'; '.join(each.text for each in problems)}. "
             f"`frazil topics resume {topic} --accept-schema` puts such columns aside and goes on with ones that fit; "
             f"`--dead-letter` keeps the table and sends rows that do not fit to the dead-letter table."
         )
@@ -74,7 +74,7 @@ def follow_topic(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
 
     Where a person has chosen to send rows that do not fit to the dead-letter table, what can be followed is.
     """
-    return apply(lake, table, lambda current: plan_following(current, *schemas))
+    return apply_evolution(lake, table, lambda current: plan_following(current, *schemas))
 
 
 def follow_first(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
@@ -82,38 +82,38 @@ def follow_first(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
 
     Where records have no types but those that they show, rows of the ones that wait will be judged by the table.
     """
-    return apply(lake, table, lambda current: _plan_first(current, schemas))
+    return apply_evolution(lake, table, lambda current: _plan_first(current, schemas))
 
 
-def grown(metadata: TableMetadata, *schemas: pa.Schema) -> Schema:
+def evolved_schema(metadata: TableMetadata, *schemas: pa.Schema) -> Schema:
     """What the table's schema would become for such rows, as far as it can follow them."""
     evolution, _ = _plan_possible(metadata, schemas)
     return evolution.schema
 
 
-def lacks(metadata: TableMetadata, rows: pa.Schema) -> bool:
+def must_change_for(metadata: TableMetadata, rows: pa.Schema) -> bool:
     """Whether the table has to change before it can take rows of this schema, or cannot take them at all."""
-    plan = plan_columns if on_mismatch_of(metadata) == STOP else _plan_possible
+    plan = plan_merge if on_mismatch_of(metadata) == STOP else _plan_possible
     evolution, problems = plan(metadata, (rows,))
     return bool(evolution.changes or problems)
 
 
 def follow_query(lake: Lake, table: Table, result: Schema) -> Table:
     """A derived table with every column that its query gives."""
-    return apply(lake, table, lambda current: _plan_result(current, result))
+    return apply_evolution(lake, table, lambda current: _plan_result(current, result))
 
 
 def follow_dead_letters(lake: Lake, table: Table) -> Table:
     """A dead-letter table with every column that letters have."""
-    return apply(lake, table, _plan_letters)
+    return apply_evolution(lake, table, _plan_letters)
 
 
 def _plan_letters(table: Table) -> Evolution:
     evolution, problems = _merge(table.metadata, [dead_letter_schema().fields])
     if problems:
         raise SchemaEvolution(
-            f"Table {named(table)} cannot take dead letters any more: {'; '.join(each.text for each in problems)}. "
-            f"{resume_command(topic_of(table), 'recreate', 'dead-letter', named(table))} puts it aside and makes "
+            f"Table {name_of(table)} cannot take dead letters any more: {'; '.join(each.text for each in problems)}. "
+            f"{resume_command(topic_of(table), 'recreate', 'dead-letter', name_of(table))} puts it aside and makes "
             f"another."
         )
     return evolution
@@ -123,7 +123,7 @@ def _plan_result(table: Table, result: Schema) -> Evolution:
     evolution, problems = _merge(table.metadata, [result.fields])
     if problems:
         raise SchemaEvolution(
-            f"Table {named(table)} cannot follow its query: {'; '.join(each.text for each in problems)}. Give the "
+            f"Table {name_of(table)} cannot follow its query: {'; '.join(each.text for each in problems)}. Give the "
             f"derived table another name, or make the query give what the table has."
         )
     return evolution
@@ -135,7 +135,7 @@ def on_mismatch_of(metadata: TableMetadata) -> OnMismatch:
 
 def set_on_mismatch(lake: Lake, table: Table, choice: OnMismatch) -> Table:
     """Remember in the table what is done with rows that do not fit it."""
-    with calling(f"Setting {ON_MISMATCH} of table {named(table)}"):
+    with calling(f"Setting {ON_MISMATCH} of table {name_of(table)}"):
         same = (AssertTableUUID(uuid=table.metadata.table_uuid),)
         lake.catalog.commit_table(table, same, (SetPropertiesUpdate(updates={ON_MISMATCH: choice}),))
     return lake.load(table.name())
@@ -154,17 +154,17 @@ def _plan_first(table: Table, schemas: Sequence[pa.Schema]) -> Evolution:
     except SchemaEvolution:
         together: list[pa.Schema] = []
         for schema in schemas:
-            more = layered([*together, schema])
-            if not plan_columns(table.metadata, more)[1]:
+            more = compatible_schemas([*together, schema])
+            if not plan_merge(table.metadata, more)[1]:
                 together = more
         if not together:
             raise
     return plan_following(table, *together)
 
 
-def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[Problem]]:
+def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[ColumnProblem]]:
     """As far as it goes: rows with values in other columns will not fit."""
-    wanted, flaws = wanted_columns(metadata, schemas, unambiguous)
+    wanted, flaws = wanted_columns(metadata, schemas, without_repeated_names)
     _, problems = _merge(metadata, wanted)
     impossible = {each.column for each in (*flaws, *problems) if each.remedy is Remedy.NONE}
     possible = [[column for column in fields if column.name not in impossible] for fields in wanted]
@@ -193,14 +193,14 @@ def schema_updates(metadata: TableMetadata, evolution: Evolution) -> tuple[list[
     return requirements, updates
 
 
-def apply(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Table:
+def apply_evolution(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Table:
     for _ in range(_TRIES):
         evolution = plan(table)
         if not evolution.changes:
             return table
         requirements, updates = schema_updates(table.metadata, evolution)
         try:
-            with calling(f"Changing the schema of table {named(table)}"):
+            with calling(f"Changing the schema of table {name_of(table)}"):
                 lake.catalog.commit_table(table, tuple(requirements), tuple(updates))
             failpoint("evolve.committed")
         except CasConflict:
@@ -209,18 +209,18 @@ def apply(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Table
         table = lake.load(table.name())
     if not plan(table).changes:
         return table
-    raise CasConflict(f"The schema of table {named(table)} is being changed by others all the time; try later.")
+    raise CasConflict(f"The schema of table {name_of(table)} is being changed by others all the time; try later.")
 
 
-def plan_columns(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[Problem]]:
+def plan_merge(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[ColumnProblem]]:
     """What the table would become, and what keeps it from that."""
     wanted, flaws = wanted_columns(metadata, schemas)
     evolution, problems = _merge(metadata, wanted)
     return evolution, flaws + problems
 
 
-def _merge(metadata: TableMetadata, wanted: Sequence[Sequence[NestedField]]) -> tuple[Evolution, list[Problem]]:
-    merge = Merge.after(metadata.last_column_id)
+def _merge(metadata: TableMetadata, wanted: Sequence[Sequence[NestedField]]) -> tuple[Evolution, list[ColumnProblem]]:
+    merge = ColumnMerge.after(metadata.last_column_id)
     fields: Sequence[NestedField] = metadata.schema().fields
     for each in wanted:
         fields = merge.columns(fields, each)
@@ -233,12 +233,12 @@ def wanted_columns(
     metadata: TableMetadata,
     schemas: Sequence[pa.Schema],
     reduced: Callable[[pa.Schema], pa.Schema] = lambda columns: columns,
-) -> tuple[list[list[NestedField]], list[Problem]]:
+) -> tuple[list[list[NestedField]], list[ColumnProblem]]:
     """The columns that rows of these schemas need, in as few layers as can be, and which no table can have."""
-    table, asides = metadata.schema(), asides_of(metadata)
+    table, replaced = metadata.schema(), replaced_columns(metadata)
     layers: list[list[NestedField]] = []
-    flaws: list[Problem] = []
-    for schema in layered([route(each, table, asides) for each in schemas]):
+    flaws: list[ColumnProblem] = []
+    for schema in compatible_schemas([use_table_names(each, table, replaced) for each in schemas]):
         fields, problems = topic_fields(reduced(schema))
         layers.append([*fields, *_origin(table)])
         flaws += problems
@@ -251,7 +251,7 @@ def _origin(table: Schema) -> list[NestedField]:
     return [column.model_copy(update={"required": column.name in strict}) for column in origin_fields(required=False)]
 
 
-def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[Problem]:
+def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[ColumnProblem]:
     """Names that Iceberg's libraries, and with them all readers, would refuse the whole table for."""
     taken = {folded(field.name) for spec in metadata.partition_specs for field in spec.fields}
     new: list[tuple[str, str]] = []
@@ -261,11 +261,11 @@ def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> lis
                 taken.add(folded(path))
             else:
                 new.append((path, column.name))
-    problems: list[Problem] = []
+    problems: list[ColumnProblem] = []
     for path, top in new:
         if folded(path) in taken:
             text = f"the name of column {path!r} is taken in the table by another"
-            problems.append(Problem(top, text, Remedy.NONE))
+            problems.append(ColumnProblem(top, text, Remedy.NONE))
         taken.add(folded(path))
     return problems
 

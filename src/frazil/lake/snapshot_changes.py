@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from frazil.errors import IcebergError
 from frazil.lake.catalog.calls import calling
-from frazil.lake.commit.offsets import current_snapshot, named
+from frazil.lake.commit.offsets import current_snapshot, name_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def plan_scan(table: Table, from_snapshot: int | None = None, to_snapshot: int |
     older = None if from_snapshot is None else _snapshot(table, from_snapshot)
     if older is not None:
         _check_line(table, older, newer)
-    with calling(f"Reading manifests of table {named(table)}"):
+    with calling(f"Reading manifests of table {name_of(table)}"):
         after = _manifests(table, newer)
         before = {} if older is None else _manifests(table, older)
         # What both refer to is the same in both, and need not be read.
@@ -58,7 +58,7 @@ def _path(file: DataFile) -> str:
 def _snapshot(table: Table, snapshot_id: int) -> Snapshot:
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
-        raise IcebergError(f"table {named(table)} has no snapshot {snapshot_id}: it has expired, or never was")
+        raise IcebergError(f"table {name_of(table)} has no snapshot {snapshot_id}: it has expired, or never was")
     return snapshot
 
 
@@ -71,7 +71,7 @@ def _check_line(table: Table, older: Snapshot, newer: Snapshot) -> None:
         parent = at.parent_snapshot_id
         at = None if parent is None else by_id.get(parent)
     raise IcebergError(
-        f"table {named(table)}: snapshot {older.snapshot_id} is not an ancestor of {newer.snapshot_id}, or those "
+        f"table {name_of(table)}: snapshot {older.snapshot_id} is not an ancestor of {newer.snapshot_id}, or those "
         "between them have expired"
     )
 

@@ -21,12 +21,12 @@ from pyiceberg.transforms import BucketTransform, TruncateTransform, VoidTransfo
 
 from frazil.config.sections.maintenance import CompactionConfig
 from frazil.lake.catalog.lake import Identifier, dotted
-from frazil.lake.checksums.damage import check_files
+from frazil.lake.checksums.verifying_io import check_files
 from frazil.lake.commit.offsets import current_snapshot
-from frazil.maintain.contents import Contents, amounts
-from frazil.maintain.report import Work
-from frazil.maintain.targets import Target
-from frazil.maintain.workshop import Workshop
+from frazil.maintain.context import MaintenanceContext
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.manifest_reader import ManifestReader, count_files
+from frazil.maintain.report import OperationResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Group:
+class SmallFiles:
     """The small files of one partition."""
 
     key: Key
@@ -66,18 +66,18 @@ def expected_files(total: int, target: int) -> int:
     )
 
 
-def worth_it(group: Group, target: int, min_input_files: int) -> bool:
+def worth_it(group: SmallFiles, target: int, min_input_files: int) -> bool:
     count = len(group.sizes)
     return count >= max(2, min_input_files) and group.expected(target) <= count / 2
 
 
-def small_files(files: Iterable[DataFile], spec_id: int, target: int) -> list[Group]:
+def small_files(files: Iterable[DataFile], spec_id: int, target: int) -> list[SmallFiles]:
     """By partition; files of an older partition spec are left as they are."""
     groups: defaultdict[Key, list[int]] = defaultdict(list)
     for file in files:
         if is_small(file, spec_id, target):
             groups[key_of(file)].append(file.file_size_in_bytes)
-    return [Group(key, tuple(sizes)) for key, sizes in groups.items()]
+    return [SmallFiles(key, tuple(sizes)) for key, sizes in groups.items()]
 
 
 def is_small(file: DataFile, spec_id: int, target: int) -> bool:
@@ -102,24 +102,24 @@ class Compaction:
         self._settled: dict[Identifier, int] = {}
         """The snapshot at which there was nothing to do, so that a table at rest costs nothing."""
 
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: MaintainedTable) -> bool:
         return True
 
-    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
         now = current_snapshot(table).snapshot_id
         if self._settled.get(table.name()) == now:
-            return Work("nothing")
+            return OperationResult("nothing")
         target = target_size(table)
-        files = Contents().data_files(table)
-        before = amounts(files)
+        files = ManifestReader().data_files(table)
+        before = count_files(files)
         chosen, _ = self._plan(table, files, target, Counter())
         if not chosen:
             self._settled[table.name()] = now
-            return Work("nothing", before, before)
+            return OperationResult("nothing", before, before)
         if dry_run:
             fewer = sum(len(group.sizes) - group.expected(target) for group in chosen)
             after = replace(before, files=(before.files or 0) - fewer)
-            return Work("would", before, after, note=_describe(chosen))
+            return OperationResult("would", before, after, note=_describe(chosen))
         done, tried = 0, Counter[Key]()
         while True:
             chosen, others = self._plan(table, files, target, tried)
@@ -128,16 +128,16 @@ class Compaction:
             portion = _portion(chosen)
             done += len(portion)
             tried.update(group.key for group in portion)
-            shop.say(f"compacting {dotted(table.name())}: {_describe(portion)}")
+            context.progress(f"compacting {dotted(table.name())}: {_describe(portion)}")
             # Spark would also take partitions that are not worth it.
             narrow = len(portion) < len(chosen) or any(len(group.sizes) > 1 for group in others)
-            table, files = self._rewrite(shop, table, files, [group.key for group in portion], narrow, target)
-        after = amounts(files)
-        return Work("done", before, after, note=f"{done} partition{'s' if done != 1 else ''} rewritten")
+            table, files = self._rewrite(context, table, files, [group.key for group in portion], narrow, target)
+        after = count_files(files)
+        return OperationResult("done", before, after, note=f"{done} partition{'s' if done != 1 else ''} rewritten")
 
     def _plan(
         self, table: Table, files: Sequence[DataFile], target: int, tried: Counter[Key]
-    ) -> tuple[list[Group], list[Group]]:
+    ) -> tuple[list[SmallFiles], list[SmallFiles]]:
         """The partitions that are worth it, and those that are not though they have small files."""
         groups = small_files(files, table.metadata.default_spec_id, target)
         chosen = [
@@ -148,18 +148,24 @@ class Compaction:
         return chosen, [group for group in groups if group not in chosen]
 
     def _rewrite(
-        self, shop: Workshop, table: Table, files: Sequence[DataFile], keys: Sequence[Key], narrow: bool, target: int
+        self,
+        context: MaintenanceContext,
+        table: Table,
+        files: Sequence[DataFile],
+        keys: Sequence[Key],
+        narrow: bool,
+        target: int,
     ) -> tuple[Table, list[DataFile]]:
         """The table and its files afterwards; `narrow` keeps Spark from other partitions."""
-        from frazil.maintain.spark_actions import actions, asking_spark, java_table, settle
+        from frazil.maintain.spark_actions import actions, java_table, sync_to_disk, translating_errors
 
         spec_id = table.metadata.default_spec_id
         checked = [file for file in files if is_small(file, spec_id, target) and key_of(file) in keys]
         check_files(table, checked)
-        spark = shop.spark()
+        spark = context.spark()
         identifier = table.name()
-        with shop.turn(identifier), asking_spark("Compacting", identifier):
-            action = actions(spark).rewriteDataFiles(java_table(spark, shop.config, identifier))
+        with context.exclusive(identifier), translating_errors("Compacting", identifier):
+            action = actions(spark).rewriteDataFiles(java_table(spark, context.config, identifier))
             ordered = bool(table.sort_order().fields) and self._config.strategy != "binpack"
             action = action.sort() if ordered else action.binPack()
             if narrow:
@@ -172,19 +178,19 @@ class Compaction:
             for name, value in options.items():
                 action = action.option(name, str(value))
             action.execute()
-        after = shop.lake.load(identifier)
-        now = Contents().data_files(after)
+        after = context.lake.load(identifier)
+        now = ManifestReader().data_files(after)
         old = {file.file_path for file in files}
-        settle(table, after, [file.file_path for file in now if file.file_path not in old])
+        sync_to_disk(table, after, [file.file_path for file in now if file.file_path not in old])
         left = {file.file_path for file in (*now, *checked)}
         # Spark takes files of other sizes, too, where many of their rows were deleted.
         check_files(after, [file for file in files if file.file_path not in left])
         return after, now
 
 
-def _portion(chosen: Sequence[Group]) -> list[Group]:
+def _portion(chosen: Sequence[SmallFiles]) -> list[SmallFiles]:
     """As much as one commit should do, at least one partition; the most crowded first."""
-    taken: list[Group] = []
+    taken: list[SmallFiles] = []
     total = 0
     for group in sorted(chosen, key=lambda each: len(each.sizes), reverse=True):
         total += sum(group.sizes)
@@ -194,7 +200,7 @@ def _portion(chosen: Sequence[Group]) -> list[Group]:
     return taken
 
 
-def _describe(groups: Sequence[Group]) -> str:
+def _describe(groups: Sequence[SmallFiles]) -> str:
     files = sum(len(group.sizes) for group in groups)
     size = sum(sum(group.sizes) for group in groups)
     places = f" in {len(groups)} partitions" if len(groups) > 1 else ""

@@ -22,13 +22,13 @@ THREADS = 16
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 
 
-class Found(NamedTuple):
+class ListedFile(NamedTuple):
     path: str
     size: int
     modified_ms: int
 
 
-def place(path: str) -> str:
+def normalized_path(path: str) -> str:
     """Where a file is, however that was written: `file:/a` and `file:///a`, `s3://b/k` and `s3a://b/k`."""
     match = _SCHEME.fullmatch(path)
     return f"{match[2] or ''}{match[3]}" if match else path
@@ -41,13 +41,13 @@ class TableFiles:
         self.location = table.metadata.location.rstrip("/")
         self._io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
 
-    def below(self, folder: str) -> list[Found]:
+    def below(self, folder: str) -> list[ListedFile]:
         scheme, netloc, path = self._io.parse_location(folder, self._io.properties)
         listed = self._io.fs_by_scheme(scheme, netloc).get_file_info(
             FileSelector(path, allow_not_found=True, recursive=True)
         )
         return [
-            Found(folder + info.path[len(path) :], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+            ListedFile(folder + info.path[len(path) :], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
             for info in listed
             if info.type == FileType.File
         ]
@@ -77,9 +77,9 @@ class TableFiles:
 
     def _tidy(self, paths: Iterable[str]) -> None:
         """Local folders outlive their files. Those of attempts are never written to again."""
-        if not place(self.location).startswith("/"):
+        if not normalized_path(self.location).startswith("/"):
             return
-        for folder in {Path(place(path)).parent for path in paths}:
+        for folder in {Path(normalized_path(path)).parent for path in paths}:
             with suppress(FrazilError, OSError):
                 attempt_time_ms(folder.name)
                 folder.rmdir()

@@ -16,10 +16,10 @@ from frazil.errors import CasConflict
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.tables.tables import CURRENT_VERSION, VERSION
-from frazil.maintain.changes import change
-from frazil.maintain.report import Work
-from frazil.maintain.targets import Target, check_version, version_of
-from frazil.maintain.workshop import Workshop
+from frazil.maintain.context import MaintenanceContext
+from frazil.maintain.maintained_tables import MaintainedTable, check_version, version_of
+from frazil.maintain.metadata_updates import commit_updates
+from frazil.maintain.report import OperationResult
 
 _TRIES = 10
 """A mover commits every few seconds and a change takes a fraction of one."""
@@ -54,26 +54,26 @@ class Migration:
         self._steps = steps
         self._newest = newest
 
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: MaintainedTable) -> bool:
         return True
 
-    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
         check_version(table, self._newest)
         version = version_of(table)
         planned = tuple(
             f"version {at} to {at + 1}: {self._steps[at].description}" for at in range(version, self._newest)
         )
         if not planned:
-            return Work("nothing", note=f"version {version}")
+            return OperationResult("nothing", note=f"version {version}")
         if dry_run:
-            return Work("would", note=f"version {version} to {self._newest}", items=planned)
-        shop.say(f"migrating {dotted(table.name())} from version {version} to {self._newest}")
-        with shop.turn(table.name()):
+            return OperationResult("would", note=f"version {version} to {self._newest}", items=planned)
+        context.progress(f"migrating {dotted(table.name())} from version {version} to {self._newest}")
+        with context.exclusive(table.name()):
             while version_of(table) < self._newest:
-                table = self._step(shop, table)
-        return Work("done", note="; ".join(planned))
+                table = self._step(context, table)
+        return OperationResult("done", note="; ".join(planned))
 
-    def _step(self, shop: Workshop, table: Table) -> Table:
+    def _step(self, context: MaintenanceContext, table: Table) -> Table:
         """The table one version on; somebody else may have done it."""
         version = version_of(table)
         for left in reversed(range(_TRIES)):
@@ -81,11 +81,11 @@ class Migration:
             planned = self._steps[version].plan(table)
             stamp = SetPropertiesUpdate(updates={VERSION: str(version + 1)})
             try:
-                return change(shop.lake, table, (*planned.updates, stamp), planned.requirements)
+                return commit_updates(context.lake, table, (*planned.updates, stamp), planned.requirements)
             except CasConflict:
                 if not left:
                     raise
-                table = shop.lake.load(table.name())
+                table = context.lake.load(table.name())
                 if version_of(table) != version:
                     return table
         raise AssertionError("unreachable")

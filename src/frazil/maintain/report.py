@@ -39,7 +39,7 @@ NOTHING_COUNTED = Amounts()
 
 
 @dataclass(frozen=True)
-class Work:
+class OperationResult:
     outcome: Outcome
     before: Amounts = NOTHING_COUNTED
     after: Amounts = NOTHING_COUNTED
@@ -53,11 +53,11 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Report:
+class OperationReport:
     operation: str
     table: str
     topic: str
-    work: Work
+    work: OperationResult
     seconds: float
     error: FrazilError | None = None
 

@@ -16,7 +16,7 @@ from frazil.disk.durable import sync_file, sync_folder
 from frazil.errors import CasConflict, SparkFailed
 from frazil.lake.catalog.lake import Identifier, dotted
 from frazil.lake.catalog.spark import spark_catalog_name
-from frazil.maintain.files import place
+from frazil.maintain.files import normalized_path
 from frazil.pipeline.spark.session import first_line
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def expressions(spark: SparkSession) -> Any:
 
 
 @contextmanager
-def asking_spark(action: str, identifier: Identifier) -> Iterator[None]:
+def translating_errors(action: str, identifier: Identifier) -> Iterator[None]:
     """Turn errors of Spark's into ours. A `CasConflict` means that somebody else changed the table."""
     try:
         yield
@@ -58,7 +58,7 @@ def asking_spark(action: str, identifier: Identifier) -> Iterator[None]:
         raise SparkFailed(f"{action} {dotted(identifier)}: {first_line(error)}.") from error
 
 
-def settle(before: Table, after: Table, written: list[str]) -> None:
+def sync_to_disk(before: Table, after: Table, written: list[str]) -> None:
     """Put what Spark wrote on the disk for good: it leaves local files to the system's leisure."""
     paths = [after.metadata_location, *written]
     known = {snapshot.snapshot_id for snapshot in before.metadata.snapshots}
@@ -66,7 +66,7 @@ def settle(before: Table, after: Table, written: list[str]) -> None:
         if snapshot.snapshot_id not in known:
             paths.append(snapshot.manifest_list)
             paths += [each.manifest_path for each in snapshot.manifests(after.io)]
-    local = [Path(place(path)) for path in paths if place(path).startswith("/")]
+    local = [Path(normalized_path(path)) for path in paths if normalized_path(path).startswith("/")]
     for path in local:
         try:
             with path.open("rb") as file:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from frazil.pipeline.move.tools import Tools
-from frazil.pipeline.report import freshness
+from frazil.pipeline.move.context import PipelineContext
+from frazil.pipeline.process_messages import freshness
 from frazil.scan.extents import Extent, Extents
 
 INTERVAL_SECONDS = 10.0
@@ -25,8 +25,8 @@ class _Waiting(NamedTuple):
 class Lag(Collector):
     """Measured by one thread, collected by any."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, context: PipelineContext) -> None:
+        self._context = context
         self._logs: dict[str, Extents] = {}
         self._sealed: dict[str, dict[int, int]] = {}
         self._waiting: dict[str, dict[int, list[_Waiting]]] = {}
@@ -34,11 +34,11 @@ class Lag(Collector):
 
     def measure(self) -> None:
         """Look at the log of every topic that is moved, if it is time to."""
-        now = self._tools.world.clock.monotonic()
+        now = self._context.world.clock.monotonic()
         if now < self._due:
             return
         self._due = now + INTERVAL_SECONDS
-        for topic in {topic for topic, _ in list(self._tools.committed)}:
+        for topic in {topic for topic, _ in list(self._context.committed)}:
             extents = self._log(topic).look(tail=False)
             self._sealed[topic] = {partition: extent.sealed_end for partition, extent in extents.items()}
             committed = self._committed(topic)
@@ -63,13 +63,13 @@ class Lag(Collector):
     def _lag(self) -> Metric:
         text = "Sealed records that are not in the table yet."
         family = GaugeMetricFamily("frazil_pipeline_lag_records", text, labels=("topic", "table", "partition"))
-        for (topic, table), committed in list(self._tools.committed.items()):
+        for (topic, table), committed in list(self._context.committed.items()):
             for partition, end in self._sealed.get(topic, {}).items():
                 family.add_metric([topic, table, str(partition)], max(0, end - committed.get(partition, 0)))
         return family
 
     def _ages(self) -> dict[str, float]:
-        now = self._tools.world.clock.now_ms()
+        now = self._context.world.clock.now_ms()
         ages: dict[str, float] = {}
         for topic, partitions in list(self._waiting.items()):
             committed = self._committed(topic) or {}
@@ -87,9 +87,9 @@ class Lag(Collector):
 
     def _committed(self, topic: str) -> dict[int, int] | None:
         """Of the base table; None while that could not be opened."""
-        return self._tools.committed.get((topic, self._tools.config.base_table(topic)))
+        return self._context.committed.get((topic, self._context.config.base_table(topic)))
 
     def _log(self, topic: str) -> Extents:
         if topic not in self._logs:
-            self._logs[topic] = Extents(self._tools.store, topic, self._tools.config.data_dir)
+            self._logs[topic] = Extents(self._context.store, topic, self._context.config.data_dir)
         return self._logs[topic]

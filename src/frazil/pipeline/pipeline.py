@@ -20,15 +20,15 @@ from frazil.log.topics.schemas import list_topics
 from frazil.ops.breaker import BreakerCollector, CircuitBreaker
 from frazil.ops.health import HEALTHY, Health
 from frazil.ops.retry import backoff_of
-from frazil.pipeline.datasource.private import RowSource
+from frazil.pipeline.datasource.row_source import RowSource
 from frazil.pipeline.lag import Lag
 from frazil.pipeline.metrics import PipelineMetrics
+from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
 from frazil.pipeline.move.base_table import BaseSink
+from frazil.pipeline.move.context import PipelineContext
 from frazil.pipeline.move.derived_table import DerivedSink
-from frazil.pipeline.move.leftovers import Leftovers
 from frazil.pipeline.move.mover import Mover, Sink
-from frazil.pipeline.move.source import RangeSource
-from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.move.range_source import RangeSource
 from frazil.pipeline.spark.idle_daemons import IdleDaemons
 from frazil.pipeline.spark.session import session_folder, spark_jvm, start_session, stop_session
 from frazil.pipeline.txlog.log import TransactionLog
@@ -59,7 +59,7 @@ class Pipeline:
         self,
         config: Config,
         registry: CollectorRegistry,
-        schedule: Callable[[Tools, SparkSession], Maintenance],
+        schedule: Callable[[PipelineContext, SparkSession], Maintenance],
         world: World | None = None,
     ) -> None:
         self._config = config
@@ -76,7 +76,7 @@ class Pipeline:
         self._movers: dict[tuple[str, str], Mover] = {}
         self._topics: set[str] = set()
         self._refused: dict[str, FrazilError] = {}
-        self._house: dict[str, Exception] = {}
+        self._housekeeping_errors: dict[str, Exception] = {}
         self._starting: str | None = "starting"
         self._problem: FrazilError | None = None
         self._stopping = threading.Event()
@@ -94,7 +94,7 @@ class Pipeline:
             spark = start_session(self._config)
             spark.dataSource.register(RangeSource)
             spark.dataSource.register(RowSource)
-            tools = Tools(
+            context = PipelineContext(
                 config=self._config,
                 lake=lake,
                 store=store,
@@ -107,11 +107,11 @@ class Pipeline:
                 parallelism=spark.sparkContext.defaultParallelism,
                 stopping=self._stopping,
             )
-            self._start_thread("maintenance", self._maintain, tools, spark)
-            self._start_thread("housekeeping", self._keep_house, tools)
+            self._start_thread("maintenance", self._maintain, context, spark)
+            self._start_thread("housekeeping", self._keep_house, context)
             self._starting = None
-            logger.info("pipeline runs", extra={"catalog": lake.where, "spark": tools.application})
-            self._watch(spark, tools, session_folder().make("queries"))
+            logger.info("pipeline runs", extra={"catalog": lake.where, "spark": context.application})
+            self._watch(spark, context, session_folder().make("queries"))
         finally:
             self._stop_movers()
             if spark is not None:
@@ -144,7 +144,9 @@ class Pipeline:
         return found
 
     def _own_health(self) -> Health:
-        return Health.of({name: error for name, error in list(self._house.items()) if not _passes(error)})
+        return Health.of(
+            {name: error for name, error in list(self._housekeeping_errors.items()) if not _passes(error)}
+        )
 
     def _tables_health(self) -> Health:
         problems: dict[str, Exception] = dict(self._refused)
@@ -179,7 +181,7 @@ class Pipeline:
             failed += 1
         return False
 
-    def _watch(self, spark: SparkSession, tools: Tools, scratch: Path) -> None:
+    def _watch(self, spark: SparkSession, context: PipelineContext, scratch: Path) -> None:
         said = ""
         jvm = spark_jvm()
         while not self._stopping.is_set():
@@ -188,11 +190,11 @@ class Pipeline:
                 raise SparkFailed(f"Spark's JVM has ended: {jvm.cause()}.")
             try:
                 with self._store_breaker:
-                    topics = list_topics(tools.store)
+                    topics = list_topics(context.store)
                 for topic in self._topics - set(topics):
                     self._end(topic)
                 for topic in topics:
-                    self._begin(topic, spark, tools, scratch)
+                    self._begin(topic, spark, context, scratch)
                 said = ""
                 self._problem = None
             except FrazilError as error:
@@ -203,21 +205,21 @@ class Pipeline:
                     said = str(error)
             self._stopping.wait(DISCOVERY_SECONDS)
 
-    def _begin(self, topic: str, spark: SparkSession, tools: Tools, scratch: Path) -> None:
+    def _begin(self, topic: str, spark: SparkSession, context: PipelineContext, scratch: Path) -> None:
         """Start what moves a topic, unless it runs already."""
         if topic in self._topics:
             return
         self._topics.add(topic)
         try:
-            sinks: list[Sink] = [BaseSink(tools, topic)]
-            sinks += [DerivedSink(tools, spark, topic, name) for name in self._config.topic(topic).derived]
+            sinks: list[Sink] = [BaseSink(context, topic)]
+            sinks += [DerivedSink(context, spark, topic, name) for name in self._config.topic(topic).derived]
         except FrazilError as error:
             # Only settings can be wrong here, and they stay as they are while the process lives.
             self._refused[topic] = error
             logger.error("cannot be moved", extra={"topic": topic, "reason": str(error)})
             return
         for sink in sinks:
-            mover = Mover(spark, tools, topic, sink, scratch)
+            mover = Mover(spark, context, topic, sink, scratch)
             self._movers[topic, sink.name] = mover
             self._metrics.show(topic, sink.name)
             mover.start()
@@ -234,24 +236,28 @@ class Pipeline:
     def _start_thread(self, name: str, target: Callable[..., None], *arguments: object) -> None:
         threading.Thread(target=target, args=arguments, name=name, daemon=True).start()
 
-    def _maintain(self, tools: Tools, spark: SparkSession) -> None:
+    def _maintain(self, context: PipelineContext, spark: SparkSession) -> None:
         if self._config.maintenance.enabled:
-            self._maintenance = self._schedule(tools, spark)
+            self._maintenance = self._schedule(context, spark)
             self._maintenance.run(self._stopping)
 
-    def _keep_house(self, tools: Tools) -> None:
-        leftovers, lag = Leftovers(tools), Lag(tools)
-        daemons = IdleDaemons(spark_jvm().pid, self._world.clock)
+    def _keep_house(self, context: PipelineContext) -> None:
+        lag = Lag(context)
+        tasks: dict[str, Callable[[], None]] = {
+            "Leftovers.clean": AttemptCleanup(context).clean,
+            "Lag.measure": lag.measure,
+            "IdleDaemons.end": IdleDaemons(spark_jvm().pid, self._world.clock).end,
+        }
         self._registry.register(lag)
         while not self._stopping.wait(DISCOVERY_SECONDS):
-            for task in (leftovers.clean, lag.measure, daemons.end):
+            for name, task in tasks.items():
                 try:
                     task()
-                    self._house.pop(task.__qualname__, None)
+                    self._housekeeping_errors.pop(name, None)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the movers go on and health tells
-                    if str(error) != str(self._house.get(task.__qualname__)):
+                    if str(error) != str(self._housekeeping_errors.get(name)):
                         logger.warning("housekeeping failed", extra={"reason": str(error)})
-                    self._house[task.__qualname__] = error
+                    self._housekeeping_errors[name] = error
 
     def _stop_movers(self) -> None:
         """All of them within the time of a clean stop."""

@@ -18,15 +18,6 @@ def main() -> None:
     forget_archives()
     from pyspark import daemon
 
-    import frazil.formats.avro
-    import frazil.formats.json
-    import frazil.formats.json_schema
-    import frazil.formats.protobuf
-    import frazil.pipeline.datasource.private
-    import frazil.pipeline.move.source
-    import frazil.pipeline.move.tasks
-    import frazil.pipeline.move.transform  # noqa: F401
-
     gc.collect()
     gc.freeze()
     daemon.manager()  # type: ignore[no-untyped-call]

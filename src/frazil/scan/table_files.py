@@ -16,10 +16,10 @@ from pyiceberg.table.metadata import TableMetadata
 
 from frazil.errors import IcebergError
 from frazil.lake.catalog.calls import calling
-from frazil.lake.checksums import projection  # noqa: F401 - for what it puts right in PyIceberg
-from frazil.lake.checksums.damage import VerifyingFileIO
-from frazil.lake.commit.offsets import current_snapshot, named
-from frazil.lake.tables.portable import without_history
+from frazil.lake.checksums import patch_list_nulls  # noqa: F401 - for what it puts right in PyIceberg
+from frazil.lake.checksums.verifying_io import VerifyingFileIO
+from frazil.lake.commit.offsets import current_snapshot, name_of
+from frazil.lake.tables.slim_metadata import without_snapshots
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.cut import Span
 from frazil.scan.predicate import for_files
@@ -44,13 +44,13 @@ def plan_files(
     wanted = And(row_filter(spans), for_files(where, table.schema()))
     if isinstance(wanted, AlwaysFalse):
         return []
-    with calling(f"Planning a read of table {named(table)}"):
+    with calling(f"Planning a read of table {name_of(table)}"):
         try:
             found = table.scan(wanted, snapshot_id=current_snapshot(table).snapshot_id).plan_files()
             return sorted(found, key=lambda task: task.file.file_path)
         except ValueError as error:
             # PyIceberg's word for what it cannot read, equality deletes for one.
-            raise IcebergError(f"Table {named(table)} cannot be read: {error}.") from error
+            raise IcebergError(f"Table {name_of(table)} cannot be read: {error}.") from error
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class FileReader:
 
     @classmethod
     def of(cls, table: Table, spans: dict[int, Span] | None, where: BooleanExpression | None = None) -> FileReader:
-        metadata = without_history(table.metadata)
-        return cls(named(table), metadata, dict(table.io.properties), spans, where)
+        metadata = without_snapshots(table.metadata)
+        return cls(name_of(table), metadata, dict(table.io.properties), spans, where)
 
     def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:
         """The rows with these columns, and perhaps some that `where` does not want.
@@ -79,7 +79,7 @@ class FileReader:
             rows = And(row_filter(self.spans), for_files(self.where, self.metadata.schema()))
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
-                with io.damage_told(task):
+                with io.explaining_damage(task):
                     # What PyIceberg offers to everybody gathers a whole file before it hands out the first batch.
                     deletes = _read_all_delete_files(io, [task])
                     yield from scan._record_batches_from_scan_tasks_and_deletes([task], deletes)

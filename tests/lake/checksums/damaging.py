@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
-from frazil.maintain.contents import Contents
-from frazil.maintain.files import place
+from frazil.maintain.files import normalized_path
+from frazil.maintain.manifest_reader import ManifestReader
 
 
 def data_paths(table: Table) -> list[Path]:
     """Where the data files of a local table are."""
-    return sorted(Path(place(file.file_path)) for file in Contents().data_files(table))
+    return sorted(Path(normalized_path(file.file_path)) for file in ManifestReader().data_files(table))
 
 
 def flip(path: Path, bit: int) -> None:

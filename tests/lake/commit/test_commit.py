@@ -29,7 +29,7 @@ from frazil.lake.commit.attempts import Attempt
 from frazil.lake.commit.commit import commit_add_files
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.outcomes import Clipped, Committed, Outcome, Rewrite, Superseded
-from frazil.lake.commit.proposals import Request, metadata_paths
+from frazil.lake.commit.proposals import CommitRequest, metadata_paths
 from frazil.lake.commit.ranges import Range
 from tests.lake.commit.commits import (
     NAME,
@@ -67,7 +67,7 @@ class World:
         self.lake = FaultyLake(make_lake(folder).config)
         self.others = make_lake(folder)
         self.table = make_table(self.others)
-        self.requests: list[Request] = []
+        self.requests: list[CommitRequest] = []
         self.waited: list[float] = []
 
     def commit(self, attempt: Attempt, *faults: Fault, tries: int = 5, now_ms: int = NOW_MS) -> Outcome:
@@ -429,7 +429,7 @@ def test_a_request_is_stored_before_it_is_sent(world: World) -> None:
     attempt = write_attempt(world.table, (0, 0, 10))
     order: list[str] = []
 
-    def stored(request: Request) -> None:
+    def stored(request: CommitRequest) -> None:
         assert all(exists(path) for path in metadata_paths(world.table, request.snapshot_id))
         order.append("stored")
 
@@ -439,7 +439,7 @@ def test_a_request_is_stored_before_it_is_sent(world: World) -> None:
 
 
 def test_a_request_that_cannot_be_stored_is_not_sent(world: World) -> None:
-    def fail(request: Request) -> None:
+    def fail(request: CommitRequest) -> None:
         raise WriteFailed("disk full")
 
     attempt = write_attempt(world.table, (0, 0, 10))
@@ -470,7 +470,7 @@ def test_a_kill_at_any_place_leaves_all_or_nothing(tmp_path: Path, place: str, d
     lake = make_lake(tmp_path)
     make_table(lake)
     program = (
-        "import sys; from pathlib import Path; from tests.lake import commits as c;"
+        "import sys; from pathlib import Path; from tests.lake.commit import commits as c;"
         "from frazil.lake.commit.commit import commit_add_files;"
         "lake = c.make_lake(Path(sys.argv[1])); table = lake.load(c.NAME);"
         "commit_add_files(lake, table, c.write_attempt(table, (0, 0, 10)), clock=lambda: c.NOW_MS)"

@@ -31,11 +31,11 @@ from frazil.backoff import Backoff
 from frazil.errors import CasConflict, CommitUnknown, TableRolledBack
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import Attempt, attempt_time_ms
-from frazil.lake.commit.cleanup import Done, cleanup_attempt
+from frazil.lake.commit.cleanup import OtherCommit, cleanup_attempt
 from frazil.lake.commit.commit import commit_add_files
-from frazil.lake.commit.offsets import ATTEMPT, OFFSETS, TableState, history_offsets, summary_of
+from frazil.lake.commit.offsets import ATTEMPT, OFFSETS, TableState, snapshot_offsets, summary_of
 from frazil.lake.commit.outcomes import Clipped, Committed, Rewrite, Superseded
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.decisions.rollback import accept_table_state, replay_table
 from tests.lake.commit.commits import (
@@ -87,7 +87,7 @@ class Written:
     """What a mover's transaction log has of an attempt."""
 
     attempt: Attempt
-    requests: list[Request] = field(default_factory=list)
+    requests: list[CommitRequest] = field(default_factory=list)
     done_after: int = 0
     """How many commits the mover had seen succeed when the attempt was given up or sent last."""
 
@@ -99,7 +99,7 @@ class Mover:
         self.table: Table = lake.load(NAME)
         self.current: Written | None = None
         self.given_up: list[Written] = []
-        self.done: list[Done] = []
+        self.done: list[OtherCommit] = []
 
     def write(self, counts: list[int], now_ms: int, empty: bool) -> None:
         """Write the next rows by what this mover knows of the table, which may be long out of date."""
@@ -139,7 +139,7 @@ class Mover:
         self.table = outcome.table
         match outcome:
             case Committed():
-                self.done.append(Done(written.attempt.id, written.attempt.ranges))
+                self.done.append(OtherCommit(written.attempt.id, written.attempt.ranges))
                 self.current = None
             case Superseded():
                 self.give_up()
@@ -353,14 +353,14 @@ class Commits(RuleBasedStateMachine):
         if replay:
             replay_table(self.others, table, {})
         else:
-            rows, offsets = history_offsets(table) or {}, TableState.of(table).offsets
+            rows, offsets = snapshot_offsets(table) or {}, TableState.of(table).offsets
             self.dropped |= {(at, each) for at, end in offsets.items() for each in range(rows.get(at, 0), end)}
             accept_table_state(self.others, table)
         assert not self.rolled_back()
 
     def rolled_back(self) -> bool:
         table = self.others.load(NAME)
-        rows = history_offsets(table)
+        rows = snapshot_offsets(table)
         return rows is not None and rows != dict(TableState.of(table).offsets)
 
     # --- what must hold -----------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ class Commits(RuleBasedStateMachine):
         for snapshot in table.snapshots():
             gone = [path for path in live_files(table, snapshot.snapshot_id) if not exists(path)]
             assert not gone, f"snapshot {snapshot.snapshot_id} refers to files that are gone: {gone}"
-        offsets = history_offsets(table) or TableState.of(table).offsets
+        offsets = snapshot_offsets(table) or TableState.of(table).offsets
         rows = read_rows(self.others)
         assert len(rows) == len(set(rows)), f"rows twice: {sorted(row for row in set(rows) if rows.count(row) > 1)}"
         due = {(at, each) for at, end in offsets.items() for each in range(end)}

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from frazil.config.model import Config
 from frazil.errors import OffsetGone
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.completeness import complete_from
+from frazil.lake.commit.complete_offsets import complete_from
 from frazil.lake.tables.tables import base_identifier
-from frazil.maintain.operations import perform
-from frazil.maintain.report import Report
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.operations import run_operation
+from frazil.maintain.report import OperationReport
 from frazil.maintain.retention.retention import Retention
-from frazil.maintain.targets import Target
 from frazil.maintain.trimming.trimming import Trimming
 from frazil.topics.messages import Message
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
 from frazil.topics.subscribing import Subscriptions
 from frazil.topics.subscriptions.options import Kind
 from tests.log.support import ManualClock
-from tests.maintain.support import SparkFor, make_shop
+from tests.maintain.support import SparkFor, maintenance_context
 from tests.topics.support import LOTS, TOPIC, Shop, read_all
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def put_large(shop: Shop, partition: int, count: int, days: float, seed: i
     shop.move(TOPIC)
 
 
-def drop(shop: Shop, topic: str = TOPIC, *, spark: SparkSession | None = None, **table: Any) -> Report:
+def drop(shop: Shop, topic: str = TOPIC, *, spark: SparkSession | None = None, **table: Any) -> OperationReport:
     """Retention runs, by other limits than the shop's if some are given."""
     config = shop.config
     if table:
@@ -69,16 +69,16 @@ def drop(shop: Shop, topic: str = TOPIC, *, spark: SparkSession | None = None, *
         config = type(config).model_validate(data)
     clock = ManualClock()
     clock.ms = NOW
-    target = Target(base_identifier(config, topic), topic, "base")
-    return perform(make_shop(Lake(config), spark=spark, clock=clock), Retention(), target, False)
+    target = MaintainedTable(base_identifier(config, topic), topic, "base")
+    return run_operation(maintenance_context(Lake(config), spark=spark, clock=clock), Retention(), target, False)
 
 
 def trim_log(shop: Shop, config: Config | None = None) -> None:
     """All that the table has leaves the log, unless it is to stay."""
     clock = ManualClock()
-    target = Target(base_identifier(shop.config, TOPIC), TOPIC, "base")
+    target = MaintainedTable(base_identifier(shop.config, TOPIC), TOPIC, "base")
     for _ in range(2):
-        perform(make_shop(Lake(config or shop.config), clock=clock), Trimming(), target, False)
+        run_operation(maintenance_context(Lake(config or shop.config), clock=clock), Trimming(), target, False)
         clock.advance(3601)
 
 

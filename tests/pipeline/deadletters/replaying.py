@@ -15,11 +15,11 @@ import sys
 
 from frazil.config.model import Config
 from frazil.lake.catalog.lake import Lake
-from frazil.pipeline.deadletters.replay import Replay, Replayed
+from frazil.pipeline.deadletters.replay import Replay, ReplayResult
 from frazil.store import open_store
 
 
-def replay(config: Config, topic: str) -> Replayed:
+def replay(config: Config, topic: str) -> ReplayResult:
     return Replay(config, Lake(config), open_store(config.store, config.data_dir), topic).run()
 
 

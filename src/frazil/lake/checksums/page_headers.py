@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from isal.isal_zlib import crc32
 
-from frazil.lake.checksums.marks import Mismatch, is_marked
+from frazil.lake.checksums.magic_bytes import ChecksumMismatch, is_magic
 
 _MARK = b"FRZLPAG1"
 _END = Struct("<8sII")
@@ -27,7 +27,7 @@ _NUMBER = 0x15
 """Thrift's mark of a field that is the next one and a 32-bit number."""
 
 
-class HeaderList:
+class PageHeaderRecorder:
     """Made while a file is written: the writer hands over each header, and then the page, in writes of their own."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class HeaderList:
         self._at = 0
         self._page_end = _FIRST
 
-    def see(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
         """Take what is written next."""
         if self._at == self._page_end and data:
             size = page_bytes(data)
@@ -68,16 +68,16 @@ class PageHeaders:
             return None
         stream.seek(end - _END.size)
         mark, count, crc = _END.unpack(stream.read(_END.size))
-        if not is_marked(mark, _MARK):
+        if not is_magic(mark, _MARK):
             return None
         size = count * _ENTRY.itemsize
         stream.seek(max(0, end - _END.size - size))
         entries = bytes(stream.read(size))
         if crc32(entries) != crc or len(entries) != size:
-            raise Mismatch("the list of its pages does not match its checksum")
+            raise ChecksumMismatch("the list of its pages does not match its checksum")
         return cls(np.frombuffer(entries, _ENTRY))
 
-    def places(self) -> list[range]:
+    def header_ranges(self) -> list[range]:
         """The bytes of each header."""
         return [range(start, end) for start, end in zip(self._starts.tolist(), self._ends.tolist(), strict=True)]
 
@@ -95,10 +95,10 @@ class PageHeaders:
                 stream.seek(start)
                 header = stream.read(end - start)
             if crc32(header) != crc:
-                raise Mismatch(f"the header of the page at byte {start:,} does not match its checksum")
+                raise ChecksumMismatch(f"the header of the page at byte {start:,} does not match its checksum")
 
 
-class GuardedFile:
+class HeaderCheckingFile:
     """A file that is read by Arrow, which asks for it in large pieces and one at a time."""
 
     closed = False
@@ -130,7 +130,7 @@ class GuardedFile:
         self.closed = True
         self._stream.close()
 
-    def __enter__(self) -> GuardedFile:
+    def __enter__(self) -> HeaderCheckingFile:
         return self
 
     def __exit__(self, *_: object) -> None:

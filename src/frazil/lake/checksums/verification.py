@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
-from frazil.lake.checksums.marks import Mismatch
+from frazil.lake.checksums.file_checksums import check_body, check_footer
+from frazil.lake.checksums.magic_bytes import ChecksumMismatch
 from frazil.lake.checksums.page_headers import has_checksum
-from frazil.lake.checksums.pages import check_body, check_footer
 
 Coverage = Literal["file", "pages", "none"]
 """What the checksums of a file cover: every byte, its pages only, or nothing."""
@@ -32,12 +32,12 @@ class Verdict(NamedTuple):
     """What is wrong with the file; None when nothing is, as far as its checksums tell."""
 
 
-def verify(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:
+def verify_file(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:
     """Read a file, all of it or its footer only. Errors of the storage come out as they are."""
     if file.file_format != FileFormat.PARQUET:
         return Verdict("none")
     with io.new_input(file.file_path).open() as opened:
-        stream: Any = _Watched(opened)
+        stream: Any = _FailureRecordingStream(opened)
         coverage: Coverage = "none"
         try:
             _check_size(stream, file)
@@ -59,7 +59,7 @@ def verify(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:
 def _check_size(stream: IO[bytes], file: DataFile) -> None:
     size = stream.seek(0, 2)
     if size != file.file_size_in_bytes:
-        raise Mismatch(f"it has {size:,} bytes, and {file.file_size_in_bytes:,} were written")
+        raise ChecksumMismatch(f"it has {size:,} bytes, and {file.file_size_in_bytes:,} were written")
 
 
 def _check_pages(stream: IO[bytes], file: DataFile, footer_only: bool) -> Coverage:
@@ -70,7 +70,7 @@ def _check_pages(stream: IO[bytes], file: DataFile, footer_only: bool) -> Covera
     if rows == file.record_count and not footer_only:
         rows = sum(len(batch) for batch in parquet.iter_batches(_BATCH_ROWS))
     if rows != file.record_count:
-        raise Mismatch(f"it has {rows:,} rows, and {file.record_count:,} were written")
+        raise ChecksumMismatch(f"it has {rows:,} rows, and {file.record_count:,} were written")
     stream.seek(_first_page(parquet.metadata))
     return "pages" if has_checksum(stream.read(_HEADER_BYTES)) else "none"
 
@@ -88,7 +88,7 @@ def first_line(error: Exception) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-class _Watched:
+class _FailureRecordingStream:
     """A file that remembers when its storage failed, which is not what is wrong with the file."""
 
     closed = False

@@ -25,14 +25,14 @@ from pyiceberg.table import Table
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import attempt_folder, attempt_time_ms
-from frazil.lake.commit.offsets import ATTEMPT, ancestors, current_snapshot, named, ranges_of, summary_of
-from frazil.lake.commit.proposals import Request, metadata_paths
+from frazil.lake.commit.offsets import ATTEMPT, ancestors, current_snapshot, name_of, ranges_of, summary_of
+from frazil.lake.commit.proposals import CommitRequest, metadata_paths
 from frazil.lake.commit.ranges import Range
 
 _CLOCKS_DIFFER_MS = 60 * 60 * 1000
 
 
-class Done(NamedTuple):
+class OtherCommit(NamedTuple):
     """A commit that the caller knows to have been accepted after the requests in question were sent."""
 
     attempt: str
@@ -40,7 +40,7 @@ class Done(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class CleanupResult:
     deleted: int
     """How many files."""
     kept: str | None = None
@@ -52,16 +52,16 @@ def cleanup_attempt(
     table: Table,
     attempt: str,
     ranges: Sequence[Range],
-    requests: Sequence[Request],
-    committed_elsewhere: Iterable[Done] = (),
-) -> Cleaned:
+    requests: Sequence[CommitRequest],
+    committed_elsewhere: Iterable[OtherCommit] = (),
+) -> CleanupResult:
     """Delete the files of an attempt if nobody can ever commit them.
 
     `requests` are all that `commit_add_files` announced for it, none if it announced none. `committed_elsewhere` is
     what the caller's own log knows of later commits, for catalogs that forget old snapshots.
     """
     table = lake.load(table.name())
-    with calling(f"Cleaning up attempt {attempt} of table {named(table)}"):
+    with calling(f"Cleaning up attempt {attempt} of table {name_of(table)}"):
         files = _Files(table)
         folder = attempt_folder(table.metadata.location, attempt)
         paths = files.below(folder)
@@ -72,16 +72,16 @@ def cleanup_attempt(
             # Nobody asked to commit it. Whoever says so may be wrong, and to look costs little.
             reason = _referred_to(table, attempt, _recent_manifests(table, attempt_time_ms(attempt)))
         if reason is not None:
-            return Cleaned(0, reason)
-        return Cleaned(sum(files.delete(path) for path in paths))
+            return CleanupResult(0, reason)
+        return CleanupResult(sum(files.delete(path) for path in paths))
 
 
 def _reason_to_keep(
     table: Table,
     attempt: str,
     ranges: Sequence[Range],
-    requests: Sequence[Request],
-    committed_elsewhere: Iterable[Done],
+    requests: Sequence[CommitRequest],
+    committed_elsewhere: Iterable[OtherCommit],
 ) -> str | None:
     parents = {request.parent_id for request in requests}
     if current_snapshot(table).snapshot_id in parents:
@@ -93,7 +93,7 @@ def _reason_to_keep(
         newer.append(snapshot)
     if any(summary_of(snapshot).get(ATTEMPT) == attempt for snapshot in newer):
         return "it is in the table"
-    seen = (Done(summary_of(snapshot).get(ATTEMPT, ""), ranges_of(snapshot)) for snapshot in newer)
+    seen = (OtherCommit(summary_of(snapshot).get(ATTEMPT, ""), ranges_of(snapshot)) for snapshot in newer)
     if not any(each.attempt != attempt and _overlap(each.ranges, ranges) for each in (*seen, *committed_elsewhere)):
         return "no other attempt is known to have committed the same rows"
     since = min(request.sequence_number for request in requests)

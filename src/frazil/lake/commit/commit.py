@@ -39,13 +39,13 @@ from frazil.lake.commit.offsets import (
     RANGES,
     TASKS,
     TableState,
-    describe_offsets,
-    describe_ranges,
-    named,
+    name_of,
     offset_properties,
+    offsets_to_json,
+    ranges_to_json,
 )
 from frazil.lake.commit.outcomes import Committed, Outcome, judge
-from frazil.lake.commit.proposals import Proposal, Request, propose
+from frazil.lake.commit.proposals import CommitRequest, Proposal, propose
 
 TRIES = Backoff(base_seconds=0.1, longest_seconds=5.0, max_attempts=5)
 """A commit is tried for some three seconds; who calls it has a longer patience and better reasons to give up."""
@@ -56,7 +56,7 @@ def commit_add_files(
     table: Table,
     attempt: Attempt,
     *,
-    on_request: Callable[[Request], None] = lambda _: None,
+    on_request: Callable[[CommitRequest], None] = lambda _: None,
     clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     pause: Callable[[float], object] = time.sleep,
     tries: Backoff = TRIES,
@@ -73,7 +73,7 @@ def commit_add_files(
 
 def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
     """Send a proposal once; the table as it is afterwards."""
-    with calling(f"Committing to table {named(table)}"):
+    with calling(f"Committing to table {name_of(table)}"):
         try:
             response = lake.catalog.commit_table(table, proposal.requirements, proposal.updates)
         except ValueError as error:
@@ -81,7 +81,7 @@ def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
             # from an answer that was cut off for one.
             if type(error) is not ValueError:
                 raise
-            raise IcebergError(f"Committing to table {named(table)}: {error}") from error
+            raise IcebergError(f"Committing to table {name_of(table)}: {error}") from error
     done = Table(table.name(), response.metadata, response.metadata_location, table.io, table.catalog, table.config)
     # As PyIceberg's own transactions do, where the table's properties ask for it. A server tidies up after itself.
     if isinstance(lake.catalog, MetastoreCatalog):
@@ -97,7 +97,7 @@ class _Commit:
         lake: Lake,
         table: Table,
         attempt: Attempt,
-        on_request: Callable[[Request], None],
+        on_request: Callable[[CommitRequest], None],
         clock: Callable[[], int],
         pause: Callable[[float], object],
         tries: Backoff,
@@ -112,7 +112,7 @@ class _Commit:
         self._tries = tries
         self._rng = rng
         self._proposal: Proposal | None = None
-        self._stored: list[Request] = []
+        self._stored: list[CommitRequest] = []
         self._failures: list[FrazilError] = []
 
     def run(self) -> Outcome:
@@ -163,7 +163,7 @@ class _Commit:
         if not self._stored:
             return failure
         return CommitUnknown(
-            f"table {named(self._table)}: {len(self._failures)} tries to commit attempt {self._attempt.id} have "
+            f"table {name_of(self._table)}: {len(self._failures)} tries to commit attempt {self._attempt.id} have "
             f"failed, and one of them may yet be done. The last: {failure}"
         )
 
@@ -173,8 +173,8 @@ def _propose(table: Table, attempt: Attempt) -> Proposal:
     summary = {
         **attempt.summary,
         ATTEMPT: attempt.id,
-        OFFSETS: describe_offsets({**TableState.of(table).offsets, **ends}),
-        RANGES: describe_ranges(attempt.ranges),
+        OFFSETS: offsets_to_json({**TableState.of(table).offsets, **ends}),
+        RANGES: ranges_to_json(attempt.ranges),
         APPLICATION: attempt.application,
         TASKS: json.dumps(attempt.tasks, separators=(",", ":")),
     }

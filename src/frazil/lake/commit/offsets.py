@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from frazil.errors import IcebergError, TableForeign, TableRolledBack
 from frazil.lake.commit.ranges import Range
-from frazil.lake.commit.remedies import resume_command
+from frazil.lake.commit.resume_command import resume_command
 
 TOPIC = "frazil.topic"
 ROLE = "frazil.role"
@@ -52,10 +52,10 @@ class TableState:
     def of(cls, table: Table) -> TableState:
         properties = table.metadata.properties
         if TOPIC not in properties:
-            raise TableForeign(f"table {named(table)} was not made by Frazil: it has no property {TOPIC}")
+            raise TableForeign(f"table {name_of(table)} was not made by Frazil: it has no property {TOPIC}")
         return cls(
             uuid=table.metadata.table_uuid,
-            name=named(table),
+            name=name_of(table),
             topic=properties[TOPIC],
             role=properties.get(ROLE, "base"),
             offsets=_offsets(table),
@@ -74,7 +74,7 @@ def topic_of(table: Table) -> str:
     return table.metadata.properties.get(TOPIC, "TOPIC")
 
 
-def named(table: Table) -> str:
+def name_of(table: Table) -> str:
     """The table's name as people write it."""
     return ".".join(table.name())
 
@@ -84,7 +84,9 @@ def current_snapshot(table: Table) -> Snapshot:
     ref = table.metadata.refs.get(MAIN_BRANCH)
     snapshot = None if ref is None else table.metadata.snapshot_by_id(ref.snapshot_id)
     if snapshot is None:
-        raise IcebergError(f"table {named(table)} has no snapshot; Frazil's tables are made with an empty first one")
+        raise IcebergError(
+            f"table {name_of(table)} has no snapshot; Frazil's tables are made with an empty first one"
+        )
     return snapshot
 
 
@@ -108,11 +110,11 @@ def ranges_of(snapshot: Snapshot) -> tuple[Range, ...]:
     return tuple(Range(partition, start, end, epoch="") for partition, start, end in moved)
 
 
-def describe_offsets(offsets: Mapping[int, int]) -> str:
+def offsets_to_json(offsets: Mapping[int, int]) -> str:
     return json.dumps({str(partition): offsets[partition] for partition in sorted(offsets)}, separators=(",", ":"))
 
 
-def describe_ranges(ranges: Iterable[Range]) -> str:
+def ranges_to_json(ranges: Iterable[Range]) -> str:
     return json.dumps([[each.partition, each.start, each.end] for each in ranges], separators=(",", ":"))
 
 
@@ -120,7 +122,7 @@ def offset_properties(offsets: Mapping[int, int]) -> dict[str, str]:
     return {f"{OFFSET}{partition}": str(offset) for partition, offset in offsets.items()}
 
 
-def history_offsets(table: Table) -> dict[int, int] | None:
+def snapshot_offsets(table: Table) -> dict[int, int] | None:
     """The offset map of the newest snapshot of main that has one; nothing when none is left."""
     for snapshot in ancestors(table):
         text = summary_of(snapshot).get(OFFSETS)
@@ -129,25 +131,25 @@ def history_offsets(table: Table) -> dict[int, int] | None:
     return None
 
 
-def check_history(table: Table) -> None:
+def check_not_rolled_back(table: Table) -> None:
     """Raise `TableRolledBack` when the rows of the table end elsewhere than its offsets say."""
-    rows = history_offsets(table)
+    rows = snapshot_offsets(table)
     if rows is None:
         return
     offsets = _offsets(table)
     if differences := describe_differences(rows, offsets):
         raise TableRolledBack(
-            f"table {named(table)} was rolled back, or its offsets were changed by hand: {differences}. Decide with "
-            f"{_rollback_remedies(table)}"
+            f"table {name_of(table)} was rolled back, or its offsets were changed by hand: {differences}. Decide "
+            f"with {_rollback_remedies(table)}"
         )
 
 
 def _rollback_remedies(table: Table) -> str:
     topic, role = topic_of(table), table.metadata.properties.get(ROLE, "base")
-    accept = resume_command(topic, "accept", role, named(table))
+    accept = resume_command(topic, "accept", role, name_of(table))
     if role == "dead-letter":
         return f"{accept} (letters that are missing stay so; the base table is past them)"
-    replay = resume_command(topic, "replay", role, named(table))
+    replay = resume_command(topic, "replay", role, name_of(table))
     return (
         f"{replay} (go on at the first number, moving rows again) or {accept} (go on at the larger, whatever is "
         f"missing stays so)"
@@ -170,5 +172,5 @@ def _offsets(table: Table) -> dict[int, int]:
             try:
                 found[int(key[len(OFFSET) :])] = int(value)
             except ValueError:
-                raise IcebergError(f"table {named(table)}: property {key} = {value!r} is not an offset") from None
+                raise IcebergError(f"table {name_of(table)}: property {key} = {value!r} is not an offset") from None
     return found

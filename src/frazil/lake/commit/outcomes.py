@@ -14,9 +14,9 @@ from frazil.lake.commit.offsets import (
     ATTEMPT,
     TableState,
     ancestors,
-    check_history,
+    check_not_rolled_back,
     current_snapshot,
-    named,
+    name_of,
     summary_of,
 )
 from frazil.lake.commit.ranges import Range
@@ -76,11 +76,11 @@ def judge(table: Table, attempt: Attempt, now_ms: int, since: int = 0) -> Outcom
     state = TableState.of(table)
     if state.uuid != attempt.table_uuid:
         raise TableReplaced(
-            f"another table stands where {named(table)} was: attempt {attempt.id} was written for the table with the "
-            f"uuid {attempt.table_uuid}, this one has {state.uuid}"
+            f"another table stands where {name_of(table)} was: attempt {attempt.id} was written for the table with "
+            f"the uuid {attempt.table_uuid}, this one has {state.uuid}"
         )
-    check_history(table)
-    left = tuple(_left(state, attempt))
+    check_not_rolled_back(table)
+    left = tuple(_remaining(state, attempt))
     if not left:
         found = find_attempt(table, attempt.id, {file.file_path for file in attempt.files}, since)
         return Superseded(table) if found is None else Committed(table, found, found_done_already=True)
@@ -108,7 +108,7 @@ def find_attempt(table: Table, attempt: str, files: Collection[str], since: int 
             return snapshot.snapshot_id
     if not files:
         return None
-    with calling(f"Reading manifests of table {named(table)}"):
+    with calling(f"Reading manifests of table {name_of(table)}"):
         for manifest in current_snapshot(table).manifests(table.io):
             if (manifest.sequence_number or 0) < since and table.metadata.format_version > 1:
                 continue
@@ -118,7 +118,7 @@ def find_attempt(table: Table, attempt: str, files: Collection[str], since: int 
     return None
 
 
-def _left(state: TableState, attempt: Attempt) -> list[Range]:
+def _remaining(state: TableState, attempt: Attempt) -> list[Range]:
     left = []
     for each in attempt.ranges:
         needed = state.next_offset(each.partition)

@@ -32,13 +32,13 @@ from pyiceberg.table.update import (
 from pyiceberg.table.update.snapshot import _FastAppendFiles, _OverwriteFiles
 
 from frazil.lake.catalog.calls import calling
-from frazil.lake.commit.offsets import current_snapshot, named
+from frazil.lake.commit.offsets import current_snapshot, name_of
 
 _NAMES = uuid.UUID("6f2a3c52-6d5e-4a52-9b0b-6f72617a696c")
 """Names of metadata files are made from this and the snapshot's id, so they can be told without listing a folder."""
 
 
-class Request(NamedTuple):
+class CommitRequest(NamedTuple):
     """What must be remembered of a proposal before it is sent."""
 
     snapshot_id: int
@@ -49,7 +49,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Proposal:
-    request: Request
+    request: CommitRequest
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
 
@@ -73,10 +73,10 @@ def propose(
     """
     parent = current_snapshot(table)
     producer = _OverwriteFiles if replaced else _FastAppendFiles
-    with calling(f"Writing manifests of table {named(table)}"):
+    with calling(f"Writing manifests of table {name_of(table)}"):
         change = producer(
             operation=Operation.OVERWRITE if replaced else Operation.APPEND,
-            transaction=_Unchanged(table),
+            transaction=_ReadOnlyTransaction(table),
             io=table.io,
             snapshot_properties=dict(summary),
             branch=MAIN_BRANCH,
@@ -87,11 +87,11 @@ def propose(
         for file in replaced:
             change.delete_data_file(file)
         updates, _ = change._commit()
-    request = Request(change.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
+    request = CommitRequest(change.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
     return Proposal(request, _requirements(table), (*updates, SetPropertiesUpdate(updates=dict(properties))))
 
 
-class _Unchanged(Transaction):
+class _ReadOnlyTransaction(Transaction):
     """PyIceberg's own copies all of the metadata whenever it is looked at, a dozen times for a commit.
 
     With a hundred snapshots that is most of a commit's work. Nothing is changed in this one.

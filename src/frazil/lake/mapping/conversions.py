@@ -14,7 +14,7 @@ import pyarrow.types as types
 
 from frazil.formats.map_keys import repeats_a_key
 from frazil.formats.valid_text import valid_text
-from frazil.lake.mapping.dictionaries import keeping
+from frazil.lake.mapping.dictionaries import keep_dictionaries
 from frazil.lake.schema.types import convert, is_nanoseconds
 from frazil.log.schema.nulls import are_null, nulls
 from frazil.log.schema.repeated_texts import extent
@@ -135,7 +135,7 @@ class Conversions:
 
     def _list(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         inner = self.column(source.value_type, target.value_field, f"{path}[]")
-        kept = keeping(target, source)
+        kept = keep_dictionaries(target, source)
 
         def change(array: pa.Array) -> pa.Array:
             if are_null(array):
@@ -150,7 +150,7 @@ class Conversions:
     def _map(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         key = self.column(source.key_type, target.key_field, f"{path} keys")
         item = self.column(source.item_type, target.item_field, f"{path}[]")
-        kept = keeping(target, source)
+        kept = keep_dictionaries(target, source)
 
         def change(array: pa.Array) -> pa.Array:
             offsets, start, length = extent(array)
@@ -164,7 +164,7 @@ class Conversions:
         return change
 
     def _leaf(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
-        if types.is_dictionary(source) and keeping(target, source).equals(source):
+        if types.is_dictionary(source) and keep_dictionaries(target, source).equals(source):
             return _valid_dictionary
         if has_dictionary(source):
             return self._decoded(source, target, path)

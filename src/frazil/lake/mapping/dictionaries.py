@@ -18,37 +18,39 @@ from frazil.log.schema.schema import has_dictionary
 _OFFSET_BYTES = 4
 
 
-def keeping(target: pa.DataType, source: pa.DataType) -> pa.DataType:
+def keep_dictionaries(target: pa.DataType, source: pa.DataType) -> pa.DataType:
     """The type of a table's column, with dictionaries of text where the source has them."""
     if types.is_dictionary(source):
         return source if types.is_string(target) and source.value_type.equals(target) else target
     if types.is_list(source) and types.is_list(target):
-        return pa.list_(_keeping_field(target.value_field, source.value_type))
+        return pa.list_(_keep_in_field(target.value_field, source.value_type))
     if types.is_map(source) and types.is_map(target):
         return pa.map_(
-            _keeping_field(target.key_field, source.key_type), _keeping_field(target.item_field, source.item_type)
+            _keep_in_field(target.key_field, source.key_type), _keep_in_field(target.item_field, source.item_type)
         )
     return target
 
 
-def _keeping_field(target: pa.Field, source: pa.DataType) -> pa.Field:
-    return target.with_type(keeping(target.type, source))
+def _keep_in_field(target: pa.Field, source: pa.DataType) -> pa.Field:
+    return target.with_type(keep_dictionaries(target.type, source))
 
 
-def plain_bytes(batch: pa.RecordBatch) -> int:
+def decoded_bytes(batch: pa.RecordBatch) -> int:
     """How many bytes the rows have as texts."""
-    return sum(map(_plain_bytes, batch.columns))
+    return sum(map(_decoded_bytes, batch.columns))
 
 
-def _plain_bytes(array: pa.Array) -> int:
+def _decoded_bytes(array: pa.Array) -> int:
     if not types.is_dictionary(array.type):
-        return int(array.nbytes) + sum(_plain_bytes(part) - int(part.nbytes) for part in _parts(array))
+        return int(array.nbytes) + sum(
+            _decoded_bytes(part) - int(part.nbytes) for part in _children_with_dictionaries(array)
+        )
     sizes = pc.binary_length(array.dictionary).to_numpy()
     places = array.indices.drop_null().to_numpy()
     return _OFFSET_BYTES * len(array) + int(sizes.take(places).sum(dtype=np.int64))
 
 
-def _parts(array: pa.Array) -> list[pa.Array]:
+def _children_with_dictionaries(array: pa.Array) -> list[pa.Array]:
     """What is in lists and maps, as far as it has dictionaries."""
     if not has_dictionary(array.type):
         return []
@@ -57,7 +59,7 @@ def _parts(array: pa.Array) -> list[pa.Array]:
     return [part.slice(start, end - start) for part in parts if has_dictionary(part.type)]
 
 
-def whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def combine_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows with each column in one piece. Its pieces are given up as it is made, if nobody else has them. Columns
     of nothing but null share their memory.
 
@@ -84,4 +86,4 @@ def whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _has_nulls(array: pa.Array) -> bool:
     if types.is_dictionary(array.type):
         return bool(array.null_count)
-    return any(map(_has_nulls, _parts(array)))
+    return any(map(_has_nulls, _children_with_dictionaries(array)))

@@ -22,7 +22,7 @@ from frazil.lake.mapping.conversions import (
     required,
     rest_of_microseconds,
 )
-from frazil.lake.mapping.dictionaries import keeping
+from frazil.lake.mapping.dictionaries import keep_dictionaries
 from frazil.lake.mapping.misfits import FAILURES, Misfits, find_faults
 from frazil.lake.schema.arrow import arrow_schema
 from frazil.lake.schema.types import is_nanoseconds
@@ -32,14 +32,14 @@ from frazil.log.schema.schema import without_dictionaries
 OnMismatch = Literal["stop", "dead-letter"]
 
 
-class Fitted(NamedTuple):
+class FittedBatch(NamedTuple):
     batch: pa.RecordBatch
     """In the table's Arrow schema; without the rows that do not fit."""
     faults: Mapping[int, str]
     """Which rows do not, by their place in the batch, and why."""
 
 
-class Mapped(NamedTuple):
+class MappedBatch(NamedTuple):
     batch: pa.RecordBatch
     misfits: Misfits | None
 
@@ -57,17 +57,17 @@ class Mapper:
         self._plans = BySchema(self._plan)
         self._plans[topic_schema]
 
-    def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> Mapped:
+    def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> MappedBatch:
         """`offset` is that of the first row."""
         offsets = pa.arange(offset, offset + len(batch))
         fitted = self.fit(batch, partition, offsets)
-        return Mapped(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
+        return MappedBatch(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
 
-    def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> Fitted:
+    def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> FittedBatch:
         """`offsets` are those of the rows (int64), in order."""
         plan = self._plans[batch.schema]
         try:
-            return Fitted(plan.apply(batch, partition, offsets), {})
+            return FittedBatch(plan.apply(batch, partition, offsets), {})
         except FAILURES as error:
             plain = without_dictionaries(batch)
             if plain is not batch:
@@ -80,10 +80,10 @@ class Mapper:
                     f"though each row can be: {error}."
                 ) from error
         good = pc.invert(pc.is_in(pa.arange(0, len(batch)), value_set=pa.array(faults, pa.int64())))
-        return Fitted(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
+        return FittedBatch(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
 
-    def _plan(self, schema: pa.Schema) -> _Plan:
-        plan = _Plan(schema, self.schema)
+    def _plan(self, schema: pa.Schema) -> _BatchMapping:
+        plan = _BatchMapping(schema, self.schema)
         if plan.problems and self._on_mismatch == "stop":
             raise TableSchemaMismatch(
                 f"The topic does not fit its table: {'; '.join(plan.problems)}. Change the table, or resume the "
@@ -92,23 +92,23 @@ class Mapper:
         return plan
 
 
-class _Step(NamedTuple):
+class _ColumnMapping(NamedTuple):
     name: str
     """The column of the topic; empty for a column that the topic lacks."""
     change: Conversion
 
 
-class _Plan:
+class _BatchMapping:
     """How batches of one schema are mapped."""
 
     def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
         self._columns = [(field.name, field.type) for field in target]
         found = {field.name: field.type for field in source}
         self._target = pa.schema(
-            [field.with_type(keeping(field.type, found.get(field.name, field.type))) for field in target]
+            [field.with_type(keep_dictionaries(field.type, found.get(field.name, field.type))) for field in target]
         )
         conversions = Conversions()
-        self._steps: dict[str, _Step] = {}
+        self._steps: dict[str, _ColumnMapping] = {}
         stored = set(target.names)
         companions = {
             field.name + NANOSECONDS: field.name
@@ -127,14 +127,14 @@ class _Plan:
                     change = _with_nulls_checked(floor_microseconds(field.type), field)
                 else:
                     change = conversions.column(kind, field, field.name)
-                self._steps[field.name] = _Step(field.name, change)
+                self._steps[field.name] = _ColumnMapping(field.name, change)
             elif field.name in companions:
                 change = _with_nulls_checked(rest_of_microseconds, field)
-                self._steps[field.name] = _Step(companions[field.name], change)
+                self._steps[field.name] = _ColumnMapping(companions[field.name], change)
             else:
-                self._steps[field.name] = _Step("", conversions.missing(field, field.name))
+                self._steps[field.name] = _ColumnMapping("", conversions.missing(field, field.name))
         self._refused = [
-            _Step(field.name, refuse)
+            _ColumnMapping(field.name, refuse)
             for field in source
             if field.name not in stored and (refuse := conversions.unknown(field.type, field.name)) is not None
         ]
@@ -164,7 +164,7 @@ class _Plan:
         return found
 
 
-def _column(batch: pa.RecordBatch, step: _Step) -> pa.Array:
+def _column(batch: pa.RecordBatch, step: _ColumnMapping) -> pa.Array:
     return batch.column(step.name) if step.name else pa.nulls(len(batch))
 
 

@@ -51,7 +51,7 @@ class Misfits(NamedTuple):
             OFFSET: offsets.take(chosen),
             "error": pa.array([errors[place] for place in places], pa.string()),
             "raw": pa.array(
-                [to_stream(without_dictionaries(batch.slice(place, 1))) for place in places], pa.binary()
+                [row_to_ipc(without_dictionaries(batch.slice(place, 1))) for place in places], pa.binary()
             ),
             **{name: batch.column(column).take(chosen) for name, column in shown.items()},
         }
@@ -59,14 +59,14 @@ class Misfits(NamedTuple):
         return cls(pa.Table.from_arrays(arrays, schema=_SCHEMA))
 
 
-def to_stream(row: pa.RecordBatch) -> bytes:
+def row_to_ipc(row: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, row.schema) as writer:
         writer.write_batch(row)
     return bytes(sink.getvalue())
 
 
-def from_stream(raw: bytes) -> pa.RecordBatch:
+def row_from_ipc(raw: bytes) -> pa.RecordBatch:
     """The row that a misfit was."""
     return pa.ipc.open_stream(raw).read_next_batch()
 
@@ -108,7 +108,7 @@ def dead_letter_batch(
     return pa.table(columns).combine_chunks().to_batches()[0]
 
 
-def exclude(rows: pa.RecordBatch | pa.Table, offsets: pa.Array) -> pa.RecordBatch | pa.Table:
+def without_offsets(rows: pa.RecordBatch | pa.Table, offsets: pa.Array) -> pa.RecordBatch | pa.Table:
     """The rows without those of these offsets; the rest stays in order."""
     if not len(offsets) or not len(rows):
         return rows

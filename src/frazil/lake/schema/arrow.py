@@ -103,7 +103,7 @@ def plain_values(array: Any) -> Any:
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def column_of(schema: Schema, field_id: int) -> Callable[[Any], Any]:
+def column_getter(schema: Schema, field_id: int) -> Callable[[Any], Any]:
     """How to get the values of a column, also one inside structs, out of a table or a batch of the schema's rows."""
     names = _path(list(schema.fields), field_id)
     if names is None:

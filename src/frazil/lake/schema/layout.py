@@ -11,20 +11,20 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 
 from frazil.config.sections.lake import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
-from frazil.lake.schema.terms import Term, parse_field, parse_order
+from frazil.lake.schema.layout_parser import Term, parse_partition_term, parse_sort_term
 from frazil.log.schema.paths import folded
 
 MIB = 1024 * 1024
 OWN_PREFIX = "frazil."
 
-_METADATA_KEPT = 100
+_METADATA_VERSIONS_KEPT = 100
 """Old metadata files that a table keeps: enough to see what happened lately, few enough to load quickly."""
 
 
 def partition_spec(layout: TableLayoutConfig, schema: Schema) -> PartitionSpec:
     fields: list[PartitionField] = []
     for number, text in enumerate(layout.partition_by):
-        term = parse_field(text, schema, "partition_by")
+        term = parse_partition_term(text, schema, "partition_by")
         name = _partition_name(term, schema)
         if any(field.name == name for field in fields):
             raise ConfigError(f"partition_by: {text!r} is there twice.")
@@ -35,7 +35,7 @@ def partition_spec(layout: TableLayoutConfig, schema: Schema) -> PartitionSpec:
 def sort_order(layout: TableLayoutConfig, schema: Schema) -> SortOrder:
     fields: list[SortField] = []
     for text in layout.sort_by:
-        order = parse_order(text, schema, "sort_by")
+        order = parse_sort_term(text, schema, "sort_by")
         direction = SortDirection.DESC if order.descending else SortDirection.ASC
         nulls = NullOrder.NULLS_FIRST if order.nulls_first else NullOrder.NULLS_LAST
         fields.append(SortField(order.term.field_id, order.term.transform, direction, nulls))
@@ -54,7 +54,7 @@ def layout_properties(layout: TableLayoutConfig, defaults: IcebergConfig) -> dic
         "write.parquet.compression-codec": _codec(compression),
         "write.target-file-size-bytes": str(file_size_mb * MIB),
         "write.metadata.delete-after-commit.enabled": "true",
-        "write.metadata.previous-versions-max": str(_METADATA_KEPT),
+        "write.metadata.previous-versions-max": str(_METADATA_VERSIONS_KEPT),
     }
     if layout.compression_level is not None:
         properties["write.parquet.compression-level"] = str(layout.compression_level)
@@ -70,13 +70,13 @@ def check_layout(layout: TableLayoutConfig, schema: Schema | None) -> None:
         sort_order(layout, schema)
         return
     for text in layout.partition_by:
-        parse_field(text, None, "partition_by")
+        parse_partition_term(text, None, "partition_by")
     for text in layout.sort_by:
-        parse_order(text, None, "sort_by")
+        parse_sort_term(text, None, "sort_by")
 
 
 @contextmanager
-def blaming(key: str) -> Iterator[None]:
+def errors_name_setting(key: str) -> Iterator[None]:
     """Errors of a layout with the whole key of its settings, such as `topics.orders.table`."""
     try:
         yield

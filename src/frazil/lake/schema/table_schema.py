@@ -22,7 +22,7 @@ from pyiceberg.types import (
 
 from frazil.errors import ConfigError, SchemaEvolution
 from frazil.formats import kafka
-from frazil.lake.schema.merging import Problem, Remedy
+from frazil.lake.schema.column_merge import ColumnProblem, Remedy
 from frazil.lake.schema.types import Unmappable, convert_field, is_nanoseconds
 from frazil.log.schema.columns import NANOSECONDS, OFFSET, PARTITION, flaws
 
@@ -30,27 +30,27 @@ FORMAT_VERSION = 2
 """Of the table format: the newest that all readers know."""
 
 
-def target_schema(topic_schema: pa.Schema) -> Schema:
+def base_table_schema(topic_schema: pa.Schema) -> Schema:
     """The schema that a base table of such a topic needs. `SchemaEvolution` names every column that cannot be."""
     fields, problems = topic_fields(topic_schema)
     if problems:
         raise SchemaEvolution(f"No table can hold this topic: {'; '.join(each.text for each in problems)}.")
-    return fresh([*fields, *origin_fields()])
+    return with_fresh_ids([*fields, *origin_fields()])
 
 
-def derived_schema(result: pa.Schema, where: str) -> Schema:
+def derived_table_schema(result: pa.Schema, where: str) -> Schema:
     """The schema of a table for the result of a query; all of its columns may be null."""
     origin = [field for field in origin_fields(required=False) if field.name in result.names]
     own = [field.with_nullable(True) for field in result if field.name not in (PARTITION, OFFSET)]
     fields, problems = topic_fields(pa.schema(own))
     if problems:
         raise ConfigError(f"{where}: no table can hold its result: {'; '.join(each.text for each in problems)}.")
-    return fresh([*fields, *origin])
+    return with_fresh_ids([*fields, *origin])
 
 
 def dead_letter_schema() -> Schema:
     """The schema of the table of rows that could not be read."""
-    return fresh(
+    return with_fresh_ids(
         [
             NestedField(0, "topic", StringType(), required=True),
             NestedField(0, "error", StringType(), required=True),
@@ -74,23 +74,23 @@ def origin_fields(required: bool = True) -> list[NestedField]:
     ]
 
 
-def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[Problem]]:
+def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[ColumnProblem]]:
     """The table's columns for those of a topic, without ids, and what is wrong with them.
 
     Columns that have had only nulls are left out: a type is for ever, and theirs is not known.
     """
     fields: list[NestedField] = []
-    problems: list[Problem] = []
+    problems: list[ColumnProblem] = []
     for column in topic_schema:
         try:
             fields += _columns(column)
         except Unmappable as error:
-            problems.append(Problem(column.name, str(error), Remedy.NONE))
-    problems += [Problem(*flaw, Remedy.NONE) for flaw in flaws(topic_schema)]
+            problems.append(ColumnProblem(column.name, str(error), Remedy.NONE))
+    problems += [ColumnProblem(*flaw, Remedy.NONE) for flaw in flaws(topic_schema)]
     return fields, problems
 
 
-def fresh(fields: Iterable[NestedField]) -> Schema:
+def with_fresh_ids(fields: Iterable[NestedField]) -> Schema:
     """A schema of these fields with ids that count from 1 in the order in which catalogs assign them."""
     return assign_fresh_schema_ids(Schema(*fields))
 

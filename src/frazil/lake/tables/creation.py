@@ -24,7 +24,7 @@ from pyiceberg.table.update.snapshot import _FastAppendFiles
 
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Identifier, Lake, calling, dotted
-from frazil.lake.commit.offsets import OFFSETS, describe_offsets
+from frazil.lake.commit.offsets import OFFSETS, offsets_to_json
 
 TEMPORARY = "__new_"
 """What the name of an unfinished table has after the name it is meant for."""
@@ -33,7 +33,7 @@ _LOCATION = "location"
 
 
 @dataclass(frozen=True)
-class Plan:
+class NewTable:
     """All that a table is born with."""
 
     schema: Schema
@@ -45,7 +45,7 @@ class Plan:
     """Name of the table's folder in that of its namespace."""
 
 
-def give_birth(lake: Lake, identifier: Identifier, plan: Plan) -> Table:
+def create_with_snapshot(lake: Lake, identifier: Identifier, plan: NewTable) -> Table:
     """Make the table. `TableExists` or `CasConflict` when there is one of that name."""
     catalog = lake.catalog
     with calling(f"Making table {dotted(identifier)} in the {lake.where}"):
@@ -75,22 +75,22 @@ def empty_snapshot(transaction: Transaction, summary: Mapping[str, str]) -> tupl
     return updates
 
 
-def _at_once(catalog: Catalog, identifier: Identifier, location: str | None, plan: Plan) -> None:
+def _at_once(catalog: Catalog, identifier: Identifier, location: str | None, plan: NewTable) -> None:
     creation = catalog.create_table_transaction(
         identifier, plan.schema, location, plan.spec, plan.order, dict(plan.properties)
     )
     failpoint("create.staged")
-    creation._stage(empty_snapshot(creation, {OFFSETS: describe_offsets(plan.offsets)}))
+    creation._stage(empty_snapshot(creation, {OFFSETS: offsets_to_json(plan.offsets)}))
     failpoint("create.snapshot")
     creation.commit_transaction()
     failpoint("create.committed")
 
 
-def _step_by_step(catalog: Catalog, identifier: Identifier, location: str | None, plan: Plan) -> None:
+def _step_by_step(catalog: Catalog, identifier: Identifier, location: str | None, plan: NewTable) -> None:
     temporary = (*identifier[:-1], f"{identifier[-1]}{TEMPORARY}{uuid.uuid4().hex[:12]}")
     table = catalog.create_table(temporary, plan.schema, location, plan.spec, plan.order, dict(plan.properties))
     failpoint("create.staged")
-    updates = empty_snapshot(Transaction(table), {OFFSETS: describe_offsets(plan.offsets)})
+    updates = empty_snapshot(Transaction(table), {OFFSETS: offsets_to_json(plan.offsets)})
     nobody_else = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=None),
@@ -106,7 +106,7 @@ def _step_by_step(catalog: Catalog, identifier: Identifier, location: str | None
     failpoint("create.committed")
 
 
-def _location(lake: Lake, catalog: Catalog, identifier: Identifier, plan: Plan) -> str | None:
+def _location(lake: Lake, catalog: Catalog, identifier: Identifier, plan: NewTable) -> str | None:
     """The table's folder; None where only the catalog knows the place."""
     namespace = identifier[:-1]
     if given := catalog.load_namespace_properties(namespace).get(_LOCATION):

@@ -15,10 +15,10 @@ from frazil.config.sections.lake import TableLayoutConfig
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.evolution import follow_topic
-from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
+from frazil.lake.schema.table_schema import base_table_schema, dead_letter_schema
 from frazil.lake.tables.adoption import adopt_table
-from frazil.lake.tables.identity import Check, Standing, check_table
-from frazil.lake.tables.markers import mark
+from frazil.lake.tables.table_check import TableCheck, TableStatus, check_table
+from frazil.lake.tables.table_history import add_table
 from frazil.lake.tables.tables import (
     Role,
     base_identifier,
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedTable:
     """A table that a topic needs, and how it begins if it has to be made."""
 
     topic: str
@@ -58,12 +58,12 @@ def open_base_table(
     Made if it never was, at the start of the log. `TableDropped`, `TableReplaced`, `TableForeign` or
     `SchemaEvolution` when a person has to decide.
     """
-    wanted = wanted_base(config, topic, topic_schema, log_starts, epochs)
+    wanted = wanted_base_table(config, topic, topic_schema, log_starts, epochs)
     check = check_table(lake, store, topic, wanted.identifier, "base")
-    if check.standing is Standing.FOREIGN and check.is_unclaimed and config.topic(topic).table.adopt:
+    if check.status is TableStatus.FOREIGN and check.is_unclaimed and config.topic(topic).table.adopt:
         assert check.table
         table = adopt_table(lake, check.table, topic, topic_schema, log_starts, epochs)
-        mark(store, topic, wanted.identifier, table, "base")
+        add_table(store, topic, wanted.identifier, table, "base")
         return table
     return follow_topic(lake, _open(lake, store, check, wanted), topic_schema)
 
@@ -72,9 +72,9 @@ def find_base_table(lake: Lake, store: ObjectStore, config: Config, topic: str) 
     """The topic's base table as it is; None where `open_base_table` has something to do or to say."""
     identifier = base_identifier(config, topic)
     check = check_table(lake, store, topic, identifier, "base")
-    if check.standing is not Standing.FINE or check.table is None:
+    if check.status is not TableStatus.OK or check.table is None:
         return None
-    mark(store, topic, identifier, check.table, "base")
+    add_table(store, topic, identifier, check.table, "base")
     return check.table
 
 
@@ -85,7 +85,7 @@ def open_dead_letter_table(
     layout = TableLayoutConfig()
     identifier = dead_letter_identifier(config, topic)
     return open_table(
-        lake, store, Wanted(topic, "dead-letter", identifier, dead_letter_schema(), layout, offsets, epochs)
+        lake, store, WantedTable(topic, "dead-letter", identifier, dead_letter_schema(), layout, offsets, epochs)
     )
 
 
@@ -102,10 +102,10 @@ def open_derived_table(
     """A table made from the topic by a query, made if it never was, at these offsets."""
     layout = config.topic(topic).derived[name]
     identifier = derived_identifier(config, topic, name)
-    return open_table(lake, store, Wanted(topic, "derived", identifier, schema, layout, offsets, epochs))
+    return open_table(lake, store, WantedTable(topic, "derived", identifier, schema, layout, offsets, epochs))
 
 
-def open_table(lake: Lake, store: ObjectStore, wanted: Wanted) -> Table:
+def open_table(lake: Lake, store: ObjectStore, wanted: WantedTable) -> Table:
     check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
     return _open(lake, store, check, wanted)
 
@@ -113,7 +113,7 @@ def open_table(lake: Lake, store: ObjectStore, wanted: Wanted) -> Table:
 def accept_table(
     lake: Lake,
     store: ObjectStore,
-    check: Check,
+    check: TableCheck,
     topic_schema: pa.Schema,
     log_starts: Mapping[int, int],
     epochs: Mapping[int, str],
@@ -129,33 +129,33 @@ def accept_table(
         table = adopt_table(lake, table, check.topic, topic_schema, log_starts, epochs)
     elif not check.is_claimed:
         raise check.error()
-    mark(store, check.topic, check.identifier, table, check.role)
+    add_table(store, check.topic, check.identifier, table, check.role)
     return table
 
 
-def wanted_base(
+def wanted_base_table(
     config: Config,
     topic: str,
     topic_schema: pa.Schema,
     log_starts: Mapping[int, int],
     epochs: Mapping[int, str],
-) -> Wanted:
+) -> WantedTable:
     layout = config.topic(topic).table
     identifier = base_identifier(config, topic)
-    return Wanted(topic, "base", identifier, target_schema(topic_schema), layout, log_starts, epochs)
+    return WantedTable(topic, "base", identifier, base_table_schema(topic_schema), layout, log_starts, epochs)
 
 
-def _open(lake: Lake, store: ObjectStore, check: Check, wanted: Wanted) -> Table:
-    if check.standing is Standing.ABSENT:
+def _open(lake: Lake, store: ObjectStore, check: TableCheck, wanted: WantedTable) -> Table:
+    if check.status is TableStatus.NEVER_CREATED:
         return _create(lake, store, wanted, check.generation)
-    if check.standing is not Standing.FINE:
+    if check.status is not TableStatus.OK:
         raise check.error()
     assert check.table
-    mark(store, wanted.topic, wanted.identifier, check.table, wanted.role)
+    add_table(store, wanted.topic, wanted.identifier, check.table, wanted.role)
     return check.table
 
 
-def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> Table:
+def _create(lake: Lake, store: ObjectStore, wanted: WantedTable, generation: int) -> Table:
     create_table(
         lake,
         wanted.identifier,
@@ -169,7 +169,7 @@ def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> 
     )
     # Somebody else may have been first, and it may have been anybody.
     check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
-    if check.standing is not Standing.FINE:
+    if check.status is not TableStatus.OK:
         raise check.error()
     assert check.table
     if wanted.role == "base" and (gone := sum(wanted.offsets.values())):
@@ -178,5 +178,5 @@ def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> 
             extra={"topic": wanted.topic, "table": dotted(wanted.identifier), "records": gone},
         )
     failpoint("create.unmarked")
-    mark(store, wanted.topic, wanted.identifier, check.table, wanted.role)
+    add_table(store, wanted.topic, wanted.identifier, check.table, wanted.role)
     return check.table

@@ -26,8 +26,8 @@ from frazil.errors import IcebergError, TableExists
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.commit.offsets import OFFSET
-from frazil.lake.tables.identity import catalog_lost
-from frazil.lake.tables.markers import Marker, markers
+from frazil.lake.tables.table_check import catalog_lost
+from frazil.lake.tables.table_history import HistoryEntry, table_history
 from frazil.lake.tables.tables import find_table
 from frazil.log.topics.schemas import list_topics
 from frazil.store import ObjectStore
@@ -39,7 +39,7 @@ _DEEPEST = 6
 
 
 @dataclass(frozen=True)
-class Found:
+class MetadataFile:
     """A metadata file of a table."""
 
     location: str
@@ -62,52 +62,52 @@ class Found:
 class Registration:
     topic: str
     identifier: Identifier
-    found: Found
+    file: MetadataFile
 
 
 def check_not_lost(lake: Lake, store: ObjectStore) -> None:
     """Raise when the catalog is empty though the log remembers tables: none must be made in it then."""
     if not lake.is_empty():
         return
-    known = [(topic, marker) for topic in list_topics(store) for marker in newest_of_each(store, topic)]
+    known = [(topic, entry) for topic in list_topics(store) for entry in current_tables(store, topic)]
     if known:
-        topic, marker = known[0]
-        tables = f"tables that the log remembers, such as {dotted(marker.identifier)} of topic {topic!r}"
+        topic, entry = known[0]
+        tables = f"tables that the log remembers, such as {dotted(entry.identifier)} of topic {topic!r}"
         raise catalog_lost(lake, tables)
 
 
-def newest_of_each(store: ObjectStore, topic: str) -> list[Marker]:
+def current_tables(store: ObjectStore, topic: str) -> list[HistoryEntry]:
     """The table that a topic has under each name, of those that are not done with."""
-    newest = {marker.identifier: marker for marker in markers(store, topic)}
-    return [marker for marker in newest.values() if marker.uuid is not None]
+    newest = {entry.identifier: entry for entry in table_history(store, topic)}
+    return [entry for entry in newest.values() if entry.uuid is not None]
 
 
-def plan(lake: Lake, store: ObjectStore, chosen: Iterable[str] = ()) -> list[Registration]:
+def plan_registrations(lake: Lake, store: ObjectStore, chosen: Iterable[str] = ()) -> list[Registration]:
     """What is to be registered. `chosen` are metadata files that a person has decided for.
 
     Raises when a table has none, or several that may be the last.
     """
     io = _file_io(lake)
-    wanted = [(topic, marker) for topic in list_topics(store) for marker in newest_of_each(store, topic)]
-    missing = [(topic, marker) for topic, marker in wanted if find_table(lake, marker.identifier) is None]
-    by_choice: dict[UUID, Found] = {}
+    wanted = [(topic, entry) for topic in list_topics(store) for entry in current_tables(store, topic)]
+    missing = [(topic, entry) for topic, entry in wanted if find_table(lake, entry.identifier) is None]
+    by_choice: dict[UUID, MetadataFile] = {}
     for location in chosen:
         taken = _read(io, location)
         by_choice[taken.metadata.table_uuid] = taken
     folders: dict[str, list[tuple[int, str]]] | None = None
     planned, problems = [], []
-    for topic, marker in missing:
-        assert marker.uuid is not None
-        if marker.uuid in by_choice:
-            found = by_choice.pop(marker.uuid)
+    for topic, entry in missing:
+        assert entry.uuid is not None
+        if entry.uuid in by_choice:
+            file = by_choice.pop(entry.uuid)
         else:
             folders = _metadata_files(io, str(lake.properties["warehouse"])) if folders is None else folders
-            candidates = _newest(io, folders, marker.uuid)
+            candidates = _newest(io, folders, entry.uuid)
             if len(candidates) != 1:
-                problems.append(_explain(topic, marker, candidates))
+                problems.append(_explain(topic, entry, candidates))
                 continue
-            (found,) = candidates
-        planned.append(Registration(topic, marker.identifier, found))
+            (file,) = candidates
+        planned.append(Registration(topic, entry.identifier, file))
     if by_choice:
         problems.append(
             f"{next(iter(by_choice.values())).location} is not of a table that is missing: name files of those only."
@@ -124,14 +124,14 @@ def register(lake: Lake, registration: Registration) -> None:
     if find_table(lake, identifier) is not None:
         raise TableExists(f"Table {dotted(identifier)} is in the {lake.where} already, and is left as it is.")
     with calling(f"Registering table {dotted(identifier)}"):
-        lake.catalog.register_table(identifier, registration.found.location)
+        lake.catalog.register_table(identifier, registration.file.location)
 
 
-def _explain(topic: str, marker: Marker, candidates: list[Found]) -> str:
-    table = f"Table {dotted(marker.identifier)} of topic {topic!r}"
+def _explain(topic: str, entry: HistoryEntry, candidates: list[MetadataFile]) -> str:
+    table = f"Table {dotted(entry.identifier)} of topic {topic!r}"
     if not candidates:
         return (
-            f"{table} (id {marker.uuid}) has no metadata file in the warehouse whose data files are all there. "
+            f"{table} (id {entry.uuid}) has no metadata file in the warehouse whose data files are all there. "
             f"Restore its folder; or, when the table is gone for good, decide `frazil topics resume {topic} "
             f"--recreate`."
         )
@@ -179,7 +179,7 @@ def _walk(files: FileSystem, folder: str, depth: int) -> Iterator[str]:
             yield from _walk(files, path, depth - 1)
 
 
-def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -> list[Found]:
+def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -> list[MetadataFile]:
     """The files of the highest version that the table has, of those whose files are there."""
     for files in folders.values():
         by_version: defaultdict[int, list[str]] = defaultdict(list)
@@ -192,15 +192,17 @@ def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -
     return []
 
 
-def _read(io: FileIO, location: str) -> Found:
+def _read(io: FileIO, location: str) -> MetadataFile:
     match = _VERSION.fullmatch(location.rpartition("/")[2])
     with calling(f"Reading {location}"):
-        return Found(location, int(match[1]) if match else 0, FromInputFile.table_metadata(io.new_input(location)))
+        return MetadataFile(
+            location, int(match[1]) if match else 0, FromInputFile.table_metadata(io.new_input(location))
+        )
 
 
-def _is_whole(io: FileIO, found: Found) -> bool:
+def _is_whole(io: FileIO, file: MetadataFile) -> bool:
     """Whether what the newest snapshot added is there: files of an attempt that came to nothing may be deleted."""
-    snapshot = found.metadata.current_snapshot()
+    snapshot = file.metadata.current_snapshot()
     if snapshot is None:
         return False
     try:

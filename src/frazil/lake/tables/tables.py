@@ -13,8 +13,8 @@ from frazil.config.sections.lake import TableLayoutConfig
 from frazil.errors import CasConflict, ConfigError, TableExists, TableNotFound
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.commit.offsets import EPOCH, ROLE, TOPIC, offset_properties
-from frazil.lake.schema.layout import blaming, layout_key, layout_properties, partition_spec, sort_order
-from frazil.lake.tables.creation import Plan, give_birth
+from frazil.lake.schema.layout import errors_name_setting, layout_key, layout_properties, partition_spec, sort_order
+from frazil.lake.tables.creation import NewTable, create_with_snapshot
 
 Role = Literal["base", "derived", "dead-letter"]
 
@@ -74,8 +74,8 @@ def create_table(
     """
     later = {GENERATION: str(generation)} if generation > 1 else {}
     own = own_properties(topic, role, offsets, epochs) | later
-    with blaming(layout_key(topic, identifier[-1] if role == "derived" else None)):
-        plan = Plan(
+    with errors_name_setting(layout_key(topic, identifier[-1] if role == "derived" else None)):
+        plan = NewTable(
             schema=schema,
             spec=partition_spec(layout, schema),
             order=sort_order(layout, schema),
@@ -89,7 +89,7 @@ def create_table(
         pass
     lake.ensure_namespace(identifier[:-1])
     try:
-        return give_birth(lake, identifier, plan)
+        return create_with_snapshot(lake, identifier, plan)
     except (TableExists, CasConflict) as conflict:
         found = find_table(lake, identifier)
         if found is None:

@@ -20,12 +20,12 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 
 from frazil.errors import ParquetWrite, TableSchemaMismatch
-from frazil.lake.mapping.dictionaries import keeping, plain_bytes, whole
+from frazil.lake.mapping.dictionaries import combine_columns, decoded_bytes, keep_dictionaries
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.write.parquet import Finished, Options, ParquetFile, remove
+from frazil.lake.write.parquet import FinishedFile, ParquetFileWriter, ParquetOptions, remove
+from frazil.lake.write.partitioning import Partitioner
 from frazil.lake.write.sorting import Ranks, Sorter
-from frazil.lake.write.splitting import Splitter
-from frazil.lake.write.statistics import leaves
+from frazil.lake.write.statistics import leaf_columns
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.schema.nulls import are_null
 from frazil.log.schema.repeated_texts import joined
@@ -56,21 +56,21 @@ class DataFileWriter:
         self._gather_bytes = gather_bytes
         self._spec_id = metadata.default_spec_id
         self._sort_order_id = metadata.default_sort_order_id
-        self._options = Options.of(metadata.properties)
+        self._options = ParquetOptions.of(metadata.properties)
         self._target = int(metadata.properties.get(TARGET_BYTES, _DEFAULT_TARGET))
         spec, order = metadata.spec(), metadata.sort_order()
-        self._splitter = Splitter(spec, schema)
+        self._splitter = Partitioner(spec, schema)
         self._sorter = Sorter(order, schema)
         keys = {field.source_id for field in spec.fields} | {field.source_id for field in order.fields}
         keys |= {field.field_id for field in schema.fields if field.name in (PARTITION, OFFSET)}
-        self._columns = leaves(schema, metadata.properties, keys)
+        self._columns = leaf_columns(schema, metadata.properties, keys)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_held = 0
         """Bytes of memory."""
         self._waiting_bytes = 0
         """Bytes of the same without dictionaries."""
         self._waiting_rows = 0
-        self._file: ParquetFile | None = None
+        self._file: ParquetFileWriter | None = None
         self._partition = Record()
         self._done: list[DataFile] = []
         self._named = 0
@@ -90,10 +90,10 @@ class DataFileWriter:
             return
         rows = self._as_table_has(batch)
         if self._ordered:
-            rows = _alone(rows)
+            rows = _copied(rows)
             self._waiting_held += rows.get_total_buffer_size()
         self._waiting.append(rows)
-        self._waiting_bytes += plain_bytes(rows)
+        self._waiting_bytes += decoded_bytes(rows)
         self._waiting_rows += len(batch)
         if self._enough:
             self._write_waiting()
@@ -151,7 +151,7 @@ class DataFileWriter:
         try:
             columns = [batch.column(field.name) for field in self.schema]
             fields = [
-                field.with_type(keeping(field.type, column.type))
+                field.with_type(keep_dictionaries(field.type, column.type))
                 for field, column in zip(self.schema, columns, strict=True)
             ]
             return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
@@ -171,7 +171,7 @@ class DataFileWriter:
     def _write_ordered(self) -> None:
         if not self._waiting:
             return
-        rows = whole(self._take_waiting(), self.schema)
+        rows = combine_columns(self._take_waiting(), self.schema)
         if self._splitter.trivial:
             order = self._sorter.order(rows)
             self._write_run(rows, order, 0, len(rows))
@@ -182,7 +182,7 @@ class DataFileWriter:
         ordered = codes if order is None else codes.take(order)
         start = 0
         runs = pc.run_end_encode(ordered)
-        blocks = _Blocks(rows, order, self._options.rows_per_group(rows))
+        blocks = _OrderedBlocks(rows, order, self._options.rows_per_group(rows))
         for end, code in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
             self._partition = partitions[code]
             for part in blocks.between(start, end):
@@ -191,7 +191,7 @@ class DataFileWriter:
             start = end
 
     def _write_run(self, rows: pa.Table, order: pa.Array | None, start: int, end: int) -> None:
-        for part in _Blocks(rows, order, self._options.rows_per_group(rows)).between(start, end):
+        for part in _OrderedBlocks(rows, order, self._options.rows_per_group(rows)).between(start, end):
             self._write_rows(part)
 
     def _write_rows(self, rows: pa.Table) -> None:
@@ -200,7 +200,7 @@ class DataFileWriter:
         if self._file is None:
             path = f"{self._folder}/{self._task:05d}-{self._named:05d}.parquet"
             self._named += 1
-            self._file = ParquetFile(self._io, path, rows, self._columns, self._options)
+            self._file = ParquetFileWriter(self._io, path, rows, self._columns, self._options)
         self._file.write(rows)
         if self._file.size >= self._target:
             self._end_file()
@@ -210,7 +210,7 @@ class DataFileWriter:
             self._done.append(self._entry(self._file.close()))
             self._file = None
 
-    def _entry(self, finished: Finished) -> DataFile:
+    def _entry(self, finished: FinishedFile) -> DataFile:
         file = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=finished.path,
@@ -225,12 +225,12 @@ class DataFileWriter:
         return file
 
 
-def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
     """A copy. A column that was decoded from requests holds all else that was decoded with it."""
     return pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema)
 
 
-class _Blocks:
+class _OrderedBlocks:
     """Ordered rows, taken a block at a time: only one block is copied, and small partitions share one."""
 
     def __init__(self, rows: pa.Table, order: pa.Array | None, size: int) -> None:

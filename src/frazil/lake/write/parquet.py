@@ -13,7 +13,7 @@ import pyarrow.types as types
 from pyiceberg.io import FileIO
 
 from frazil.errors import ConfigError, FileUpload, ParquetWrite
-from frazil.lake.checksums.pages import ChecksummedFile
+from frazil.lake.checksums.file_checksums import ChecksummedFile
 from frazil.lake.schema.arrow import FIELD_ID
 from frazil.lake.write.statistics import Leaf, Metrics, from_footer
 
@@ -37,7 +37,7 @@ _MEBIBYTE = 1024 * 1024
 _SAMPLE_ROWS = 10_000
 
 
-class Options(NamedTuple):
+class ParquetOptions(NamedTuple):
     """How files of a table are written."""
 
     group_bytes: int
@@ -46,7 +46,7 @@ class Options(NamedTuple):
     arguments: dict[str, Any]
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Options:
+    def of(cls, properties: Mapping[str, str]) -> ParquetOptions:
         codec = properties.get(CODEC, "zstd").strip().lower()
         if codec not in _CODECS:
             raise ConfigError(f"Table property {CODEC} is {codec!r}. Use one of: {', '.join(_CODECS)}.")
@@ -84,17 +84,17 @@ def _number(properties: Mapping[str, str], name: str, default: int) -> int:
         raise ConfigError(f"Table property {name} is {text!r}. Use a whole number.") from error
 
 
-class Finished(NamedTuple):
+class FinishedFile(NamedTuple):
     path: str
     rows: int
     bytes: int
     metrics: Metrics
 
 
-class ParquetFile:
+class ParquetFileWriter:
     """A file that grows by row groups; `first` are the first rows that will come."""
 
-    def __init__(self, io: FileIO, path: str, first: pa.Table, columns: list[Leaf], options: Options) -> None:
+    def __init__(self, io: FileIO, path: str, first: pa.Table, columns: list[Leaf], options: ParquetOptions) -> None:
         schema = first.schema
         self.path = path
         self._io = io
@@ -124,14 +124,14 @@ class ParquetFile:
         for field_id, places in self._floats:
             self._nans[field_id] += _count_nans(rows, places)
 
-    def close(self) -> Finished:
+    def close(self) -> FinishedFile:
         """Finish the file; it is durable when this returns, as far as its storage can be."""
         with _failures_told(self.path):
             self._sink.hold()
             self._writer.close()
             self._sink.close()
         footer = self._writer.writer.metadata
-        return Finished(self.path, footer.num_rows, self.size, from_footer(footer, self._columns, self._nans))
+        return FinishedFile(self.path, footer.num_rows, self.size, from_footer(footer, self._columns, self._nans))
 
     def abort(self) -> None:
         """Stop writing and remove what there is."""

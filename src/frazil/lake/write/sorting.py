@@ -15,7 +15,7 @@ import pyarrow.types as types
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
 
-from frazil.lake.schema.arrow import column_of
+from frazil.lake.schema.arrow import column_getter
 from frazil.lake.write.transforms import kernel
 
 _LIMIT = 2**62
@@ -34,7 +34,7 @@ class Sorter:
     def __init__(self, order: SortOrder, schema: Schema) -> None:
         self._keys = [
             (
-                column_of(schema, field.source_id),
+                column_getter(schema, field.source_id),
                 kernel(field.transform, schema.find_type(field.source_id)),
                 field.direction == SortDirection.DESC,
                 field.null_order == NullOrder.NULLS_FIRST,

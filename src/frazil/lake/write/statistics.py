@@ -59,7 +59,7 @@ class Leaf(NamedTuple):
     """To how many characters or bytes bounds are cut."""
 
 
-def leaves(schema: Schema, properties: Mapping[str, str], keys: Iterable[int] = ()) -> list[Leaf]:
+def leaf_columns(schema: Schema, properties: Mapping[str, str], keys: Iterable[int] = ()) -> list[Leaf]:
     """The Parquet columns of a table in their order; `keys` are fields by which rows are split or sorted."""
     found = [leaf for top in schema.fields for leaf in _leaves(top.field_id, top.field_type, top.name, False)]
     default = properties.get(DEFAULT_MODE)

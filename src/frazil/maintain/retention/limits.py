@@ -11,7 +11,7 @@ from pyiceberg.types import DateType, NestedField, TimestampType, TimestamptzTyp
 from frazil.config.model import Config
 from frazil.config.sections.lake import NEEDS_COLUMN, TableConfig, TableLayoutConfig
 from frazil.errors import ConfigError
-from frazil.lake.commit.offsets import ROLE, TOPIC, named
+from frazil.lake.commit.offsets import ROLE, TOPIC, name_of
 from frazil.lake.tables.tables import derived_identifier
 
 _LONGEST_SLACK = timedelta(days=1)
@@ -26,7 +26,7 @@ _GIB = 1024**3
 
 
 @dataclass(frozen=True)
-class Limit:
+class AgeLimit:
     """Rows before `moment` have to go; `overdue` is what cannot wait any longer."""
 
     field: NestedField
@@ -58,10 +58,10 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class RetentionBounds:
     """By age, by size, or by both: a row has to go when it is past one of them."""
 
-    age: Limit | None
+    age: AgeLimit | None
     size: int | None
     """In bytes."""
 
@@ -78,15 +78,15 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RetentionLimits:
     field: NestedField
     """Tells the age of a row."""
-    bounds: Bounds
-    waiting: Bounds
+    bounds: RetentionBounds
+    waiting: RetentionBounds
     """Past these, a row waits for no subscription."""
 
 
-def limits_of(table: Table, config: Config, now_ms: int) -> Limits | None:
+def limits_of(table: Table, config: Config, now_ms: int) -> RetentionLimits | None:
     """By the settings of the table's topic; nothing where they set none."""
     topic, role = table.metadata.properties[TOPIC], table.metadata.properties.get(ROLE, "base")
     given = config.topic(topic)
@@ -105,18 +105,18 @@ def limits_of(table: Table, config: Config, now_ms: int) -> Limits | None:
         return None
     field = _field(table, column, where, layout.retention)
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    waiting = Bounds(None, None)
+    waiting = RetentionBounds(None, None)
     if isinstance(layout, TableConfig):
         waiting = _bounds(field, now, layout.subscription_retention_days, layout.subscription_retention_gb)
-    return Limits(field, _bounds(field, now, layout.retention_days, size), waiting)
+    return RetentionLimits(field, _bounds(field, now, layout.retention_days, size), waiting)
 
 
-def _bounds(field: NestedField, now: datetime, days: float | None, size: float | None) -> Bounds:
+def _bounds(field: NestedField, now: datetime, days: float | None, size: float | None) -> RetentionBounds:
     age = None
     if days is not None:
         kept = timedelta(days=days)
-        age = Limit(field, now - kept, now - kept - min(kept * _SLACK, _LONGEST_SLACK))
-    return Bounds(age, None if size is None else int(size * _GIB))
+        age = AgeLimit(field, now - kept, now - kept - min(kept * _SLACK, _LONGEST_SLACK))
+    return RetentionBounds(age, None if size is None else int(size * _GIB))
 
 
 def _field(table: Table, column: str | None, where: str, limited: str | None) -> NestedField:
@@ -125,7 +125,7 @@ def _field(table: Table, column: str | None, where: str, limited: str | None) ->
     except ValueError:
         if column is None:
             raise ConfigError(f"{where}.{limited}: {NEEDS_COLUMN}.") from None
-        raise ConfigError(f"{where}.retention_column: table {named(table)} has no column {column!r}.") from None
+        raise ConfigError(f"{where}.retention_column: table {name_of(table)} has no column {column!r}.") from None
     if not isinstance(field.field_type, DateType | TimestampType | TimestamptzType):
         raise ConfigError(
             f"{where}.retention_column: column {field.name!r} is a {field.field_type}, neither date nor timestamp."

@@ -12,7 +12,7 @@ from pyiceberg.types import NestedField, PrimitiveType
 
 
 @dataclass(frozen=True)
-class Plan:
+class RetentionPlan:
     whole: list[DataFile] = field(default_factory=list)
     """All their rows have to go."""
     mixed: list[DataFile] = field(default_factory=list)

@@ -13,22 +13,24 @@ _GIB = 1024**3
 _HOUR_MS = 3_600_000
 
 
-class Segment(NamedTuple):
+class ListedSegment(NamedTuple):
     key: str
     first: int
     size: int
     sealed_ms: int
 
 
-def segments_of(store: ObjectStore, topic: str, partition: int) -> list[Segment]:
+def segments_of(store: ObjectStore, topic: str, partition: int) -> list[ListedSegment]:
     return [
-        Segment(info.key, first, info.size, int(info.modified.timestamp() * 1000))
+        ListedSegment(info.key, first, info.size, int(info.modified.timestamp() * 1000))
         for info in store.list(layout.partition_prefix(topic, partition))
         if (first := layout.parse_segment(info.key)) is not None
     ]
 
 
-def kept_from(settings: TopicConfig, partitions: Mapping[int, Sequence[Segment]], now_ms: int) -> dict[int, int]:
+def kept_from(
+    settings: TopicConfig, partitions: Mapping[int, Sequence[ListedSegment]], now_ms: int
+) -> dict[int, int]:
     """By partition, the first offset that stays by the settings; one of which nothing has to is left out."""
     hours, size = settings.log_retention_hours, settings.log_retention_gb
     if hours is None and size is None:

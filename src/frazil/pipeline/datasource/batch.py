@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from frazil.pipeline.datasource.options import Options
-from frazil.pipeline.datasource.types import chosen, spark_arrow
+from frazil.pipeline.datasource.options import SourceOptions
+from frazil.pipeline.datasource.spark_types import check_columns, spark_arrow
 from frazil.scan.parts import Part
 from frazil.scan.topic import Plan
 
@@ -42,7 +42,7 @@ def read_planned(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
 class TopicReader(DataSourceReader):
     """Travels to the tasks, so it holds no more than what the user wrote."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
@@ -50,7 +50,7 @@ class TopicReader(DataSourceReader):
         options = self._options
         return planned(
             options.open().plan(
-                options.starts, options.ends, tail=options.tail, columns=partial(chosen, self._schema)
+                options.starts, options.ends, tail=options.tail, columns=partial(check_columns, self._schema)
             )
         )
 

@@ -31,7 +31,7 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True)
-class Options:
+class SourceOptions:
     topic: str
     config: Path | None
     read: Read
@@ -42,7 +42,7 @@ class Options:
     limits: BatchLimits
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], *, stream: bool = False) -> Options:
+    def parse(cls, given: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
         """Spark does not care about the case of names; neither do we."""
         by_name = {name.lower(): value for name, value in given.items()}
         _check_names(by_name, stream)
@@ -75,7 +75,7 @@ def rows_of(given: Mapping[str, str]) -> TopicRows:
     names = {name.lower() for name in ("topic", "config", "read")}
     unknown = {name: value for name, value in given.items() if name.lower() not in map(str.lower, KNOWN)}
     chosen = {name: value for name, value in given.items() if name.lower() in names}
-    return Options.parse(chosen | unknown).open()
+    return SourceOptions.parse(chosen | unknown).open()
 
 
 def _check_names(by_name: Mapping[str, str], stream: bool) -> None:

@@ -16,15 +16,15 @@ from pyspark.sql.types import StructType
 
 from frazil.log.reader import Position
 from frazil.pipeline.datasource.batch import planned, read_planned
-from frazil.pipeline.datasource.options import Options
-from frazil.pipeline.datasource.types import chosen
+from frazil.pipeline.datasource.options import SourceOptions
+from frazil.pipeline.datasource.spark_types import check_columns
 from frazil.scan.progress import Positions, Progress
 
 
 class TopicStream(DataSourceStreamReader):
     """One instance in a process beside the driver asks for offsets; copies of another read in the tasks."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._progress: Progress | None = None
@@ -37,7 +37,7 @@ class TopicStream(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Spark calls this with an empty range to say where a stream that is started again has been."""
-        plan = self._follow().plan(_from_spark(start), _from_spark(end), partial(chosen, self._schema))
+        plan = self._follow().plan(_from_spark(start), _from_spark(end), partial(check_columns, self._schema))
         return planned(plan) if plan is not None else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -27,9 +27,9 @@ from frazil.lake.commit.offsets import (
     OFFSETS,
     TableState,
     current_snapshot,
-    describe_offsets,
-    named,
+    name_of,
     offset_properties,
+    offsets_to_json,
 )
 from frazil.lake.commit.proposals import propose
 from frazil.lake.write.data_files import DataFileWriter
@@ -44,14 +44,14 @@ _LISTED = (PARTITION, OFFSET, kafka.PARTITION, kafka.OFFSET, "failed_at", REPLAY
 _TRIES = 10
 
 
-class Place(NamedTuple):
+class RecordLocation(NamedTuple):
     """Of a record, in the log."""
 
     partition: int
     offset: int
 
 
-def at(partition: int, offset: int | None = None) -> BooleanExpression:
+def letter_filter(partition: int, offset: int | None = None) -> BooleanExpression:
     """The letters of a partition, or the one of an offset."""
     one = "" if offset is None else f" and {OFFSET} == {offset}"
     return parse(f"{PARTITION} == {partition}{one}")
@@ -67,7 +67,7 @@ def read_letters(
 def newest_letters(table: Table, limit: int, partition: int | None = None) -> list[dict[str, Any]]:
     """The letters that failed last, without their bytes."""
     columns = [name for name in _LISTED if name in table.schema().column_names]
-    where = None if partition is None else at(partition)
+    where = None if partition is None else letter_filter(partition)
     batches = list(read_letters(table, columns, where))
     if not batches:
         return []
@@ -79,24 +79,28 @@ def newest_letters(table: Table, limit: int, partition: int | None = None) -> li
 def find_letter(table: Table, partition: int, offset: int) -> dict[str, Any] | None:
     """One letter with its bytes."""
     columns = [name for name in (*_LISTED, "key", "value") if name in table.schema().column_names]
-    for batch in read_letters(table, columns, at(partition, offset)):
+    for batch in read_letters(table, columns, letter_filter(partition, offset)):
         for letter in batch.to_pylist():
             return dict(letter)
     return None
 
 
-def mark_replayed(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng: random.Random) -> int:
+def mark_replayed(
+    lake: Lake, table: Table, locations: Collection[RecordLocation], now_ms: int, rng: random.Random
+) -> int:
     """Write the time into the letters of these places that have none; how many that were."""
     for _ in range(_TRIES):
         try:
-            return _mark(lake, table, places, now_ms, rng)
+            return _mark(lake, table, locations, now_ms, rng)
         except CasConflict:
             table = lake.load(table.name())
-    raise CasConflict(f"Table {named(table)} is being changed by others all the time; the letters are marked later.")
+    raise CasConflict(
+        f"Table {name_of(table)} is being changed by others all the time; the letters are marked later."
+    )
 
 
-def _mark(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng: random.Random) -> int:
-    files = _files_of(table, places)
+def _mark(lake: Lake, table: Table, locations: Collection[RecordLocation], now_ms: int, rng: random.Random) -> int:
+    files = _files_of(table, locations)
     if not files:
         return 0
     reader = FileReader.of(table, None)
@@ -105,7 +109,7 @@ def _mark(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng:
     marked = 0
     with DataFileWriter(table.io, table.metadata, folder, 0) as writer:
         for batch in reader.read(files, table.schema()):
-            chosen = _unmarked(batch, places)
+            chosen = _unmarked(batch, locations)
             marked += chosen.true_count
             times = pc.if_else(chosen, now, batch.column(REPLAYED_AT))
             at = batch.schema.get_field_index(REPLAYED_AT)
@@ -113,16 +117,16 @@ def _mark(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng:
         written = writer.close()
     failpoint("letters.written")
     state = TableState.of(table)
-    summary = {MARKED: str(marked), OFFSETS: describe_offsets(state.offsets)}
+    summary = {MARKED: str(marked), OFFSETS: offsets_to_json(state.offsets)}
     replaced = [task.file for task in files]
     send(lake, table, propose(table, written, summary, offset_properties(state.offsets), replaced))
     failpoint("letters.marked")
     return marked
 
 
-def _files_of(table: Table, places: Collection[Place]) -> list[FileScanTask]:
+def _files_of(table: Table, locations: Collection[RecordLocation]) -> list[FileScanTask]:
     """The files that have letters of these places without a mark."""
-    with calling(f"Reading table {named(table)}"):
+    with calling(f"Reading table {name_of(table)}"):
         snapshot_id = current_snapshot(table).snapshot_id
         tasks = table.scan(f"{REPLAYED_AT} is null", snapshot_id=snapshot_id).plan_files()
         wanted = table.schema().select(PARTITION, OFFSET, REPLAYED_AT)
@@ -130,19 +134,19 @@ def _files_of(table: Table, places: Collection[Place]) -> list[FileScanTask]:
         return [
             task
             for task in tasks
-            if any(_unmarked(batch, places).true_count for batch in reader.read([task], wanted))
+            if any(_unmarked(batch, locations).true_count for batch in reader.read([task], wanted))
         ]
 
 
-def _unmarked(batch: pa.RecordBatch, places: Collection[Place]) -> pa.BooleanArray:
-    return pc.and_(is_among(batch, places), batch.column(REPLAYED_AT).is_null())
+def _unmarked(batch: pa.RecordBatch, locations: Collection[RecordLocation]) -> pa.BooleanArray:
+    return pc.and_(is_at_location(batch, locations), batch.column(REPLAYED_AT).is_null())
 
 
-def is_among(rows: pa.RecordBatch, places: Collection[Place]) -> pa.BooleanArray:
+def is_at_location(rows: pa.RecordBatch, locations: Collection[RecordLocation]) -> pa.BooleanArray:
     """Which rows have one of these places."""
     found = pa.repeat(pa.scalar(False), len(rows))
-    for partition in {place.partition for place in places}:
-        offsets = pa.array([place.offset for place in places if place.partition == partition], pa.int64())
+    for partition in {location.partition for location in locations}:
+        offsets = pa.array([location.offset for location in locations if location.partition == partition], pa.int64())
         same = pc.equal(rows.column(PARTITION), partition)
         found = pc.or_(found, pc.and_(same, pc.is_in(rows.column(OFFSET), value_set=offsets)))
     return found

@@ -24,14 +24,14 @@ from frazil.errors import (
 )
 from frazil.formats.opening import open_decoder
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
-from frazil.lake.checks import check_base_layout, check_derived_layout
-from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.commit.offsets import TableState, check_not_rolled_back
+from frazil.lake.config_checks import check_base_layout, check_derived_layout
 from frazil.lake.evolution import plan_following
 from frazil.lake.tables.adoption import check_adoption
-from frazil.lake.tables.identity import Check, Standing, check_table
+from frazil.lake.tables.table_check import TableCheck, TableStatus, check_table
 from frazil.lake.tables.tables import Role, base_identifier, dead_letter_identifier, derived_identifier
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.pipeline.move.preview import first_batch_columns, next_schemas
+from frazil.pipeline.move.next_batch_schemas import first_batch_columns, next_batch_schemas
 from frazil.scan.agreement import check_against_log
 from frazil.scan.extents import Extents
 from frazil.store import ObjectStore
@@ -65,14 +65,14 @@ class TopicTable:
 
 
 @dataclass(frozen=True)
-class Problem:
+class TableProblem:
     table: TopicTable
     error: FrazilError
     decisions: tuple[Decision, ...]
     """What helps."""
 
 
-class Examination:
+class TopicExamination:
     """A topic as it is now: each table is looked at when it is asked about, and then the log."""
 
     def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
@@ -101,7 +101,7 @@ class Examination:
         """
         if self._decoder is None:
             return [self._schema]
-        return next_schemas(self.config, self.store, self.topic, self._decoder, table)
+        return next_batch_schemas(self.config, self.store, self.topic, self._decoder, table)
 
     @property
     def tables(self) -> tuple[TopicTable, ...]:
@@ -121,14 +121,14 @@ class Examination:
     def epochs(self) -> dict[int, str]:
         return {partition: extent.epoch for partition, extent in self.extents.items() if extent.epoch}
 
-    def check(self, table: TopicTable) -> Check:
+    def check(self, table: TopicTable) -> TableCheck:
         return check_table(self.lake, self.store, self.topic, table.identifier, table.role)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[TableProblem]:
         found = (self.problem(table) for table in self.tables)
         return [problem for problem in found if problem is not None]
 
-    def problem(self, table: TopicTable) -> Problem | None:
+    def problem(self, table: TopicTable) -> TableProblem | None:
         """Why a person has to decide about this table, if one has."""
         for _ in range(_LOOKS):
             try:
@@ -143,7 +143,7 @@ class Examination:
             if not isinstance(found, SegmentsGone):
                 break
             # A mover committed and the log was trimmed between the two looks, or it is true.
-        return Problem(table, found, self._offered(table, found))
+        return TableProblem(table, found, self._offered(table, found))
 
     def _offered(self, table: TopicTable, error: FrazilError) -> tuple[Decision, ...]:
         if isinstance(error, TableReplaced) and table.role != "base" and not self.check(table).is_claimed:
@@ -160,16 +160,16 @@ class Examination:
 
     def _look(self, table: TopicTable) -> None:
         check = self.check(table)
-        if check.standing is Standing.ABSENT:
+        if check.status is TableStatus.NEVER_CREATED:
             self._check_layout(table)
             return
         adopting = table.role == "base" and self.config.topic(self.topic).table.adopt
-        if check.table is not None and check.standing is Standing.FOREIGN and check.is_unclaimed and adopting:
+        if check.table is not None and check.status is TableStatus.FOREIGN and check.is_unclaimed and adopting:
             check_adoption(check.table, self.topic, self.columns())
             return
-        if check.table is None or check.standing is not Standing.FINE:
+        if check.table is None or check.status is not TableStatus.OK:
             raise check.error()
-        check_history(check.table)
+        check_not_rolled_back(check.table)
         # After the table: so the log can only have more than a mover knew when it committed.
         self.extents = self._log.look(tail=False)
         check_against_log(TableState.of(check.table), self.extents)

@@ -13,19 +13,19 @@ from pyiceberg.table import Table
 from frazil.errors import IcebergError, SegmentsGone
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.commit import send
-from frazil.lake.commit.completeness import marks
+from frazil.lake.commit.complete_offsets import complete_from_properties
 from frazil.lake.commit.offsets import (
     EPOCH,
     OFFSETS,
     TableState,
     describe_differences,
-    describe_offsets,
-    history_offsets,
-    named,
+    name_of,
     offset_properties,
+    offsets_to_json,
+    snapshot_offsets,
 )
 from frazil.lake.commit.proposals import propose
-from frazil.lake.commit.remedies import resume_command
+from frazil.lake.commit.resume_command import resume_command
 
 DECISION = "frazil.decision"
 """Key of the snapshot's summary: `replay` or `accept`."""
@@ -46,10 +46,10 @@ def replay_table(lake: Lake, table: Table, log_starts: Mapping[int, int]) -> Tab
     )
     if gone:
         raise SegmentsGone(
-            f"table {named(table)} cannot be replayed, the log no longer has the rows: {gone}. "
+            f"table {name_of(table)} cannot be replayed, the log no longer has the rows: {gone}. "
             f"{resume_command(state.topic, 'accept', state.role, state.name)} goes on without them"
         )
-    return settle(lake, table, "replay", offsets)
+    return commit_decision(lake, table, "replay", offsets)
 
 
 def accept_table_state(lake: Lake, table: Table) -> Table:
@@ -62,18 +62,18 @@ def accept_table_state(lake: Lake, table: Table) -> Table:
     offsets = dict.fromkeys(state.offsets, 0) if state.role == "dead-letter" else state.offsets
     both = {at: max(rows.get(at, 0), offsets.get(at, 0)) for at in rows.keys() | offsets.keys()}
     gaps = {at: offset - 1 for at, offset in both.items() if offset > rows.get(at, 0)}
-    return settle(lake, table, "accept", both, gaps=gaps)
+    return commit_decision(lake, table, "accept", both, gaps=gaps)
 
 
 def _rows(table: Table) -> dict[int, int]:
     """Where the rows end; an error if there is nothing to decide."""
-    rows = history_offsets(table)
+    rows = snapshot_offsets(table)
     if rows is None or not describe_differences(rows, TableState.of(table).offsets):
-        raise IcebergError(f"table {named(table)} was not rolled back: its rows and its offsets agree")
+        raise IcebergError(f"table {name_of(table)} was not rolled back: its rows and its offsets agree")
     return rows
 
 
-def settle(
+def commit_decision(
     lake: Lake,
     table: Table,
     decision: str,
@@ -85,7 +85,7 @@ def settle(
 
     `gaps` are the highest offsets below them whose rows it does not have: who follows it by offsets must be told.
     """
-    summary = {DECISION: decision, OFFSETS: describe_offsets(offsets)}
+    summary = {DECISION: decision, OFFSETS: offsets_to_json(offsets)}
     lives = {f"{EPOCH}{partition}": epoch for partition, epoch in (epochs or {}).items()}
-    properties = offset_properties(offsets) | lives | marks(table, gaps or {})
+    properties = offset_properties(offsets) | lives | complete_from_properties(table, gaps or {})
     return send(lake, table, propose(table, (), summary, properties))

@@ -29,10 +29,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from frazil.errors import FrazilError, SparkFailed
 from frazil.ops.health import HEALTHY, Health
-from frazil.pipeline.move import results
+from frazil.pipeline.move import task_reports
+from frazil.pipeline.move.context import PipelineContext
 from frazil.pipeline.move.flush import Batch, StartOver
-from frazil.pipeline.move.source import BYTES
-from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.move.range_source import BYTES
 from frazil.pipeline.spark.session import first_line, spark_jvm
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True)
-class Status:
+class MoverStatus:
     problem: FrazilError | None = None
     failures: int = 0
     """In a row."""
@@ -86,12 +86,12 @@ class Status:
 
 
 class Mover:
-    def __init__(self, spark: SparkSession, tools: Tools, topic: str, sink: Sink, scratch: Path) -> None:
+    def __init__(self, spark: SparkSession, context: PipelineContext, topic: str, sink: Sink, scratch: Path) -> None:
         self.topic = topic
         self.sink = sink
-        self.status = Status()
+        self.status = MoverStatus()
         self._spark = spark
-        self._tools = tools
+        self._context = context
         self._scratch = scratch
         self._failure: FrazilError | None = None
         self._query: StreamingQuery | None = None
@@ -127,27 +127,27 @@ class Mover:
 
     @property
     def _stopping(self) -> bool:
-        return self._ended.is_set() or self._tools.stopping.is_set()
+        return self._ended.is_set() or self._context.stopping.is_set()
 
     def _pause(self, seconds: float) -> None:
         if not self._ended.is_set():
-            self._tools.stopping.wait(seconds)
+            self._context.stopping.wait(seconds)
 
     def _failed(self, error: FrazilError) -> float:
         """Remember and say it once; how long to wait."""
         failures = self.status.failures + 1
         if str(error) != str(self.status.problem):
             logger.error("not moving", extra={"topic": self.topic, "table": self.sink.name, "reason": str(error)})
-        self._tools.metrics.errors.count(error)
-        self._tools.metrics.failures.labels(self.topic, type(error).__name__).inc()
-        self.status = Status(error, failures)
-        return self._tools.backoff.delay(failures, self._tools.world.rng) if error.retryable else RECHECK_SECONDS
+        self._context.metrics.errors.count(error)
+        self._context.metrics.failures.labels(self.topic, type(error).__name__).inc()
+        self.status = MoverStatus(error, failures)
+        return self._context.backoff.delay(failures, self._context.world.rng) if error.retryable else RECHECK_SECONDS
 
     def _move(self) -> None:
         starts = self.sink.open()
-        self._tools.note_committed(self.topic, self.sink.name, starts)
+        self._context.note_committed(self.topic, self.sink.name, starts)
         if self._is_idle():
-            self.status = Status()
+            self.status = MoverStatus()
             self._await_work()
             return
         folder = Path(tempfile.mkdtemp(prefix="query-", dir=self._scratch))
@@ -161,7 +161,7 @@ class Mover:
         checkpoint = folder / "checkpoint"
         # The query's thread inherits it: tables share the cores evenly, however many tasks one of them has.
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.sink.name)
-        with self._tools.starting:
+        with self._context.starting:
             if self._stopping:
                 return
             self._query = (
@@ -180,12 +180,12 @@ class Mover:
             # Well again once a batch is moved, or a trigger has passed and there is nothing to move.
             while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):
                 if self._query.lastProgress is not None and self._is_idle():
-                    self.status = Status()
-            while not self._query.awaitTermination(max(1, round(self._tools.config.pipeline.idle_seconds))):
+                    self.status = MoverStatus()
+            while not self._query.awaitTermination(max(1, round(self._context.config.pipeline.idle_seconds))):
                 if self._end_if_quiet(self._query):
                     return
         except PySparkException as error:
-            raise self._failure or told(error) from error
+            raise self._failure or to_frazil_error(error) from error
 
     def _await_start(self, query: StreamingQuery) -> None:
         """Until its processes have started, or it failed; not for ever."""
@@ -212,8 +212,8 @@ class Mover:
 
     def _is_idle(self) -> bool:
         """Whether the table has all that is sealed; a batch that fails again may wait to be filled first."""
-        committed = self._tools.committed.get((self.topic, self.sink.name), {})
-        extents = self._tools.log_extents(self.topic)
+        committed = self._context.committed.get((self.topic, self.sink.name), {})
+        extents = self._context.log_extents(self.topic)
         return all(committed.get(partition, 0) >= extent.sealed_end for partition, extent in extents.items())
 
     def _on_batch(self, starts: dict[int, int], checkpoint: Path, frame: DataFrame, number: int) -> None:
@@ -222,13 +222,13 @@ class Mover:
                 return
             try:
                 self.sink.flush(read_batch(checkpoint, number, starts), frame)
-                self.status = Status()
+                self.status = MoverStatus()
                 self._moved = True
             except FrazilError as error:
                 self._failure = error
                 raise
             except PySparkException as error:
-                self._failure = told(error)
+                self._failure = to_frazil_error(error)
                 raise
             except Exception as error:
                 self._failure = SparkFailed(f"{type(error).__name__}: {first_line(error)}")
@@ -250,11 +250,11 @@ def _read_entry(checkpoint: Path, number: int) -> tuple[dict[int, int], int]:
     return {int(each): end["offset"] if isinstance(end, dict) else end for each, end in said.items()}, size
 
 
-def told(error: PySparkException) -> FrazilError:
+def to_frazil_error(error: PySparkException) -> FrazilError:
     """What an error of Spark's is about: one of ours if it carries one, else its first line."""
     text = str(error)
     for kind, message in _OURS.findall(text):
-        ours = results.found(kind, message)
+        ours = task_reports.error_by_name(kind, message)
         if ours is not None:
             return ours
     text = _WHICH_QUERY.sub("", text)

@@ -17,18 +17,18 @@ from frazil.failpoints import failpoint
 from frazil.formats.decoding import Decoder
 from frazil.lake.commit.attempts import attempt_folder
 from frazil.lake.commit.ranges import Range
-from frazil.lake.evolution import lacks
-from frazil.lake.mapping.misfits import Misfits, dead_letter_batch, exclude
-from frazil.lake.tables.portable import without_history
+from frazil.lake.evolution import must_change_for
+from frazil.lake.mapping.misfits import Misfits, dead_letter_batch, without_offsets
+from frazil.lake.tables.slim_metadata import without_snapshots
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET
-from frazil.pipeline.move.results import TaskReport
+from frazil.pipeline.move.task_reports import TaskReport
 from frazil.scan.decode import RowMaker, Rules
 from frazil.scan.log_place import LogPlace
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetTable:
     """A table as a task needs it."""
 
     metadata_json: str
@@ -37,8 +37,8 @@ class Target:
     attempt: str
 
     @classmethod
-    def of(cls, table: Table, attempt: str) -> Target:
-        return cls(without_history(table.metadata).model_dump_json(), dict(table.io.properties), attempt)
+    def of(cls, table: Table, attempt: str) -> TargetTable:
+        return cls(without_snapshots(table.metadata).model_dump_json(), dict(table.io.properties), attempt)
 
     @cached_property
     def metadata(self) -> TableMetadata:
@@ -59,7 +59,7 @@ class MoveJob:
     """Everything a task has to know to move its ranges."""
 
     place: LogPlace
-    target: Target
+    target: TargetTable
     schema_version: int
     """Of the topic."""
     now_ms: int
@@ -67,7 +67,7 @@ class MoveJob:
     """What the table has already: nothing below these offsets is written again."""
     decoder: Decoder | None = None
     """How records become rows; None where they are."""
-    dead_letters: Target | None = None
+    dead_letters: TargetTable | None = None
     """Where rows go that do not fit; without it they are only counted."""
     decided: dict[int, int] = field(default_factory=dict)
     """Below these offsets the dead-letter table has decided which rows fit."""
@@ -91,18 +91,20 @@ def move(job: MoveJob, task: int, ranges: list[Range]) -> pa.RecordBatch:
     report = TaskReport(task)
     if ranges:
         try:
-            _Move(job, report).run(ranges)
+            _TaskRun(job, report).run(ranges)
         except FrazilError as error:
             report.failed(error)
     return report.batch()
 
 
-class _Move:
+class _TaskRun:
     def __init__(self, job: MoveJob, report: TaskReport) -> None:
         self._job = job
         self._report = report
         metadata = job.target.metadata
-        self._rows = RowMaker(Rules.of(metadata, job.decoder), partial(lacks, metadata) if job.decoder else None)
+        self._rows = RowMaker(
+            Rules.of(metadata, job.decoder), partial(must_change_for, metadata) if job.decoder else None
+        )
         self._wanted: dict[pa.Schema, None] = {}
         self._files = job.target.writer(report.task)
         self._dead = job.dead_letters.writer(report.task) if job.dead_letters else None
@@ -144,14 +146,14 @@ class _Move:
             if self._wanted:
                 # What is written now would be thrown away; what else the table lacks is to be known.
                 continue
-            self._files.write(exclude(made.batch, gone))
+            self._files.write(without_offsets(made.batch, gone))
             if made.misfits:
                 self._misfits(made.misfits, moved.partition, gone)
         failpoint("task.after-read")
         self._report.range(moved.partition, moved.end, moved.epoch, rows)
 
     def _misfits(self, misfits: Misfits, partition: int, gone: pa.Array) -> None:
-        fresh = exclude(misfits.rows, gone)
+        fresh = without_offsets(misfits.rows, gone)
         if not len(fresh):
             return
         decided = self._job.decided.get(partition, 0)

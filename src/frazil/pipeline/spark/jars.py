@@ -97,7 +97,7 @@ def fetch_jars(
         return list(wanted.values())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with alone_in(folder, progress):
+        with locked(folder, progress):
             for coordinates in _missing(wanted):
                 _fetch(coordinates, wanted, progress, mirror or Mirror(), pins.get(coordinates))
     except OSError as error:
@@ -113,7 +113,7 @@ def _missing(wanted: Mapping[str, Path]) -> list[str]:
 
 
 @contextmanager
-def alone_in(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
+def locked(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
     """Processes that start together fetch each jar once; what a killed one left behind is removed."""
     with (folder / ".lock").open("w") as lock:
         try:

@@ -19,7 +19,7 @@ from frazil.clock import World
 from frazil.config.sections.pipeline import TransactionLogConfig
 from frazil.config.sections.section import MIB
 from frazil.errors import CheckpointFailed, FrazilError, LogBroken, LogCorrupted, PartitionLocked, ShutdownError
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     CommitEnd,
@@ -97,7 +97,7 @@ class TransactionLog:
             synced=True,
         )
 
-    def commit_start(self, topic: str, table: str, attempt: str, request: Request) -> None:
+    def commit_start(self, topic: str, table: str, attempt: str, request: CommitRequest) -> None:
         """Before the request is sent."""
         self._append(lambda number, ms: CommitStart(number, ms, topic, table, attempt, *request), synced=True)
 

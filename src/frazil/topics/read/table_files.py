@@ -20,7 +20,7 @@ from pyiceberg.io.pyarrow import _read_all_delete_files
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import LongType
 
-from frazil.lake.checksums.damage import VerifyingFileIO
+from frazil.lake.checksums.verifying_io import VerifyingFileIO
 from frazil.lake.schema.arrow import FIELD_ID
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.segment import READ_BYTES, piece_rows
@@ -72,7 +72,7 @@ class DataFile:
         self._io = io
         self._task = task
         self._partition = partition
-        with io.damage_told(task):
+        with io.explaining_damage(task):
             self._stream = io.new_input(self.path).open()
             self._file = pq.ParquetFile(
                 self._stream, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True
@@ -142,7 +142,7 @@ class DataFile:
             first += group.num_rows
 
     def _group(self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None) -> Iterator[Rows]:
-        with self._io.damage_told(self._task):
+        with self._io.explaining_damage(self._task):
             yield from self._rows(group, first, names, start, last)
 
     def _rows(self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None) -> Iterator[Rows]:

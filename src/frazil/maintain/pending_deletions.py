@@ -1,0 +1,117 @@
+"""Files that wait for their deletion.
+
+What only forgotten snapshots need may still be read by a query that began before they were forgotten. So these files
+are first noted in one beside the table's metadata, and deleted when the grace time is over and no snapshot needs
+them: that is asked again then, so a note that was written for a commit that failed does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyiceberg.table import Table
+
+from frazil.errors import LogCorrupted
+from frazil.lake.catalog.calls import calling
+from frazil.lake.commit.offsets import name_of
+from frazil.maintain.files import ListedFile, TableFiles, normalized_path
+from frazil.maintain.manifest_reader import ManifestReader, metadata_files
+from frazil.maintain.report import Amounts
+
+FOLDER = "metadata/frazil-pending"
+
+
+@dataclass(frozen=True)
+class DeletionCandidates:
+    """Files that snapshots about to be forgotten need, and perhaps others too."""
+
+    sizes: dict[str, int]
+    """By path; 0 where nobody knows."""
+    since: int
+    """Least sequence number of a data file among them: manifests below it cannot refer to any."""
+
+    @property
+    def amounts(self) -> Amounts:
+        return Amounts(files=len(self.sizes), bytes=sum(self.sizes.values()))
+
+
+def needed_only_by(table: Table, snapshot_ids: Iterable[int], reader: ManifestReader) -> DeletionCandidates:
+    """The files that no other snapshot needs."""
+    ids = set(snapshot_ids)
+    gone = [each for each in table.metadata.snapshots if each.snapshot_id in ids]
+    kept = [each for each in table.metadata.snapshots if each.snapshot_id not in ids]
+    kept_manifests = reader.manifests(table, kept)
+    dead = [each for path, each in reader.manifests(table, gone).items() if path not in kept_manifests]
+    entries = list(reader.entries(table, dead))
+    sizes = {each.manifest_list: 0 for each in gone}
+    sizes |= {each.manifest_path: each.manifest_length for each in dead}
+    sizes |= {entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in entries}
+    sizes |= {
+        each.statistics_path: each.file_size_in_bytes
+        for each in (*table.metadata.statistics, *table.metadata.partition_statistics)
+        if each.snapshot_id in ids
+    }
+    candidates = DeletionCandidates(sizes, min((entry.sequence_number or 0 for entry in entries), default=-1))
+    return _unneeded(table, candidates, reader, but=ids)
+
+
+def write_note(table: Table, candidates: DeletionCandidates, ripe_ms: int, name: str) -> str:
+    """Remember to delete them from then on; the note's path."""
+    files = TableFiles(table)
+    path = f"{files.location}/{FOLDER}/{ripe_ms:013d}-{name}.json"
+    content = {"ripe_ms": ripe_ms, "since": candidates.since, "sizes": candidates.sizes}
+    with calling(f"Noting which files of table {name_of(table)} are to be deleted"):
+        files.write(path, json.dumps(content).encode())
+    return path
+
+
+def delete_due(table: Table, now_ms: int, reader: ManifestReader, dry_run: bool = False) -> tuple[Amounts, int]:
+    """Delete what is ripe; how much that was, and how many files wait on."""
+    files = TableFiles(table)
+    removed = Amounts(files=0, bytes=0)
+    waiting = 0
+    with calling(f"Deleting files of table {name_of(table)} that no snapshot needs"):
+        for found in files.below(f"{files.location}/{FOLDER}"):
+            ripe_ms, candidates = _read(files, found)
+            if ripe_ms > now_ms:
+                waiting += len(candidates.sizes)
+                continue
+            unneeded = _unneeded(table, candidates, reader)
+            if not dry_run:
+                files.delete(unneeded.sizes)
+                files.delete([found.path])
+            removed = Amounts(
+                files=(removed.files or 0) + len(unneeded.sizes),
+                bytes=(removed.bytes or 0) + sum(unneeded.sizes.values()),
+            )
+    return removed, waiting
+
+
+def _read(files: TableFiles, found: ListedFile) -> tuple[int, DeletionCandidates]:
+    try:
+        content = json.loads(files.read(found.path))
+        return int(content["ripe_ms"]), DeletionCandidates(dict(content["sizes"]), int(content["since"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogCorrupted(
+            f"{found.path} does not say which files are to be deleted: {error}. Delete it; orphan removal finds them."
+        ) from error
+
+
+def _unneeded(
+    table: Table, candidates: DeletionCandidates, reader: ManifestReader, but: Iterable[int] = ()
+) -> DeletionCandidates:
+    """Those that no snapshot needs, `but` for some that are about to go."""
+    ids = set(but)
+    kept = [each for each in table.metadata.snapshots if each.snapshot_id not in ids]
+    manifests = reader.manifests(table, kept)
+    needed = {normalized_path(path) for path in manifests}
+    if not ids:
+        needed |= metadata_files(table)
+    if candidates.since >= 0:
+        old = table.metadata.format_version > 1
+        recent = [each for each in manifests.values() if not old or (each.sequence_number or 0) >= candidates.since]
+        needed |= {normalized_path(entry.data_file.file_path) for entry in reader.entries(table, recent)}
+    sizes = {path: size for path, size in candidates.sizes.items() if normalized_path(path) not in needed}
+    return DeletionCandidates(sizes, candidates.since)

@@ -1,0 +1,49 @@
+"""What the next batch will ask of a table, where only the records themselves tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from frazil.config.model import Config
+from frazil.formats.decoding import Decoder
+from frazil.lake.commit.offsets import TableState
+from frazil.log.reader import Position
+from frazil.pipeline.move.batch_planner import BatchPlanner, FlushLimits
+from frazil.scan.decode import Rules
+from frazil.scan.extents import Extent
+from frazil.scan.log_place import LogPlace
+from frazil.scan.surveys import first_columns
+from frazil.store import ObjectStore
+
+
+def first_batch_columns(config: Config, topic: str, decoder: Decoder, extents: Mapping[int, Extent]) -> pa.Schema:
+    """The columns of the rows that a new table gets first."""
+    limits = FlushLimits.of(config.pipeline, config.topic(topic).pipeline)
+    return first_columns(LogPlace.of(config, topic), decoder, config.format_of(topic), extents, limits.rows)
+
+
+def next_batch_schemas(
+    config: Config, store: ObjectStore, topic: str, decoder: Decoder, table: Table
+) -> list[pa.Schema]:
+    """The schemas of the rows that a mover would move next, in the order in which they are first seen."""
+    offsets = TableState.of(table).offsets
+    limits = FlushLimits.of(config.pipeline, config.topic(topic).pipeline)
+    planner = BatchPlanner(
+        store,
+        topic,
+        {partition: Position("", offset) for partition, offset in offsets.items()},
+        FlushLimits(0, limits.rows, limits.bytes),
+        parallelism=1,
+        clock=lambda: 0.0,
+    )
+    known = Rules.of(table.metadata, decoder).known()
+    place = LogPlace.of(config, topic)
+    found: dict[pa.Schema, None] = {}
+    for partition, end in sorted(planner.next_end().items()):
+        start = offsets.get(partition, 0)
+        for records in place.reader(partition).read(start, end) if start < end else ():
+            found |= dict.fromkeys(piece.rows.schema for piece in decoder.decode(records.batch, known).pieces)
+    return list(found)
