@@ -1,4 +1,4 @@
-"""What is wrong with the settings of the lake, as far as that can be known without asking the catalog."""
+"""Checks the settings of the lake as far as possible without calling the catalog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_settings(config: Config, store: ObjectStore) -> None:
 
 
 def check_base_layout(config: Config, store: ObjectStore, topic: str) -> None:
-    """`ConfigError` if the table could not be made: columns are checked where they are known."""
+    """Raises `ConfigError` if the base table could not be created. Columns are checked if the topic has a schema."""
     layout = config.topic(topic).table
     with errors_name_setting(layout_key(topic)):
         layout_properties(layout, config.iceberg)
@@ -34,7 +34,10 @@ def check_base_layout(config: Config, store: ObjectStore, topic: str) -> None:
 
 
 def check_derived_layout(config: Config, topic: str, name: str) -> None:
-    """Only Spark knows what columns a query has."""
+    """Raises `ConfigError` if the layout is wrong.
+
+    Columns are not checked, because only Spark knows those of a query.
+    """
     layout = config.topic(topic).derived[name]
     with errors_name_setting(layout_key(topic, name)):
         layout_properties(layout, config.iceberg)
@@ -42,6 +45,9 @@ def check_derived_layout(config: Config, topic: str, name: str) -> None:
 
 
 def _columns(store: ObjectStore, topic: str) -> Schema | None:
-    """Those of the base table; None before there are any records, or when only they tell."""
+    """Returns the columns of the base table.
+
+    Returns None if the topic has no records yet, or if its columns are known only after the records are decoded.
+    """
     newest = TopicSchemas(store, topic).latest()
     return None if newest is None or is_kafka(newest.schema) else base_table_schema(newest.schema)

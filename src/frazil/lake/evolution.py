@@ -1,4 +1,7 @@
-"""A table follows its topic: additive changes by themselves, others when a person has said so."""
+"""Schema evolution: tables follow the schemas of their topics.
+
+Additive changes (new columns, wider types) are made automatically. All others stop the topic until a person decides.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +49,21 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Evolution:
-    """What a table's schema becomes."""
+    """A planned change of a table's schema."""
 
     schema: Schema
     changes: Sequence[str]
-    """In words; none when the table is fine as it is."""
+    """The changes in words. It is empty if the table needs none."""
     order: SortOrder | None = None
-    """The sort order that goes with it, where the one there is would sort by a column put aside."""
+    """The new sort order, if the current one would sort by a replaced column."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_evolution(table: Table, *schemas: pa.Schema) -> Evolution:
-    """What the table needs for rows of these schemas. `SchemaEvolution` lists every problem when it cannot follow."""
+    """Plans the change that rows of these schemas need.
+
+    Raises `SchemaEvolution` with all problems if there are any.
+    """
     evolution, problems = plan_merge(table.metadata, schemas)
     if problems:
         topic = topic_of(table)
@@ -70,41 +76,42 @@ def plan_evolution(table: Table, *schemas: pa.Schema) -> Evolution:
 
 
 def follow_topic(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
-    """The table with every column that rows of these schemas need; the same table when it has them.
+    """Adds every column that rows of these schemas need, and returns the table.
 
-    Where a person has chosen to send rows that do not fit to the dead-letter table, what can be followed is.
+    If a person has decided that rows that do not fit go to the dead-letter table, only the possible changes are made.
     """
     return apply_evolution(lake, table, lambda current: plan_following(current, *schemas))
 
 
 def follow_first(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
-    """As `follow_topic`, but schemas that clash with ones before them wait. `SchemaEvolution` if none is followed.
+    """Follows the schemas in order and leaves out those that clash with earlier ones.
 
-    Where records have no types but those that they show, rows of the ones that wait will be judged by the table.
+    Raises `SchemaEvolution` if none can be followed. Rows of the schemas that were left out are checked against the
+    changed table when they are written again.
     """
     return apply_evolution(lake, table, lambda current: _plan_first(current, schemas))
 
 
 def evolved_schema(metadata: TableMetadata, *schemas: pa.Schema) -> Schema:
-    """What the table's schema would become for such rows, as far as it can follow them."""
+    """Returns the schema that the table would have after all possible changes for rows of these schemas."""
     evolution, _ = _plan_possible(metadata, schemas)
     return evolution.schema
 
 
 def must_change_for(metadata: TableMetadata, rows: pa.Schema) -> bool:
-    """Whether the table has to change before it can take rows of this schema, or cannot take them at all."""
+    """Returns whether the table has to change before it can take rows of this schema, or cannot take them at all."""
     plan = plan_merge if on_mismatch_of(metadata) == STOP else _plan_possible
     evolution, problems = plan(metadata, (rows,))
     return bool(evolution.changes or problems)
 
 
 def follow_query(lake: Lake, table: Table, result: Schema) -> Table:
-    """A derived table with every column that its query gives."""
+    """Adds every column of the query's result to a derived table, and returns the table."""
     return apply_evolution(lake, table, lambda current: _plan_result(current, result))
 
 
 def follow_dead_letters(lake: Lake, table: Table) -> Table:
-    """A dead-letter table with every column that letters have."""
+    """Adds the columns that a dead-letter table of an older version lacks, and returns the table."""
     return apply_evolution(lake, table, _plan_letters)
 
 
@@ -134,7 +141,7 @@ def on_mismatch_of(metadata: TableMetadata) -> OnMismatch:
 
 
 def set_on_mismatch(lake: Lake, table: Table, choice: OnMismatch) -> Table:
-    """Remember in the table what is done with rows that do not fit it."""
+    """Stores in the table's properties what is done with rows that do not fit it."""
     with calling(f"Setting {ON_MISMATCH} of table {name_of(table)}"):
         same = (AssertTableUUID(uuid=table.metadata.table_uuid),)
         lake.catalog.commit_table(table, same, (SetPropertiesUpdate(updates={ON_MISMATCH: choice}),))
@@ -163,7 +170,7 @@ def _plan_first(table: Table, schemas: Sequence[pa.Schema]) -> Evolution:
 
 
 def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[ColumnProblem]]:
-    """As far as it goes: rows with values in other columns will not fit."""
+    """Plans only the changes that are possible. Rows with values in the other columns will not fit the table."""
     wanted, flaws = wanted_columns(metadata, schemas, without_repeated_names)
     _, problems = _merge(metadata, wanted)
     impossible = {each.column for each in (*flaws, *problems) if each.remedy is Remedy.NONE}
@@ -173,7 +180,10 @@ def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tup
 
 
 def schema_updates(metadata: TableMetadata, evolution: Evolution) -> tuple[list[TableRequirement], list[TableUpdate]]:
-    """The parts of a commit that make a table's schema what was planned, and only if it is still what it was."""
+    """Returns the requirements and updates of a commit that makes the planned change.
+
+    The requirements make the commit fail if the schema has changed since it was planned.
+    """
     requirements: list[TableRequirement] = [
         AssertTableUUID(uuid=metadata.table_uuid),
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
@@ -204,7 +214,7 @@ def apply_evolution(lake: Lake, table: Table, plan: Callable[[Table], Evolution]
                 lake.catalog.commit_table(table, tuple(requirements), tuple(updates))
             failpoint("evolve.committed")
         except CasConflict:
-            # What is there now may have all that is needed, or need something else.
+            # The table has changed. It may have all that is needed now, or need another change.
             pass
         table = lake.load(table.name())
     if not plan(table).changes:
@@ -213,7 +223,7 @@ def apply_evolution(lake: Lake, table: Table, plan: Callable[[Table], Evolution]
 
 
 def plan_merge(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[ColumnProblem]]:
-    """What the table would become, and what keeps it from that."""
+    """Plans the change for rows of these schemas and returns it with the problems that stand in its way."""
     wanted, flaws = wanted_columns(metadata, schemas)
     evolution, problems = _merge(metadata, wanted)
     return evolution, flaws + problems
@@ -234,7 +244,10 @@ def wanted_columns(
     schemas: Sequence[pa.Schema],
     reduced: Callable[[pa.Schema], pa.Schema] = lambda columns: columns,
 ) -> tuple[list[list[NestedField]], list[ColumnProblem]]:
-    """The columns that rows of these schemas need, in as few layers as can be, and which no table can have."""
+    """Returns the columns that rows of these schemas need, and the columns that no table can have.
+
+    Columns of one name and incompatible types are in different layers. There are as few layers as possible.
+    """
     table, replaced = metadata.schema(), replaced_columns(metadata)
     layers: list[list[NestedField]] = []
     flaws: list[ColumnProblem] = []
@@ -246,13 +259,16 @@ def wanted_columns(
 
 
 def _origin(table: Schema) -> list[NestedField]:
-    """Optional where the table's older rows came from elsewhere; where it is required, all rows have it."""
+    """Returns the columns for partition and offset. They are required only where the table has them as required.
+
+    They are optional in adopted tables, whose older rows did not come from the log.
+    """
     strict = {column.name for column in table.fields if column.required}
     return [column.model_copy(update={"required": column.name in strict}) for column in origin_fields(required=False)]
 
 
 def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[ColumnProblem]:
-    """Names that Iceberg's libraries, and with them all readers, would refuse the whole table for."""
+    """Returns new columns whose names are taken: Iceberg's libraries could not load a table with such names."""
     taken = {folded(field.name) for spec in metadata.partition_specs for field in spec.fields}
     new: list[tuple[str, str]] = []
     for column in fields:
@@ -271,7 +287,7 @@ def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> lis
 
 
 def _paths(field: NestedField, above: str) -> Iterator[tuple[str, int]]:
-    """A field and all inside of it, by the paths that tables have for them, with their ids."""
+    """Yields path and id of a field and of all fields inside it."""
     path = below(above, field.name)
     yield path, field.field_id
     kind = field.field_type

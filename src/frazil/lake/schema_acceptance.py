@@ -1,4 +1,8 @@
-"""What a person can agree to when a table cannot follow its topic: columns that do not fit are put aside."""
+"""Makes the schema changes that a person accepts with `--accept-schema`.
+
+Columns that do not fit the topic are renamed, and new columns take their names. Additive changes need no consent:
+they are made by `evolution`.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +34,11 @@ from frazil.log.schema.paths import folded
 
 
 def accept_schema(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
-    """As `follow_topic`, for a person who agrees to what is not additive.
+    """Changes the table so that it takes rows of these schemas, also where the change is not additive.
 
-    A column that does not fit is renamed `NAME__1` (or the next free number) and may be null from now on: rows that
-    are there keep their values in it, and rows of its type that still come are put there. A column that fits takes
-    its name.
+    A column that does not fit is renamed `NAME__1` (or the next free number) and becomes optional. Rows that are in
+    the table keep their values in it, and rows of its old type that still arrive are written to it. A new column of
+    the right type takes its name.
     """
     for schema in schemas:
         table = apply_evolution(lake, table, partial(plan_acceptance, schema))
@@ -84,14 +88,17 @@ def plan_acceptance(topic_schema: pa.Schema, table: Table) -> Evolution:
 
 
 def _partition_columns(metadata: TableMetadata) -> set[str]:
-    """Columns that partitions are made of, also those of old files."""
+    """Returns the top-level columns that any partition spec of the table uses, also those of older files."""
     schema = metadata.schema()
     names = {schema.find_column_name(field.source_id) for spec in metadata.partition_specs for field in spec.fields}
     return {name.partition(".")[0] for name in names if name}
 
 
 def _sort_order(metadata: TableMetadata, replaced: set[str], schema: Schema) -> SortOrder | None:
-    """The table's order with the columns that took over the names of those put aside; None if it stays."""
+    """Returns the table's sort order with replaced columns exchanged for their successors, or None if none is in it.
+
+    A successor that the transform of the sort field cannot be applied to is left out.
+    """
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     if order is None:
         return None

@@ -1,4 +1,4 @@
-"""What changed between two snapshots, told in files."""
+"""Lists the data files that were added and deleted between two snapshots of a table."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from frazil.lake.commit.offsets import current_snapshot, name_of
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """Take away `deleted`, add `added`, and the files of the older snapshot are those of the newer.
+    """The difference in files between an older and a newer snapshot.
 
-    A file that came and went between the two is in neither. `row_deletes` are files that mark single rows of other
-    files as deleted; Frazil writes none.
+    A file that was added and deleted between the two is in neither list. `row_deletes` are delete files, which mark
+    single rows of other files as deleted. Frazil writes none.
     """
 
     added: list[DataFile]
@@ -28,9 +28,10 @@ class ScanPlan:
 
 
 def plan_scan(table: Table, from_snapshot: int | None = None, to_snapshot: int | None = None) -> ScanPlan:
-    """The files added and deleted after `from_snapshot` (from the beginning if none), up to `to_snapshot` (main).
+    """Returns the files added and deleted after `from_snapshot` and up to `to_snapshot`.
 
-    The first must be an ancestor of the second, and the table must still know both.
+    The range begins with the empty table if `from_snapshot` is None, and ends with main if `to_snapshot` is None. The
+    first snapshot must be an ancestor of the second, and neither may have expired.
     """
     newer = current_snapshot(table) if to_snapshot is None else _snapshot(table, to_snapshot)
     older = None if from_snapshot is None else _snapshot(table, from_snapshot)
@@ -39,7 +40,7 @@ def plan_scan(table: Table, from_snapshot: int | None = None, to_snapshot: int |
     with calling(f"Reading manifests of table {name_of(table)}"):
         after = _manifests(table, newer)
         before = {} if older is None else _manifests(table, older)
-        # What both refer to is the same in both, and need not be read.
+        # Manifests that both snapshots refer to are the same and need not be read.
         added = {file.file_path: file for file in _files(table, after, but=before)}
         deleted = {file.file_path: file for file in _files(table, before, but=after)}
     here = [added[path] for path in added.keys() - deleted.keys()]

@@ -1,9 +1,9 @@
-"""Checksums of data files, so that a damaged file is noticed instead of read.
+"""Writes and verifies the checksums of whole data files, so that damage is detected.
 
-Each page has Parquet's own checksum, which readers verify page by page. It covers neither the headers of pages nor
-the footer, which says where columns are, what they mean and which values they have. So a file has more of them just
-before its footer, where no reader of Parquet looks for anything: of each page's header (`pageheaders`), of all that
-stands before them, and of the footer behind them.
+Each page has Parquet's own checksum, which readers verify page by page. It covers neither the page headers nor the
+footer, which says where columns are, what they mean and which values they have. So Frazil stores more checksums just
+before the footer, where readers of Parquet ignore them: of each page header (`page_headers`), of everything before
+the checksums, and of the footer behind them.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _MARK = b"FRZLCRC1"
 _SUMS = Struct("<8sII")
 _MAGIC = b"PAR1"
 _END = 8
-"""Bytes behind the footer: its length, and the magic bytes."""
+"""The number of bytes behind the footer: its length, and Parquet's magic bytes."""
 _FOOTER_GUESS = 64 * 1024
-"""Bytes that are fetched for a footer at first; a larger one costs a second request."""
+"""How many bytes are fetched for a footer at first. A larger footer costs a second request."""
 _AT_A_TIME = 4 * 1024 * 1024
 
 
 class Checksums(NamedTuple):
     body: int
-    """Of all bytes before the checksums: pages with their headers, the page index, and the list of headers."""
+    """The checksum of all bytes before the checksums: pages, page headers, page index and the list of headers."""
     body_bytes: int
     footer: int
 
 
 class ChecksummedFile:
-    """Where a Parquet writer writes to. The checksums come in when the writer is done."""
+    """The output file of a Parquet writer. It adds the checksums when the writer is done."""
 
     closed = False
 
@@ -59,14 +59,14 @@ class ChecksummedFile:
         return self._at
 
     def flush(self) -> None:
-        """What has been written goes to the storage when the file is closed."""
+        """Does nothing: the bytes are stored when the file is closed."""
 
     def hold(self) -> None:
-        """Keep back what comes from now on: the end of the file, in which the checksums get their place."""
+        """Buffers what is written from now on. It is the end of the file, into which the checksums are inserted."""
         self._held = bytearray()
 
     def close(self) -> None:
-        """Write the end of the file, if it is complete, and close the storage."""
+        """Writes the end of the file, if it was held back, and closes the storage."""
         if self.closed:
             return
         self.closed = True
@@ -86,9 +86,9 @@ class ChecksummedFile:
 
 
 def check_footer(stream: IO[bytes]) -> Checksums | None:
-    """The checksums of a file, after its footer was found right by them; None of a file that has none.
+    """Verifies the footer of a file and returns the file's checksums, or None if it has none.
 
-    `ChecksumMismatch` when the footer is damaged.
+    Raises `ChecksumMismatch` if the footer is damaged.
     """
     size = stream.seek(0, 2)
     tail = _last(stream, size, _FOOTER_GUESS)
@@ -107,7 +107,7 @@ def check_footer(stream: IO[bytes]) -> Checksums | None:
 
 
 def check_body(stream: IO[bytes], checksums: Checksums) -> None:
-    """Read all that stands before the checksums. `ChecksumMismatch` when it is damaged."""
+    """Reads everything before the checksums, and raises `ChecksumMismatch` if it is damaged."""
     stream.seek(0)
     left, crc = checksums.body_bytes, 0
     while left and (data := stream.read(min(left, _AT_A_TIME))):

@@ -1,7 +1,7 @@
-"""Reading a table's nulls as they are.
+"""Patches PyIceberg so that it reads null lists and null maps as null.
 
-PyIceberg, when it gives the columns of a file the shape that was asked for, builds lists of structs and maps to
-structs anew and forgets which of them were null: they come out empty. Importing this puts it right.
+When PyIceberg projects the columns of a file to the requested schema, it rebuilds lists of structs and maps to
+structs without their nulls, so they are read as empty. Importing this module patches its projection.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reading a table's pages with their checksums verified.
+"""Patches PyIceberg so that it verifies page checksums when it reads Parquet files.
 
-PyIceberg reads Parquet as Arrow does unless it is told: without looking at checksums. Importing this puts it right.
+PyIceberg uses Arrow's default, which ignores the checksums. Importing this module patches it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Reading the files of a table so that a damaged one is an error that names it, never a wrong answer.
+"""Reads the data files of a table with their checksums verified, so that damage is an error that names the file.
 
-Footers are verified when a file is opened, pages and their headers when they are read. What a damaged page, or a file
-without checksums, makes of a read can be almost any error: then the whole file is verified, to tell whose fault it
-was.
+Footers are verified when a file is opened, pages and their headers when they are read. A damaged page, or a damaged
+file without checksums, can cause almost any error. Then the whole file is verified to find out whether it is damaged.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from frazil.lake.commit.offsets import name_of
 
 _REMEMBERED = 50_000
 _verified: OrderedDict[str, None] = OrderedDict()
-"""Objects in a store whose footers this process found right: to fetch one costs a request, and none ever changes."""
+"""Objects whose footers this process has verified. To fetch a footer costs a request, and objects never change."""
 _lock = threading.Lock()
 _THREADS = 4
-"""Files that are verified at a time, a few megabytes of each: a checksum takes less time than fetching does."""
+"""How many files are verified at a time, a few megabytes of each. Checksums take less time than fetching the
+bytes."""
 
 
 class VerifyingFileIO(FileIO):
-    """As the given one; footers are verified when files are opened, and damage is told by the table's name."""
+    """A file IO that verifies footers when files are opened. Its errors name the table and the file."""
 
     def __init__(self, io: FileIO, table: str, metadata: TableMetadata) -> None:
         super().__init__(io.properties)
@@ -61,9 +61,9 @@ class VerifyingFileIO(FileIO):
         self._io.delete(location)
 
     def checked(self, path: str, stream: Any) -> Any:
-        """The file, after its footer was found right, to be read with its page headers verified.
+        """Verifies the footer of a file and returns a stream that verifies the page headers as they are read.
 
-        Objects in a store are read as they are: Arrow fetches many parts of one at a time, but not through Python.
+        Objects in a store are read without that: Arrow fetches many parts of one at a time, but not through Python.
         """
         remote = family(path) != "file"
         with _lock:
@@ -81,9 +81,9 @@ class VerifyingFileIO(FileIO):
 
     @contextmanager
     def explaining_damage(self, task: FileScanTask) -> Iterator[None]:
-        """For whatever reads the rows of a file: what fails because a file is damaged is `TableDamaged`.
+        """Turns errors while the rows of a file are read into `TableDamaged` if the file is damaged.
 
-        What makes no sense for another reason, or for one that no checksum tells, names the file, too.
+        Other errors about the content of the file become an `IcebergError` that names the file.
         """
         try:
             yield
@@ -113,7 +113,7 @@ class VerifyingFileIO(FileIO):
             try:
                 problem = verify_file(self._io, file).problem
             except OSError:
-                # It cannot be read now, or is gone: that is what has to be told.
+                # The file cannot be read now, or is gone. The original error says so.
                 continue
             if problem is not None:
                 raise self.damaged(file.file_path, problem) from error
@@ -142,7 +142,7 @@ class _VerifiedFile(InputFile):
 
 
 def verify_files(table: Table, files: Sequence[DataFile], *, footer_only: bool = False) -> list[Verdict]:
-    """Read these files of a table, all of each or the footers only."""
+    """Verifies files of a table, completely or only their footers."""
 
     def look(file: DataFile) -> Verdict:
         try:
@@ -155,9 +155,9 @@ def verify_files(table: Table, files: Sequence[DataFile], *, footer_only: bool =
 
 
 def check_files(table: Table, files: Sequence[DataFile]) -> None:
-    """Read these files of a table before others are written from them, which count as right ever after.
+    """Verifies files before new files are written from them, because damage could not be detected afterwards.
 
-    `TableDamaged` for the first that is damaged.
+    Raises `TableDamaged` for the first damaged file.
     """
     for file, verdict in zip(files, verify_files(table, files), strict=True):
         if verdict.problem is not None:
@@ -165,7 +165,7 @@ def check_files(table: Table, files: Sequence[DataFile]) -> None:
 
 
 def display_path(location: str, path: str) -> str:
-    """A file of a table as people know it: below the warehouse, in the folders of its namespace and table."""
+    """Shortens the path of a file for people: it begins with the folders of the namespace and the table."""
     location = location.rstrip("/")
     if not path.startswith(f"{location}/"):
         return path
@@ -174,7 +174,7 @@ def display_path(location: str, path: str) -> str:
 
 
 def _is_storage_failure(error: Exception) -> bool:
-    """Whether the system says that it could not read: what was read says nothing of it."""
+    """Returns whether the storage could not be read. Such an error says nothing about the content of the file."""
     return isinstance(error, OSError) and bool(error.errno)
 
 

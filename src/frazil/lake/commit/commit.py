@@ -1,18 +1,18 @@
-"""The commit: data files and the offsets they end at, in one atomic update of the table, exactly once.
+"""Commits data files and the offsets they end at, in one atomic update of the table, exactly once.
 
-An update of a catalog has three results: done, refused, or nobody knows. It may also be done later: a request can
-wait in a proxy while everybody who cared has given up. What makes this safe is that every request asserts the
-snapshot of main that it was built on, and that every one of them moves main. So of all requests built on one
-snapshot, by whatever process, at most one is ever accepted, and all that are still under way are dead when it is.
+An update of a catalog has three results: it is done, it is refused, or nobody knows. It may also be done later: a
+request can wait in a proxy after its sender has given up. What makes this safe is that every request asserts the
+snapshot of main that it was built on, and that every request moves main. So of all requests built on one snapshot, by
+whatever process, at most one is ever accepted, and once it is, all others that are still under way will be refused.
 
-- After *any* failure the table is loaded and asked first: `judge` looks for this attempt's id and files, and compares
-  offsets. Only the table decides; what the error said only decides whether trying again makes sense.
-- While the table is exactly what a request was built on, the *same* request is sent again, snapshot id and manifests
-  and all. If both copies arrive, the second finds that main has moved.
-- When main has moved and the offsets have not (a compaction came between), a request with a snapshot id of its own
-  is built on what is there. Manifests are never written twice under one name: readers keep them in caches.
-- Nothing is ever deleted here: a file may be deleted when nobody can commit it any more, and that is
-  `cleanup_attempt`'s business.
+- After *any* failure the table is loaded first: `judge` looks for this attempt's id and files, and compares offsets.
+  Only the table decides what has happened. The error only decides whether another try makes sense.
+- While the table is exactly what a request was built on, the *same* request is sent again, with the same snapshot id
+  and manifests. If both copies arrive, the second finds that main has moved.
+- When main has moved and the offsets have not (a compaction came between), a new request with a new snapshot id is
+  built on the current table. Manifests are never written twice under one name, because readers cache them.
+- Nothing is ever deleted here. A file may be deleted when nobody can commit it any more, which `cleanup_attempt`
+  decides.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from frazil.lake.commit.outcomes import Committed, Outcome, judge
 from frazil.lake.commit.proposals import CommitRequest, Proposal, propose
 
 TRIES = Backoff(base_seconds=0.1, longest_seconds=5.0, max_attempts=5)
-"""A commit is tried for some three seconds; who calls it has a longer patience and better reasons to give up."""
+"""A commit is tried for about three seconds. The caller waits longer, and has better reasons to give up."""
 
 
 def commit_add_files(
@@ -62,28 +62,29 @@ def commit_add_files(
     tries: Backoff = TRIES,
     rng: random.Random | None = None,
 ) -> Outcome:
-    """Append the files and move the offsets, if the table still needs exactly these ranges.
+    """Appends the files and moves the offsets, if the table still needs exactly these ranges.
 
-    `on_request` is called with each new request before it is sent, and must have stored it when it returns: the
-    files of an attempt for which it was never called may be deleted at once. `CommitUnknown` means that the same
-    attempt may be committed again later; any other error says by `retryable` whether that makes sense.
+    `on_request` is called with each new request before it is sent, and must have stored it when it returns: the files
+    of an attempt for which it was never called may be deleted at once. After `CommitUnknown` the same attempt may be
+    committed again later. Any other error says with `retryable` whether another try makes sense.
     """
     return _Commit(lake, table, attempt, on_request, clock, pause, tries, rng or random.Random()).run()
 
 
 def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
-    """Send a proposal once; the table as it is afterwards."""
+    """Sends a proposal once, and returns the table after it."""
     with calling(f"Committing to table {name_of(table)}"):
         try:
             response = lake.catalog.commit_table(table, proposal.requirements, proposal.updates)
         except ValueError as error:
-            # A catalog in this process says so what a server says with status 400. Subclasses come from elsewhere,
-            # from an answer that was cut off for one.
+            # A catalog in this process raises ValueError where a server answers with status 400. Subclasses have
+            # other causes, for example an answer that was cut off.
             if type(error) is not ValueError:
                 raise
             raise IcebergError(f"Committing to table {name_of(table)}: {error}") from error
     done = Table(table.name(), response.metadata, response.metadata_location, table.io, table.catalog, table.config)
-    # As PyIceberg's own transactions do, where the table's properties ask for it. A server tidies up after itself.
+    # PyIceberg's transactions delete old metadata, too, if the table's properties ask for it. Servers do it
+    # themselves.
     if isinstance(lake.catalog, MetastoreCatalog):
         lake.catalog._delete_old_metadata(table.io, table.metadata, done.metadata)
     return done
@@ -142,7 +143,7 @@ class _Commit:
         return Committed(table, request.snapshot_id)
 
     def _look(self, failure: FrazilError) -> None:
-        """Load the table after a failure. Where that fails too, the same request can do no harm a second time."""
+        """Loads the table after a failure. If that fails too, the same request can be sent again without harm."""
         self._failures.append(failure)
         try:
             table = self._lake.load(self._table.name())

@@ -1,7 +1,7 @@
-"""From which offset on a table has all rows that were ever moved to it.
+"""Stores in a table from which offset on it has all rows that were ever moved to it.
 
-Retention takes rows away. Who reads everything there is wants what is left; who follows a topic by offsets wants
-every row, and must be told when that cannot be. So retention leaves a mark in the table, partition by partition.
+Retention removes rows. Who reads the whole table wants the rows that are left. Who follows a topic by offsets wants
+every row, and must get an error if some are gone. So retention stores this offset for each partition in a property.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from frazil.errors import IcebergError
 from frazil.lake.commit.offsets import name_of
 
 COMPLETE_FROM = "frazil.complete-from."
-"""Table property; ends with the number of a partition."""
+"""Prefix of the table properties. They end with the number of a partition."""
 
 
 def complete_from(table: Table | None) -> dict[int, int]:
-    """The first offset of each partition from which on nothing was taken away; 0 where nothing is said."""
+    """Returns for each partition the offset from which on no row was removed. It is 0 for missing partitions."""
     if table is None:
         return {}
     found = {}
@@ -32,7 +32,7 @@ def complete_from(table: Table | None) -> dict[int, int]:
 
 
 def complete_from_properties(table: Table, highest: Mapping[int, int]) -> dict[str, str]:
-    """The properties that tell that rows up to these offsets are taken away; those that say so already are left."""
+    """Returns the properties to set when rows up to these offsets are removed. Unchanged ones are left out."""
     known = complete_from(table)
     return {
         f"{COMPLETE_FROM}{partition}": str(offset + 1)

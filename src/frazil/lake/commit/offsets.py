@@ -1,8 +1,8 @@
-"""What a table says of itself: the offsets it needs next, and whether its rows agree.
+"""Reads the committed offsets of a table, and detects a rollback.
 
-The committed offsets are table properties, which survive compaction and the expiry of snapshots. Each snapshot of
-Frazil's repeats the full map in its summary. Going back to an older snapshot changes the rows and leaves the
-properties, and the map of the snapshot that is current then gives it away.
+The committed offsets are table properties, which survive compaction and the expiry of snapshots. Each snapshot that
+Frazil commits repeats all of them in its summary. A rollback to an older snapshot changes the rows and leaves the
+properties, so the offsets in the summary of the then current snapshot differ from the properties.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ TOPIC = "frazil.topic"
 ROLE = "frazil.role"
 OFFSET = "frazil.offset."
 EPOCH = "frazil.epoch."
-"""Table properties; the last two end with the number of a partition."""
+"""The table properties. The last two are prefixes, which are followed by the number of a partition."""
 
 ATTEMPT = "frazil.attempt"
 OFFSETS = "frazil.offsets"
 RANGES = "frazil.ranges"
 APPLICATION = "frazil.spark.application"
 TASKS = "frazil.spark.tasks"
-"""Keys of a snapshot's summary."""
+"""The keys in the summary of a snapshot."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class TableState:
     topic: str
     role: str
     offsets: Mapping[int, int]
-    """Next offset needed, of each partition that the table has heard of."""
+    """The next offset that the table needs, for each partition that it knows."""
     epochs: Mapping[int, str]
     snapshot_id: int
-    """The snapshot of main."""
+    """The current snapshot of main."""
     schema_id: int
     spec_id: int
 
@@ -70,17 +70,20 @@ class TableState:
 
 
 def topic_of(table: Table) -> str:
-    """The topic whose table it is, for words to people."""
+    """Returns the topic of the table for messages, or a placeholder if it has none."""
     return table.metadata.properties.get(TOPIC, "TOPIC")
 
 
 def name_of(table: Table) -> str:
-    """The table's name as people write it."""
+    """Returns the table's name with dots, as people write it."""
     return ".".join(table.name())
 
 
 def current_snapshot(table: Table) -> Snapshot:
-    """The snapshot of main. A table without one is never written to: not every catalog checks that there is none."""
+    """Returns the current snapshot of main, or raises if there is none.
+
+    A table without a snapshot is never written to, because not every catalog checks that there is still none.
+    """
     ref = table.metadata.refs.get(MAIN_BRANCH)
     snapshot = None if ref is None else table.metadata.snapshot_by_id(ref.snapshot_id)
     if snapshot is None:
@@ -91,7 +94,7 @@ def current_snapshot(table: Table) -> Snapshot:
 
 
 def ancestors(table: Table) -> Iterator[Snapshot]:
-    """The snapshots of main, newest first, as far back as the table still knows them."""
+    """Yields the snapshots of main, newest first, as far back as they have not expired."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
     snapshot: Snapshot | None = current_snapshot(table)
     while snapshot is not None:
@@ -105,7 +108,7 @@ def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
 
 
 def ranges_of(snapshot: Snapshot) -> tuple[Range, ...]:
-    """What a snapshot of Frazil's moved; nothing for other snapshots. Summaries do not say the epochs."""
+    """Returns the ranges that a snapshot of Frazil moved. Other snapshots have none. Summaries lack the epochs."""
     moved = json.loads(summary_of(snapshot).get(RANGES, "[]"))
     return tuple(Range(partition, start, end, epoch="") for partition, start, end in moved)
 
@@ -123,7 +126,7 @@ def offset_properties(offsets: Mapping[int, int]) -> dict[str, str]:
 
 
 def snapshot_offsets(table: Table) -> dict[int, int] | None:
-    """The offset map of the newest snapshot of main that has one; nothing when none is left."""
+    """Returns the offsets in the newest summary on main that has them, or None if all such snapshots have expired."""
     for snapshot in ancestors(table):
         text = summary_of(snapshot).get(OFFSETS)
         if text is not None:
@@ -132,7 +135,7 @@ def snapshot_offsets(table: Table) -> dict[int, int] | None:
 
 
 def check_not_rolled_back(table: Table) -> None:
-    """Raise `TableRolledBack` when the rows of the table end elsewhere than its offsets say."""
+    """Raises `TableRolledBack` if the rows of the table end at other offsets than its properties say."""
     rows = snapshot_offsets(table)
     if rows is None:
         return
@@ -157,7 +160,7 @@ def _rollback_remedies(table: Table) -> str:
 
 
 def describe_differences(rows: Mapping[int, int], offsets: Mapping[int, int]) -> str:
-    """Both numbers of each partition where the rows and the properties disagree."""
+    """Describes each partition whose offsets in the rows and in the properties differ."""
     return ", ".join(
         f"partition {partition}: rows up to {rows.get(partition, 0)}, properties say {offsets.get(partition, 0)}"
         for partition in sorted(rows.keys() | offsets.keys())

@@ -1,8 +1,7 @@
-"""Texts that come again and again, as places in a dictionary: how segments and data files have them.
+"""Keeps dictionary-encoded texts encoded on their way from segments to data files.
 
-Between the two they stay so: to make texts of them, to order these and to look them up again would be most of the
-work. That is for columns of texts, and for lists and maps of them; not for what is in structs, which may be null with
-all their parts.
+To decode them, sort the texts and encode them again would be most of the work. Dictionaries are kept in columns of
+texts and in lists and maps of texts, but not in structs, which may be null with all their fields.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _OFFSET_BYTES = 4
 
 
 def keep_dictionaries(target: pa.DataType, source: pa.DataType) -> pa.DataType:
-    """The type of a table's column, with dictionaries of text where the source has them."""
+    """Returns the type of a table's column, with dictionaries for the texts that have them in the source."""
     if types.is_dictionary(source):
         return source if types.is_string(target) and source.value_type.equals(target) else target
     if types.is_list(source) and types.is_list(target):
@@ -36,7 +35,7 @@ def _keep_in_field(target: pa.Field, source: pa.DataType) -> pa.Field:
 
 
 def decoded_bytes(batch: pa.RecordBatch) -> int:
-    """How many bytes the rows have as texts."""
+    """Returns how many bytes the rows would have without dictionaries."""
     return sum(map(_decoded_bytes, batch.columns))
 
 
@@ -51,7 +50,7 @@ def _decoded_bytes(array: pa.Array) -> int:
 
 
 def _children_with_dictionaries(array: pa.Array) -> list[pa.Array]:
-    """What is in lists and maps, as far as it has dictionaries."""
+    """Returns the values of a list or map that have dictionaries."""
     if not has_dictionary(array.type):
         return []
     start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
@@ -60,11 +59,11 @@ def _children_with_dictionaries(array: pa.Array) -> list[pa.Array]:
 
 
 def combine_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with each column in one piece. Its pieces are given up as it is made, if nobody else has them. Columns
-    of nothing but null share their memory.
+    """Combines the chunks of each column. The memory of the chunks is freed on the way, if nobody else uses it.
 
-    Where there are nulls among the places in a dictionary, texts are made of them: Arrow counts null as one of the
-    texts that are used, may take all for used when one is not, and then writes bounds that no row has.
+    Columns of only nulls share their memory. A dictionary column with null indices is decoded, because of how Arrow
+    computes statistics: it counts null as one of the texts that are used, so it may believe that all texts of the
+    dictionary are used when one is not, and then it writes bounds that no row has.
     """
     fields, columns, count = list(rows.schema), rows.columns, len(rows)
     del rows

@@ -1,7 +1,7 @@
-"""Batches of a topic become batches of its table.
+"""Maps batches of a topic to batches of its table.
 
-Columns are matched by name and converted whole. Older batches lack columns or have narrower types: the table's
-missing columns are null. A row that does not fit is set aside with the reason; the others go on.
+Columns are matched by name and converted as a whole. Older batches may lack columns or have narrower types: columns
+that they lack become null. A row that does not fit becomes a misfit with the reason, and the other rows are mapped.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ OnMismatch = Literal["stop", "dead-letter"]
 
 class FittedBatch(NamedTuple):
     batch: pa.RecordBatch
-    """In the table's Arrow schema; without the rows that do not fit."""
+    """The rows that fit, in the table's Arrow schema."""
     faults: Mapping[int, str]
-    """Which rows do not, by their place in the batch, and why."""
+    """The reasons why other rows do not fit, by their index in the batch."""
 
 
 class MappedBatch(NamedTuple):
@@ -45,10 +45,10 @@ class MappedBatch(NamedTuple):
 
 
 class Mapper:
-    """Maps batches of one topic to one state of its table.
+    """Maps batches of one topic to one schema of its table.
 
-    With `stop` a topic whose types do not fit the table's raises `TableSchemaMismatch`; with `dead-letter` each value
-    is tried, and rows that fail are misfits.
+    With `stop`, types that do not fit the table raise `TableSchemaMismatch`. With `dead-letter`, each value is tried,
+    and rows that fail become misfits.
     """
 
     def __init__(self, topic_schema: pa.Schema, table_schema: Schema, on_mismatch: OnMismatch = "stop") -> None:
@@ -58,20 +58,20 @@ class Mapper:
         self._plans[topic_schema]
 
     def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> MappedBatch:
-        """`offset` is that of the first row."""
+        """Maps a batch whose first row has this offset."""
         offsets = pa.arange(offset, offset + len(batch))
         fitted = self.fit(batch, partition, offsets)
         return MappedBatch(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
 
     def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> FittedBatch:
-        """`offsets` are those of the rows (int64), in order."""
+        """Maps a batch whose rows have these offsets (int64, in order)."""
         plan = self._plans[batch.schema]
         try:
             return FittedBatch(plan.apply(batch, partition, offsets), {})
         except FAILURES as error:
             plain = without_dictionaries(batch)
             if plain is not batch:
-                # What is wrong in a dictionary would be every row's fault.
+                # A wrong value in a dictionary would look like a fault of every row.
                 return self.fit(plain, partition, offsets)
             faults = plan.faults(batch)
             if not faults:
@@ -94,12 +94,12 @@ class Mapper:
 
 class _ColumnMapping(NamedTuple):
     name: str
-    """The column of the topic; empty for a column that the topic lacks."""
+    """The column of the topic. It is empty for a column that the topic lacks."""
     change: Conversion
 
 
 class _BatchMapping:
-    """How batches of one schema are mapped."""
+    """The mapping of batches of one schema to the table."""
 
     def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
         self._columns = [(field.name, field.type) for field in target]
@@ -155,7 +155,7 @@ class _BatchMapping:
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
     def faults(self, batch: pa.RecordBatch) -> dict[int, str]:
-        """Which rows do not fit, each with the first reason."""
+        """Returns the rows that do not fit by their index, each with the first reason."""
         found: dict[int, str] = {}
         named = [(step.name or name, step) for name, step in self._steps.items()]
         for name, step in [*named, *((step.name, step) for step in self._refused)]:

@@ -1,7 +1,7 @@
-"""Merging the columns that a topic has into those that its table has.
+"""Merges the columns of a topic into the columns of its table.
 
-Pure: columns in, columns and findings out. What a table may always become is decided here: new optional columns,
-wider numbers, also inside structs, lists and maps. Everything else is a problem, with what could be done about it.
+The merge has no side effects: it takes columns and returns columns, changes and problems. New optional columns and
+wider numbers are always allowed, also inside structs, lists and maps. Everything else is a problem with a remedy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyiceberg.types import (
 
 
 class Remedy(Enum):
-    """What makes a problem go away, if a person agrees to it."""
+    """What would solve a problem if a person agrees to it."""
 
     REPLACE = "the column of the table is put aside, and one that fits takes its name"
     RELAX = "the column of the table may be null"
@@ -36,14 +36,14 @@ class Remedy(Enum):
 @dataclass(frozen=True)
 class ColumnProblem:
     column: str
-    """The top-level column."""
+    """The top-level column that has the problem, perhaps in a field inside it."""
     text: str
     remedy: Remedy
 
 
 @dataclass
 class ColumnMerge:
-    """The state of one merge: ids still free, what changed, what cannot be."""
+    """One merge: the field ids that are still free, the changes and the problems so far."""
 
     ids: Iterator[int]
     changes: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class ColumnMerge:
         return self._fields(table, topic, "", None)
 
     def numbered(self, new: NestedField, required: bool | None = None) -> NestedField:
-        """The field with ids of its own, all the way down."""
+        """Returns the field with new ids for itself and all fields inside it."""
         field_id = next(self.ids)
         return NestedField(
             field_id,
@@ -95,7 +95,10 @@ class ColumnMerge:
         return old.model_copy(update={"field_type": kind})
 
     def _strict(self, text: str, path: str, top: str) -> None:
-        """Inside another column, strictness cannot be given up by itself: the whole column has to be put aside."""
+        """Adds the problem that a required field would have to be optional.
+
+        A field inside another column cannot be relaxed by itself, so the whole column has to be replaced.
+        """
         self.problems.append(ColumnProblem(top, text, Remedy.REPLACE if path else Remedy.RELAX))
 
     def _type(self, old: IcebergType, new: IcebergType, name: str, top: str) -> IcebergType:
@@ -135,7 +138,7 @@ class ColumnMerge:
 
 
 def _widens(old: IcebergType, new: IcebergType) -> bool:
-    """Whether every value of the old type is one of the new, in a way that Iceberg allows for columns with data."""
+    """Returns whether Iceberg allows to promote the old type to the new one in columns with data."""
     match old, new:
         case (IntegerType(), LongType()) | (FloatType(), DoubleType()):
             return True
@@ -145,5 +148,8 @@ def _widens(old: IcebergType, new: IcebergType) -> bool:
 
 
 def _same(one: IcebergType, other: IcebergType) -> bool:
-    """Equal but for the ids inside. Keys of maps are never changed: rows would be lost in them."""
+    """Returns whether the types are equal apart from their field ids.
+
+    Map keys are never changed: rows would be lost.
+    """
     return str(one) == str(other)

@@ -1,4 +1,4 @@
-"""The small language of `partition_by` and `sort_by`: `day(time)`, `bucket(16, id)`, `time desc nulls last`."""
+"""Parses the settings `partition_by` and `sort_by`: `day(time)`, `bucket(16, id)`, `time desc nulls last`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNKNOWN = -1
 
 
 class Term(NamedTuple):
-    """A column, or a function of one."""
+    """A column with the transform that is applied to it."""
 
     function: str
     transform: Transform[Any, Any]
@@ -58,7 +58,7 @@ class _Token(NamedTuple):
 
 
 def parse_partition_term(text: str, schema: Schema | None, setting: str) -> Term:
-    """Without a schema only the words are checked, and no column has an id."""
+    """Parses one item of `partition_by`. Without a schema only the syntax is checked, and no column has an id."""
     parser = _Parser(text, schema, setting)
     term = parser.term()
     parser.end()
@@ -66,11 +66,11 @@ def parse_partition_term(text: str, schema: Schema | None, setting: str) -> Term
 
 
 def parse_sort_term(text: str, schema: Schema | None, setting: str) -> SortTerm:
-    """As `parse_partition_term`."""
+    """Parses one item of `sort_by`. Without a schema only the syntax is checked, and no column has an id."""
     parser = _Parser(text, schema, setting)
     term = parser.term()
     descending = parser.option({"asc": False, "desc": True}, default=False)
-    # As in Spark: nulls are the smallest.
+    # Nulls are the smallest values, as in Spark.
     nulls_first = not descending
     if parser.word("nulls"):
         nulls_first = parser.choice({"first": True, "last": False})
@@ -79,7 +79,10 @@ def parse_sort_term(text: str, schema: Schema | None, setting: str) -> SortTerm:
 
 
 def _single_columns(schema: Schema) -> list[str]:
-    """Names of all fields that have one value per row: not those inside lists and maps."""
+    """Returns the names of all fields with one value per row.
+
+    Fields inside lists and maps have any number of values.
+    """
     names: list[str] = []
 
     def visit(fields: tuple[NestedField, ...], path: str) -> None:

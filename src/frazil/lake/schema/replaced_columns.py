@@ -1,7 +1,7 @@
-"""Columns that were put aside: they keep their rows under another name, and take further ones of their type.
+"""Replaced columns: columns that were renamed because a column of another type took their name.
 
-A person who accepts a new type of a column gives its name away, but records of the old type may still come: they were
-written before, or by somebody who does not know yet. They belong where the others of their type are.
+After a person has accepted a new type for a column, records of the old type may still arrive: they were written
+before, or by a producer that does not know yet. They are written to the renamed column, which has their type.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from frazil.lake.schema.column_merge import ColumnMerge
 from frazil.lake.schema.table_schema import topic_fields
 
 PUT_ASIDE = "frazil.put-aside."
-"""Table property; ends with the id of a column, and says the name that it had."""
+"""The table property `frazil.put-aside.FIELD_ID` has the former name of the column with that id."""
 
 ReplacedColumns = Mapping[str, tuple[str, ...]]
-"""The columns that once had a name, the newest first."""
+"""For each name, the columns that had it before they were replaced, the newest first."""
 
 
 def replaced_columns(metadata: TableMetadata) -> dict[str, tuple[str, ...]]:
@@ -31,12 +31,12 @@ def replaced_columns(metadata: TableMetadata) -> dict[str, tuple[str, ...]]:
         number = key.removeprefix(PUT_ASIDE)
         if number != key and number.isdecimal() and int(number) in present:
             found[name].append(int(number))
-    # Ids count up, so the higher one is that of the newer column.
+    # Field ids only grow, so the column with the higher id is newer.
     return {name: tuple(present[each] for each in sorted(ids, reverse=True)) for name, ids in found.items()}
 
 
 def use_table_names(rows: pa.Schema, table: Schema, replaced: ReplacedColumns) -> pa.Schema:
-    """The schema of rows with the names under which the table has their columns."""
+    """Renames columns of a row schema to the table's columns that fit their types, replaced ones included."""
     if not replaced:
         return rows
     columns = {column.name: column for column in table.fields}
@@ -50,7 +50,7 @@ def _with_table_name(field: pa.Field, columns: Mapping[str, NestedField], replac
 
 
 def _fits(column: NestedField, field: pa.Field) -> bool:
-    """Whether the column has the type of the field, or can be widened to it."""
+    """Returns whether the column has the type of the field, or can be widened to it."""
     wanted, problems = topic_fields(pa.schema([field.with_name(column.name).with_nullable(True)]))
     if problems or not wanted:
         return not problems

@@ -1,4 +1,4 @@
-"""Rows of several schemas in one table: each column in the widest of the types that it comes with."""
+"""Merges several row schemas into one: each column gets the widest of its types."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from frazil.formats.paths import distinct
 
 
 def widest(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """All columns; of types, and of names, that do not go together, the first."""
+    """Merges schemas into one. Of incompatible types, and of names that a table would confuse, the first one wins."""
     both = compatible_schemas(schemas)[0]
     return both if len(schemas) < 2 else without_repeated_names(both)
 
 
 def without_repeated_names(schema: pa.Schema) -> pa.Schema:
-    """Without what has the name of something before it, as tables name things."""
+    """Removes columns and fields that have the name of an earlier one, as tables compare names."""
     return pa.schema(distinct(pa.struct(schema)).fields)
 
 
 def compatible_schemas(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
-    """The same columns in as few schemas as can be: one, unless some have types that do not go together."""
+    """Merges schemas into as few as possible. There is more than one only if a column has incompatible types."""
     if len(schemas) < 2:
         return list(schemas)
     layers: list[dict[str, pa.Field]] = [{}]
@@ -35,7 +35,7 @@ def compatible_schemas(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
 
 
 def _merge_types(columns: Sequence[pa.Field]) -> list[pa.Field]:
-    """One column with the widest of these types; where there is none, each of them."""
+    """Merges columns of one name into columns of the widest types. Incompatible types stay separate columns."""
     found: list[pa.Field] = []
     for column in columns:
         for at, other in enumerate(found):

@@ -1,4 +1,4 @@
-"""Taking over a table that Frazil did not make."""
+"""Adopts a table that Frazil did not create as the base table of a topic."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ def adopt_table(
     offsets: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """Make the table this topic's base table: columns it lacks, properties, offsets and a snapshot, in one commit.
+    """Makes the table the base table of this topic.
 
-    `SchemaEvolution` when its schema does not fit; `TableForeign` when another topic has it meanwhile.
+    One commit adds missing columns, Frazil's properties, the offsets and a snapshot. Raises `SchemaEvolution` if the
+    table's schema does not fit, and `TableForeign` if another topic has adopted it meanwhile.
     """
     for _ in range(_TRIES):
         _check_unclaimed(table, topic)
@@ -45,7 +46,7 @@ def adopt_table(
 
 
 def check_adoption(table: Table, topic: str, topic_schema: pa.Schema) -> None:
-    """Raise what `adopt_table` would; nothing is changed."""
+    """Raises what `adopt_table` would raise, without changing anything."""
     _check_unclaimed(table, topic)
     plan_evolution(table, topic_schema)
 

@@ -1,4 +1,4 @@
-"""Opening the tables of a topic: made when they never were, checked when they are there, never guessed at."""
+"""Opens the tables of a topic. A table that never existed is created, and one that exists is checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class WantedTable:
-    """A table that a topic needs, and how it begins if it has to be made."""
+    """A table that a topic needs, with all that is needed to create it."""
 
     topic: str
     role: Role
@@ -53,10 +53,10 @@ def open_base_table(
     log_starts: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """The topic's base table, with all columns that its rows need.
+    """Opens the base table of a topic and adds the columns that the topic's rows need.
 
-    Made if it never was, at the start of the log. `TableDropped`, `TableReplaced`, `TableForeign` or
-    `SchemaEvolution` when a person has to decide.
+    A table that never existed is created, with the start of the log as its offsets. Raises `TableDropped`,
+    `TableReplaced`, `TableForeign` or `SchemaEvolution` if a person has to decide.
     """
     wanted = wanted_base_table(config, topic, topic_schema, log_starts, epochs)
     check = check_table(lake, store, topic, wanted.identifier, "base")
@@ -69,7 +69,7 @@ def open_base_table(
 
 
 def find_base_table(lake: Lake, store: ObjectStore, config: Config, topic: str) -> Table | None:
-    """The topic's base table as it is; None where `open_base_table` has something to do or to say."""
+    """Returns the base table as it is, or None if `open_base_table` would change something or raise."""
     identifier = base_identifier(config, topic)
     check = check_table(lake, store, topic, identifier, "base")
     if check.status is not TableStatus.OK or check.table is None:
@@ -81,7 +81,7 @@ def find_base_table(lake: Lake, store: ObjectStore, config: Config, topic: str) 
 def open_dead_letter_table(
     lake: Lake, store: ObjectStore, config: Config, topic: str, offsets: Mapping[int, int], epochs: Mapping[int, str]
 ) -> Table:
-    """The topic's dead-letter table, made if it never was."""
+    """Opens the dead-letter table of a topic. It is created if it never existed."""
     layout = TableLayoutConfig()
     identifier = dead_letter_identifier(config, topic)
     return open_table(
@@ -99,7 +99,7 @@ def open_derived_table(
     offsets: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """A table made from the topic by a query, made if it never was, at these offsets."""
+    """Opens a derived table of a topic. If it never existed, it is created with these offsets."""
     layout = config.topic(topic).derived[name]
     identifier = derived_identifier(config, topic, name)
     return open_table(lake, store, WantedTable(topic, "derived", identifier, schema, layout, offsets, epochs))
@@ -118,9 +118,9 @@ def accept_table(
     log_starts: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """Go on with the table that is there, for a person who said so, though it is not the one that was made.
+    """Accepts the table that exists now, although it is not the one that Frazil created, because a person decided so.
 
-    A base table that says nothing of offsets is adopted as if nothing of the topic had been moved to it.
+    A base table without offsets is adopted as if no record of the topic had been moved to it.
     """
     if check.table is None:
         raise check.error()
@@ -167,7 +167,7 @@ def _create(lake: Lake, store: ObjectStore, wanted: WantedTable, generation: int
         epochs=wanted.epochs,
         generation=generation,
     )
-    # Somebody else may have been first, and it may have been anybody.
+    # Somebody else may have created a table of this name first, and it may not be Frazil's.
     check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
     if check.status is not TableStatus.OK:
         raise check.error()

@@ -1,7 +1,7 @@
-"""One table after another under the same name, for a person who said so.
+"""Puts a table aside, so that another can be created under its name, when a person has decided so.
 
-The table that is there is renamed, never dropped, and the log is told to forget it. Whoever opens the topic's table
-next finds none, and makes it as if there never had been one, in a folder of its own.
+The table is renamed, never dropped, and retired in the table history. Whoever opens the topic's table next finds none
+and creates it as if it had never existed, in a folder of its own.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from frazil.lake.tables.tables import find_table
 from frazil.store import ObjectStore
 
 OLD_SUFFIX = "__old_"
-"""What the name of a table that was put aside has after its former name, before a number."""
+"""A table that was put aside has its former name, this text and a number as its name."""
 
 
 def put_table_aside(lake: Lake, store: ObjectStore, check: TableCheck) -> Identifier | None:
-    """Make way for another table of this name. What the one that was there is called now; None if there was none."""
+    """Renames the table and retires it in the history. Returns its new name, or None if there was no table."""
     if check.table is not None and not check.is_claimed:
         raise check.error()
     new_name = None if check.table is None else _rename(lake, check.table)

@@ -1,10 +1,10 @@
-"""Tables of a lost catalog, found again in the warehouse.
+"""Registers the tables of a lost catalog again, from their metadata files in the warehouse.
 
-The markers beside the log say which tables there were, by name and UUID; the metadata files in the warehouse say what
-was in them. A commit writes the file of the next version and then has the catalog point to it, so the truth is among
-the files of the highest version: of those, all but one lost the race for it. And the highest may be that of a commit
-whose request never came through. It may be taken all the same: its rows and its offsets were written together, so the
-log goes on behind them, and nothing is missing or there twice.
+The table history beside the log has the names and UUIDs of the tables, and the metadata files have their contents. A
+commit writes a metadata file with the next version and then makes the catalog point to it. So the current metadata is
+among the files of the highest version: of those, all but one lost the race for it. The highest version may also be
+that of a commit whose request never reached the catalog. It can be used all the same: its rows and its offsets were
+written together, so the log is read from there on, and no row is missing or duplicated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from frazil.store import ObjectStore
 _METADATA = "metadata"
 _VERSION = re.compile(r"v?(\d+)\b.*\.metadata\.json(\.gz)?")
 _DEEPEST = 6
-"""Folders between the warehouse and a table; catalogs put one for each level of the namespace."""
+"""How many folders may be between the warehouse and a table. Catalogs make one for each level of the namespace."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class MetadataFile:
 
     @property
     def offsets(self) -> dict[int, int]:
-        """The next offset of each partition, as the table says."""
+        """The next offset of each partition according to the table's properties."""
         properties = self.metadata.properties
         return {int(key[len(OFFSET) :]): int(at) for key, at in properties.items() if key.startswith(OFFSET)}
 
@@ -66,7 +66,7 @@ class Registration:
 
 
 def check_not_lost(lake: Lake, store: ObjectStore) -> None:
-    """Raise when the catalog is empty though the log remembers tables: none must be made in it then."""
+    """Raises if the catalog is empty although the topics have tables: no new ones may be created in it then."""
     if not lake.is_empty():
         return
     known = [(topic, entry) for topic in list_topics(store) for entry in current_tables(store, topic)]
@@ -77,15 +77,15 @@ def check_not_lost(lake: Lake, store: ObjectStore) -> None:
 
 
 def current_tables(store: ObjectStore, topic: str) -> list[HistoryEntry]:
-    """The table that a topic has under each name, of those that are not done with."""
+    """Returns the newest history entry of each table name, without tables that were retired."""
     newest = {entry.identifier: entry for entry in table_history(store, topic)}
     return [entry for entry in newest.values() if entry.uuid is not None]
 
 
 def plan_registrations(lake: Lake, store: ObjectStore, chosen: Iterable[str] = ()) -> list[Registration]:
-    """What is to be registered. `chosen` are metadata files that a person has decided for.
+    """Finds a metadata file for each table that the catalog lacks. `chosen` are files that a person has chosen.
 
-    Raises when a table has none, or several that may be the last.
+    Raises if a table has no metadata file, or several that may be the current one.
     """
     io = _file_io(lake)
     wanted = [(topic, entry) for topic in list_topics(store) for entry in current_tables(store, topic)]
@@ -118,7 +118,7 @@ def plan_registrations(lake: Lake, store: ObjectStore, chosen: Iterable[str] = (
 
 
 def register(lake: Lake, registration: Registration) -> None:
-    """Have the catalog point to the metadata that was found; `TableExists` if it has a table of this name."""
+    """Makes the catalog point to the metadata file. Raises `TableExists` if it has a table of this name."""
     identifier = registration.identifier
     lake.ensure_namespace(identifier[:-1])
     if find_table(lake, identifier) is not None:
@@ -154,7 +154,7 @@ def _file_io(lake: Lake) -> PyArrowFileIO:
 
 
 def _metadata_files(io: PyArrowFileIO, warehouse: str) -> dict[str, list[tuple[int, str]]]:
-    """Version and location of all metadata files, by the folder they are in."""
+    """Returns version and location of all metadata files, grouped by folder."""
     scheme, netloc, root = PyArrowFileIO.parse_location(warehouse, io.properties)
     files = io.fs_by_scheme(scheme, netloc)
     found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -168,7 +168,7 @@ def _metadata_files(io: PyArrowFileIO, warehouse: str) -> dict[str, list[tuple[i
 
 
 def _walk(files: FileSystem, folder: str, depth: int) -> Iterator[str]:
-    """The files in folders of metadata; data files, of which there are many, are not listed."""
+    """Yields the files in metadata folders. Data folders, which have many files, are not listed."""
     inside = files.get_file_info(FileSelector(folder, allow_not_found=True))
     below = [each.path for each in inside if each.type is FileType.Directory]
     tables = [path for path in below if path.rpartition("/")[2] == _METADATA]
@@ -180,7 +180,7 @@ def _walk(files: FileSystem, folder: str, depth: int) -> Iterator[str]:
 
 
 def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -> list[MetadataFile]:
-    """The files of the highest version that the table has, of those whose files are there."""
+    """Returns the table's metadata files of the highest version whose data files exist."""
     for files in folders.values():
         by_version: defaultdict[int, list[str]] = defaultdict(list)
         for version, location in files:
@@ -201,7 +201,10 @@ def _read(io: FileIO, location: str) -> MetadataFile:
 
 
 def _is_whole(io: FileIO, file: MetadataFile) -> bool:
-    """Whether what the newest snapshot added is there: files of an attempt that came to nothing may be deleted."""
+    """Returns whether the files that the newest snapshot added exist.
+
+    If the commit never succeeded, the files of its attempt may have been deleted.
+    """
     snapshot = file.metadata.current_snapshot()
     if snapshot is None:
         return False

@@ -1,4 +1,4 @@
-"""A table's metadata on its way to tasks: what is needed to read or write files, without the history."""
+"""Removes the snapshots from table metadata before it is sent to tasks, which only read or write files."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ _NOTHING: dict[str, Any] = {
 
 
 def without_snapshots(metadata: TableMetadata) -> TableMetadata:
-    """A long history would travel with every task."""
+    """Returns the metadata without snapshots and logs, because a long history would be sent with every task."""
     return metadata.model_copy(update=_NOTHING)

@@ -1,4 +1,7 @@
-"""Whether the table of a name is the one that Frazil made, by what the catalog has and what the log remembers."""
+"""Checks whether the table of a name is the one that Frazil created.
+
+The check compares the table in the catalog with the table history that is stored beside the log.
+"""
 
 from __future__ import annotations
 
@@ -32,27 +35,27 @@ class TableCheck:
     status: TableStatus
     table: Table | None
     history: list[HistoryEntry]
-    """All tables that the topic has had under this name, and when each was done with."""
+    """The tables that the topic has had under this name, and which of them were retired, oldest first."""
     lost: CatalogLost | None = None
-    """Set when the whole catalog is empty, and not this table alone is gone."""
+    """This is set if the whole catalog is empty, and not only this table is missing."""
 
     @property
     def generation(self) -> int:
-        """Of the next table of this name."""
+        """The generation that the next table of this name will have."""
         return len(self.history) + 1
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the table is there and says that it is this table of the topic."""
+        """Whether the table exists and its properties say that it is this table of the topic."""
         return self.table is not None and _claims(self.table, self.topic, self.role)
 
     @property
     def is_unclaimed(self) -> bool:
-        """Whether the table is there and says of no topic that it is its own."""
+        """Whether the table exists and its properties name no topic."""
         return self.table is not None and TOPIC not in self.table.metadata.properties
 
     def error(self) -> IcebergError:
-        """What to raise when the table cannot be used as it is."""
+        """Returns the error to raise when the table cannot be used as it is."""
         name, topic = dotted(self.identifier), self.topic
         if self.lost is not None:
             return self.lost.again()
@@ -78,7 +81,7 @@ class TableCheck:
         return f"Rename it, and put the old one back or decide {self._command('recreate')}."
 
     def _elsewhere(self) -> str:
-        """What to do about a table of somebody else's."""
+        """Returns the advice for a table that does not belong to this topic."""
         match self.role:
             case "base":
                 return f"Name another in topics.{self.topic}.table.name{self._or_adopt()}."
@@ -105,7 +108,7 @@ class TableCheck:
 def check_table(
     lake: Lake, store: ObjectStore, topic: str, identifier: Identifier, role: Role = "base"
 ) -> TableCheck:
-    """How the table of this name stands to the topic."""
+    """Loads the table and compares it with the table history of the topic."""
     history = table_history(store, topic, identifier)
     table = find_table(lake, identifier)
     status = _status_of(table, history, topic, role)
@@ -134,7 +137,7 @@ def _status_of(table: Table | None, history: list[HistoryEntry], topic: str, rol
         return TableStatus.FOREIGN
     if known or not history:
         return TableStatus.OK
-    # Made in place of the last one by somebody who did not live to leave the marker.
+    # A process created the table as successor of the last one, and was killed before it added the history entry.
     succeeds = properties.get(GENERATION) == str(len(history) + 1)
     return TableStatus.OK if succeeds else TableStatus.REPLACED
 

@@ -1,8 +1,8 @@
-"""Which tables a topic has had, remembered beside its log.
+"""The table history: which tables a topic has had, stored beside its log.
 
-A catalog cannot tell a table that never was from one that somebody dropped, nor the one that was made from another of
-the same name. The log can: each table that is made leaves a marker, created once and never changed. A marker without
-a table follows when a person says that the last one is done with, so that another may be made.
+A catalog cannot tell a table that never existed from one that was dropped, nor the table that Frazil created from
+another of the same name. The history can: each table that is created adds an entry, which is never changed. When a
+person decides that a table is given up, an entry without a UUID is added, so that another table may be created.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class HistoryEntry:
     number: int
     identifier: Identifier
     uuid: UUID | None
-    """None where the table before it is done with."""
+    """The UUID of the table. It is None in an entry that retires the table before it."""
     role: str
 
 
 def table_history(store: ObjectStore, topic: str, identifier: Identifier | None = None) -> list[HistoryEntry]:
-    """The markers of a topic, or of one of its tables, oldest first."""
+    """Returns the history of a topic, or of one of its tables, oldest first."""
     found = [_read(store, info.key) for info in store.list(_prefix(topic))]
     return [entry for entry in found if identifier is None or entry.identifier == identifier]
 
@@ -39,7 +39,7 @@ def newest_entry(store: ObjectStore, topic: str, identifier: Identifier) -> Hist
 
 
 def add_table(store: ObjectStore, topic: str, identifier: Identifier, table: Table, role: str) -> None:
-    """Remember that this is the table; nothing happens when the newest marker says so already."""
+    """Adds an entry for this table, unless the newest entry is for this table already."""
     uuid = table.metadata.table_uuid
     while True:
         known = table_history(store, topic)
@@ -51,7 +51,7 @@ def add_table(store: ObjectStore, topic: str, identifier: Identifier, table: Tab
 
 
 def add_retirement(store: ObjectStore, topic: str, retired: HistoryEntry) -> None:
-    """Remember that this table is done with; nothing happens when it is not the newest of its name any more."""
+    """Adds an entry that retires this table, unless it is not the newest of its name any more."""
     while True:
         known = table_history(store, topic)
         mine = [entry for entry in known if entry.identifier == retired.identifier]
@@ -66,7 +66,7 @@ def _next(known: list[HistoryEntry]) -> int:
 
 
 def _put(store: ObjectStore, topic: str, entry: HistoryEntry) -> bool:
-    """False when somebody marked a table of this topic at the same moment, perhaps this one."""
+    """Stores an entry. Returns False if somebody added another entry, perhaps the same one, at the same moment."""
     uuid = None if entry.uuid is None else str(entry.uuid)
     content = {"identifier": list(entry.identifier), "uuid": uuid, "role": entry.role}
     try:

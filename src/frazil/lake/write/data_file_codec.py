@@ -1,7 +1,7 @@
-"""Data files on their way from the task that wrote them to the driver that commits them.
+"""Encodes data files for the way from the task that wrote them to the driver that commits them.
 
-A version, then compressed JSON with bounds in base64: small, and readable without code of ours. Partition values say
-what kind they are, so that no table has to be at hand.
+The bytes are a version and compressed JSON, with bounds in base64. They are small and can be read without Frazil.
+Partition values have their type beside them, so that they can be decoded without the table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def encode_data_file(file: DataFile) -> bytes:
 
 
 def decode_data_file(data: bytes) -> DataFile:
-    """The data file again. `SerializationError` if the bytes are not such, or of another version."""
+    """Decodes a data file. Raises `SerializationError` if the bytes are damaged or of another version."""
     if data[:1] != bytes([_VERSION]):
         raise SerializationError(
             f"A data file came in format {data[:1].hex() or 'none'}, not {_VERSION}. Run the same version of Frazil "

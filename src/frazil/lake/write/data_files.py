@@ -1,8 +1,8 @@
-"""Rows of a table become its data files: split by partition, sorted, and none larger than the table wants.
+"""Writes rows of a table to data files, partitioned, sorted, and of the table's target size.
 
-Rows that need neither splitting nor sorting are written as they come, a row group at a time. Others are gathered up
-to a limit, ordered together and written, one file after the other: however many partitions there are, one file is
-open at a time.
+Rows that need neither partitioning nor sorting are written as they come, a row group at a time. Others are collected
+up to a limit, sorted together and written one file after the other. So only one file is open at a time, however many
+partitions there are.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from frazil.log.schema.schema import without_dictionaries
 TARGET_BYTES = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
 GATHER_BYTES = 40 * 1024 * 1024
-"""Of rows that are ordered together, as they are in memory; while they are, they are there three times."""
+"""How many bytes of memory are sorted together. While rows are sorted, they are in memory three times."""
 GATHER_PLAIN_BYTES = 256 * 1024 * 1024
-"""Of the same rows without dictionaries, which some columns may lose."""
+"""How many bytes these rows may have without dictionaries, which some columns may lose."""
 
 
 class DataFileWriter:
-    """Writes the data files of one task. No other may have the same folder and task.
+    """Writes the data files of one task. No other writer may have the same folder and task.
 
-    As a context manager it removes what it has written when something goes wrong, here or elsewhere.
+    As a context manager it removes its files when the block raises.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class DataFileWriter:
         self._columns = leaf_columns(schema, metadata.properties, keys)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_held = 0
-        """Bytes of memory."""
+        """How many bytes of memory the waiting rows hold."""
         self._waiting_bytes = 0
-        """Bytes of the same without dictionaries."""
+        """How many bytes the waiting rows have without dictionaries."""
         self._waiting_rows = 0
         self._file: ParquetFileWriter | None = None
         self._partition = Record()
@@ -85,7 +85,7 @@ class DataFileWriter:
             self.abort()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows with the columns of the table; field ids and order of columns need not be as in the table."""
+        """Writes rows with the columns of the table. Field ids and the order of columns may differ."""
         if not len(batch):
             return
         rows = self._as_table_has(batch)
@@ -99,14 +99,14 @@ class DataFileWriter:
             self._write_waiting()
 
     def close(self) -> list[DataFile]:
-        """Finish; all files are as durable as their storage makes them."""
+        """Finishes all files and returns them. They are as durable as their storage makes them."""
         self._write_waiting()
         with self._writing():
             self._end_file()
         return self._done
 
     def abort(self) -> None:
-        """Give up, and remove the files, which nobody knows of yet."""
+        """Removes the files that were written. Nobody else knows of them yet."""
         self._waiting = []
         if self._file is not None:
             self._file.abort()
@@ -117,12 +117,12 @@ class DataFileWriter:
 
     @property
     def _ordered(self) -> bool:
-        """Whether rows are split or sorted; otherwise they are written as they come."""
+        """Whether rows are partitioned or sorted. If not, they are written as they come."""
         return not (self._splitter.trivial and self._sorter.trivial)
 
     @property
     def _enough(self) -> bool:
-        """Whether what is waiting is worth writing."""
+        """Whether there are enough waiting rows to write them."""
         if self._ordered:
             return self._waiting_held >= self._gather_bytes or self._waiting_bytes >= GATHER_PLAIN_BYTES
         options = self._options
@@ -146,7 +146,7 @@ class DataFileWriter:
         if batch.schema.equals(self.schema, check_metadata=True):
             return batch
         if not self._ordered:
-            # All row groups of a file have the same types, and what comes later may have no dictionaries.
+            # All row groups of a file must have the same types, and later batches may have no dictionaries.
             batch = without_dictionaries(batch)
         try:
             columns = [batch.column(field.name) for field in self.schema]
@@ -226,12 +226,12 @@ class DataFileWriter:
 
 
 def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A copy. A column that was decoded from requests holds all else that was decoded with it."""
+    """Copies a batch, because a column that was decoded from requests keeps everything decoded with it in memory."""
     return pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema)
 
 
 class _OrderedBlocks:
-    """Ordered rows, taken a block at a time: only one block is copied, and small partitions share one."""
+    """Yields sorted rows, one block of them copied at a time. Small partitions share a block."""
 
     def __init__(self, rows: pa.Table, order: pa.Array | None, size: int) -> None:
         self._rows = rows
@@ -240,7 +240,7 @@ class _OrderedBlocks:
         self._start = 0
         self._block = rows.slice(0, 0)
         self._told = [place for place, column in enumerate(rows.columns) if not are_null(column)]
-        """The columns that are not null throughout: those are in any order already."""
+        """The indices of columns with values. Columns of only nulls need no sorting."""
 
     def between(self, start: int, end: int) -> Iterator[pa.Table]:
         while start < end:

@@ -1,4 +1,4 @@
-"""Which partition of the table each row belongs to."""
+"""Finds the partition of the table that each row belongs to."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from frazil.lake.write.transforms import kernel
 
 class PartitionedRows(NamedTuple):
     codes: pa.Array
-    """For each row the place of its partition in `partitions`; int64."""
+    """For each row, the index of its partition in `partitions` (int64)."""
     partitions: list[Record]
 
 
 class Partitioner:
-    """Splits the rows of a table by its partition spec."""
+    """Assigns the rows of a table to partitions by its partition spec."""
 
     def __init__(self, spec: PartitionSpec, schema: Schema) -> None:
         self._fields = [_reader(field, schema) for field in spec.fields]
 
     @property
     def trivial(self) -> bool:
-        """All rows belong together."""
+        """Whether the table is not partitioned."""
         return not self._fields
 
     def split(self, rows: pa.Table) -> PartitionedRows:
@@ -39,7 +39,7 @@ class Partitioner:
         codes = coded[0].indices.cast(pa.int64())
         combined = [(place,) for place in range(len(coded[0].dictionary))]
         for column in coded[1:]:
-            # The combinations that occur are counted anew after each field, so the codes stay small.
+            # After each field only the combinations that occur get a code, so the codes stay small.
             size = len(column.dictionary)
             both = pc.add(pc.multiply(codes, size), column.indices.cast(pa.int64())).dictionary_encode()
             combined = [(*combined[code // size], code % size) for code in both.dictionary.to_pylist()]
@@ -51,7 +51,7 @@ class Partitioner:
 
 def _reader(field: PartitionField, schema: Schema) -> Callable[[pa.Table], pa.Array]:
     if isinstance(field.transform, VoidTransform):
-        # A field that is no more: its column may be gone too.
+        # This field was removed from the partition spec. Its column may be gone too.
         return lambda rows: pa.nulls(len(rows), pa.int32())
     get = column_getter(schema, field.source_id)
     change = kernel(field.transform, schema.find_type(field.source_id))
@@ -59,7 +59,7 @@ def _reader(field: PartitionField, schema: Schema) -> Callable[[pa.Table], pa.Ar
 
 
 def _plain_values(array: pa.Array) -> list[Any]:
-    """As manifests have them: times and dates as numbers."""
+    """Returns the values as manifests store them: times and dates are numbers."""
     if types.is_date32(array.type):
         array = array.view(pa.int32())
     elif types.is_timestamp(array.type) or types.is_time64(array.type):
