@@ -176,7 +176,7 @@ def test_a_table_that_is_being_written_to_waits(tmp_path: Path, spark_for: Spark
     with context.table_locks.acquire(NAME) as ours:
         assert ours
         report = run_operation(
-            context.__class__(**{**vars(context), "turn_seconds": 0.1}), Compaction(CompactionConfig()), EVENTS
+            context.__class__(**{**vars(context), "lock_seconds": 0.1}), Compaction(CompactionConfig()), EVENTS
         )
     assert report.outcome == "later"
     assert "being written" in report.work.note

@@ -1,1 +1,4 @@
-"""Maintenance: what keeps tables and log small and quick, beside those who write and read them."""
+"""Maintenance of tables and log.
+
+compaction, expiry, retention, trimming and more, while they are written and read.
+"""

@@ -1,4 +1,4 @@
-"""All operations by name, in the order in which one makes work for the next."""
+"""Lists all maintenance operations, in the order in which one makes work for the next."""
 
 from __future__ import annotations
 

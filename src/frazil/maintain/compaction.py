@@ -1,8 +1,8 @@
-"""Compaction: many small data files become few large ones, by Spark's `rewrite_data_files`.
+"""Compaction: rewrites many small data files into few large ones, with Spark's `rewrite_data_files`.
 
-Which partitions are worth it is decided here, from the sizes that the manifests tell, so that nothing is started for
-nothing and no file is rewritten for ever: Spark's own choice takes two files of two thirds of the target size again
-and again. A partition is taken only if its small files become at most half as many, so work ends after a few rounds.
+This module chooses the partitions by the file sizes in the manifests, so that Spark is not called in vain and no file
+is rewritten for ever: Spark itself would rewrite two files of two thirds of the target size again and again. A
+partition is chosen only if its small files become at most half as many, so work ends after a few rounds.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL = 0.75
-"""A file below this part of the target size is small. Spark's own limit."""
+"""A file below this part of the target size is small. It is Spark's own limit."""
 _SPILL = 1.1
-"""A little more than the target goes into one file rather than into two. Spark's own limit, too."""
+"""A file may be larger than the target by this factor, instead of two files. It is Spark's own limit, too."""
 _DEFAULT_TARGET = 512 * 1024 * 1024
 _BYTES_AT_A_TIME = 16 * 1024**3
 _PARTITIONS_AT_A_TIME = 64
-"""Each portion is a commit of its own, and the mover has its turn in between."""
+"""These two limits bound the work of one commit. The mover can commit between two of them."""
 _ROUNDS = 3
-"""How often one run takes the same partition: rows that are sorted may need less room than anybody knew before."""
+"""How often one run rewrites the same partition, because sorted rows may need less space than expected."""
 
 Key = tuple[object, ...]
 
@@ -53,7 +53,7 @@ class SmallFiles:
     sizes: tuple[int, ...]
 
     def expected(self, target: int) -> int:
-        """How many files they become."""
+        """Returns how many files they become."""
         return expected_files(sum(self.sizes), target)
 
 
@@ -72,7 +72,7 @@ def worth_it(group: SmallFiles, target: int, min_input_files: int) -> bool:
 
 
 def small_files(files: Iterable[DataFile], spec_id: int, target: int) -> list[SmallFiles]:
-    """By partition; files of an older partition spec are left as they are."""
+    """Groups small files by partition. Files of an older partition spec are left out."""
     groups: defaultdict[Key, list[int]] = defaultdict(list)
     for file in files:
         if is_small(file, spec_id, target):
@@ -100,7 +100,7 @@ class Compaction:
     def __init__(self, config: CompactionConfig) -> None:
         self._config = config
         self._settled: dict[Identifier, int] = {}
-        """The snapshot at which there was nothing to do, so that a table at rest costs nothing."""
+        """The snapshot of each table at which there was nothing to do, so that an unchanged table costs nothing."""
 
     def applies(self, target: MaintainedTable) -> bool:
         return True
@@ -129,7 +129,7 @@ class Compaction:
             done += len(portion)
             tried.update(group.key for group in portion)
             context.progress(f"compacting {dotted(table.name())}: {_describe(portion)}")
-            # Spark would also take partitions that are not worth it.
+            # Without a filter Spark would also rewrite partitions that were not chosen.
             narrow = len(portion) < len(chosen) or any(len(group.sizes) > 1 for group in others)
             table, files = self._rewrite(context, table, files, [group.key for group in portion], narrow, target)
         after = count_files(files)
@@ -138,7 +138,7 @@ class Compaction:
     def _plan(
         self, table: Table, files: Sequence[DataFile], target: int, tried: Counter[Key]
     ) -> tuple[list[SmallFiles], list[SmallFiles]]:
-        """The partitions that are worth it, and those that are not though they have small files."""
+        """Returns the partitions to rewrite, and the others that have small files."""
         groups = small_files(files, table.metadata.default_spec_id, target)
         chosen = [
             group
@@ -156,7 +156,7 @@ class Compaction:
         narrow: bool,
         target: int,
     ) -> tuple[Table, list[DataFile]]:
-        """The table and its files afterwards; `narrow` keeps Spark from other partitions."""
+        """Rewrites partitions and returns the table and its files. `narrow` keeps Spark from other partitions."""
         from frazil.maintain.spark_actions import actions, java_table, sync_to_disk, translating_errors
 
         spec_id = table.metadata.default_spec_id
@@ -183,13 +183,13 @@ class Compaction:
         old = {file.file_path for file in files}
         sync_to_disk(table, after, [file.file_path for file in now if file.file_path not in old])
         left = {file.file_path for file in (*now, *checked)}
-        # Spark takes files of other sizes, too, where many of their rows were deleted.
+        # Spark also rewrites files of other sizes if many of their rows were deleted.
         check_files(after, [file for file in files if file.file_path not in left])
         return after, now
 
 
 def _portion(chosen: Sequence[SmallFiles]) -> list[SmallFiles]:
-    """As much as one commit should do, at least one partition; the most crowded first."""
+    """Returns the partitions for one commit, at least one. Those with the most files come first."""
     taken: list[SmallFiles] = []
     total = 0
     for group in sorted(chosen, key=lambda each: len(each.sizes), reverse=True):
@@ -208,7 +208,7 @@ def _describe(groups: Sequence[SmallFiles]) -> str:
 
 
 def _filter(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Any:
-    """What selects the files of these partitions."""
+    """Returns an expression of Iceberg's Java library that selects the files of these partitions."""
     from frazil.maintain.spark_actions import expressions
 
     java = expressions(spark)

@@ -1,4 +1,4 @@
-"""What maintenance works with: tables, log, Spark when it is needed, and its turn at a table."""
+"""The context of maintenance operations: settings, lake, store, Spark, transaction log and table locks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCK_SECONDS = 30.0
-"""How long maintenance waits for the mover of its table. Batches take seconds, and there is a next time."""
+"""How long maintenance waits for the mover of a table. Batches take seconds, and maintenance can run later."""
 
 
 def _silent(text: str) -> None:
@@ -33,17 +33,17 @@ class MaintenanceContext:
     store: ObjectStore
     world: World
     spark: Callable[[], SparkSession]
-    """Starts a session if there is none: only what cannot be done without one asks for it."""
+    """Returns the Spark session, and starts it if there is none. Only operations that need Spark call it."""
     txlog: TransactionLog | None = None
-    """Where what was done is written down; a dry run needs none."""
+    """The log of what was done. A dry run needs none."""
     table_locks: TableLocks = field(default_factory=TableLocks)
     progress: Callable[[str], None] = _silent
-    """Told what takes a while when it begins."""
+    """A function that is called with a message when something begins that takes a while."""
     lock_seconds: float = LOCK_SECONDS
 
     @classmethod
     def of(cls, context: PipelineContext, spark: SparkSession) -> MaintenanceContext:
-        """The workshop inside a pipeline."""
+        """Returns the context for maintenance inside a pipeline."""
         return cls(
             config=context.config,
             lake=context.lake,
@@ -56,7 +56,7 @@ class MaintenanceContext:
 
     @contextmanager
     def exclusive(self, table: Identifier) -> Iterator[None]:
-        """Have the table to ourselves, as far as this process goes; others are met at the commit."""
+        """Locks the table in this process. Conflicts with other processes are detected by the commit."""
         with self.table_locks.acquire(table, self.lock_seconds) as ours:
             if not ours:
                 raise Later(f"{dotted(table)} is being written to")

@@ -1,8 +1,8 @@
-"""Expiry: forgetting old snapshots, and deleting what only they needed.
+"""Expiry: removes old snapshots, and deletes the files that only they needed.
 
-Every commit writes all snapshots of a table down again, so a table that is committed to every few seconds must forget
-them by number, not only by age. Kept are the newest, those that a branch or tag names, and the way from main's
-newest snapshot back to the one that carries Frazil's offsets: it shows whether somebody rolled the table back.
+Every commit writes all snapshots of a table again, so a table with a commit every few seconds must limit their number
+and not only their age. These snapshots are kept: the newest, those that a branch or tag names, and those from the
+newest of main back to the one with Frazil's offsets, which shows whether somebody rolled the table back.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from frazil.maintain.report import Amounts, NotOurs, OperationResult
 _HOUR_MS = 3_600_000
 _TRIES = 3
 _AT_A_TIME = 1000
-"""Snapshots forgotten by one commit; the next run goes on."""
+"""How many snapshots one commit removes. The next run removes more."""
 
 
 def expired(table: Table, config: ExpiryConfig, now_ms: int) -> list[int]:
-    """The snapshots to forget, oldest first."""
+    """Returns the ids of the snapshots to remove, oldest first."""
     line = list(ancestors(table))
     with_offsets = next((number for number, each in enumerate(line) if OFFSETS in summary_of(each)), 0)
     first = max(config.keep_last, with_offsets + 1)
@@ -52,7 +52,7 @@ def expired(table: Table, config: ExpiryConfig, now_ms: int) -> list[int]:
 
 
 def _referred(table: Table, on_main: set[int]) -> set[int]:
-    """What branches and tags name, and what a branch has of its own."""
+    """Returns the snapshots that branches and tags name, and those that are only on other branches than main."""
     parents = {each.snapshot_id: each.parent_snapshot_id for each in table.metadata.snapshots}
     found = set()
     for name, ref in table.metadata.refs.items():
@@ -109,7 +109,7 @@ class Expiry:
         )
 
     def _forget(self, context: MaintenanceContext, table: Table, reader: ManifestReader) -> tuple[Table, bool]:
-        """The table without expired snapshots, and whether there were any."""
+        """Removes expired snapshots. Returns the table, and whether there were any."""
         if not expired(table, self._config, context.now_ms()):
             return table, False
         with context.exclusive(table.name()):
@@ -124,7 +124,7 @@ class Expiry:
                 try:
                     return commit_updates(context.lake, table, [RemoveSnapshotsUpdate(snapshot_ids=ids)]), True
                 except CasConflict:
-                    # It was not done, so the note has nothing to say.
+                    # The snapshots were not removed, so the note is wrong.
                     TableFiles(table).delete([written])
                     if not left:
                         raise

@@ -1,4 +1,4 @@
-"""The files below a table's folder: listing, deleting, small notes."""
+"""Lists, deletes, reads and writes files in the folder of a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.errors import FrazilError
 from frazil.lake.commit.attempts import attempt_time_ms
 
 THREADS = 16
-"""Object stores take tens of milliseconds for each request, whatever it is."""
+"""How many requests run at a time, because object stores take tens of milliseconds for each."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 
@@ -29,13 +29,13 @@ class ListedFile(NamedTuple):
 
 
 def normalized_path(path: str) -> str:
-    """Where a file is, however that was written: `file:/a` and `file:///a`, `s3://b/k` and `s3a://b/k`."""
+    """Makes paths of one file equal, such as `file:/a` and `file:///a`, or `s3://b/k` and `s3a://b/k`."""
     match = _SCHEME.fullmatch(path)
     return f"{match[2] or ''}{match[3]}" if match else path
 
 
 class TableFiles:
-    """The files of one table, also when PyIceberg was told to use a library that cannot list."""
+    """The files of one table. PyArrow is used even if PyIceberg uses another library, which may be unable to list."""
 
     def __init__(self, table: Table) -> None:
         self.location = table.metadata.location.rstrip("/")
@@ -53,7 +53,7 @@ class TableFiles:
         ]
 
     def delete(self, paths: Iterable[str]) -> int:
-        """How many of them were there."""
+        """Deletes files and returns how many of them existed."""
         chosen = list(paths)
         with ThreadPoolExecutor(THREADS) as pool:
             deleted = sum(pool.map(self._delete, chosen))
@@ -76,7 +76,7 @@ class TableFiles:
         return True
 
     def _tidy(self, paths: Iterable[str]) -> None:
-        """Local folders outlive their files. Those of attempts are never written to again."""
+        """Removes empty local folders of attempts, which are never written to again."""
         if not normalized_path(self.location).startswith("/"):
             return
         for folder in {Path(normalized_path(path)).parent for path in paths}:

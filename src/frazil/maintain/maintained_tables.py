@@ -1,4 +1,4 @@
-"""The tables that maintenance looks after: those in Frazil's namespaces that say they are Frazil's."""
+"""Finds the tables that maintenance is for: tables in Frazil's namespaces whose properties name a topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MaintainedTable:
     topic: str
     role: str
     problem: FrazilError | None = None
-    """Why the table cannot even be loaded."""
+    """The error if the table cannot be loaded."""
 
     @property
     def name(self) -> str:
@@ -31,9 +31,10 @@ class MaintainedTable:
 def find_maintained_tables(
     lake: Lake, config: Config, names: Sequence[str] = (), topics: Iterable[str] = ()
 ) -> list[MaintainedTable]:
-    """All tables, or those that `names` mean: a topic for all its tables, or a table with or without namespace.
+    """Returns all tables, or those that `names` mean.
 
-    `topics` are those there are; some have tables in namespaces of their own.
+    A name is a topic, which means all its tables, or a table with or without namespace. `topics` are all topics,
+    because some have tables in other namespaces.
     """
     namespaces = _namespaces(config, topics)
     found = [target for namespace in namespaces for target in _tables_in(lake, namespace)]
@@ -62,7 +63,7 @@ def version_of(table: Table) -> int:
 
 
 def check_version(table: Table, newest: int = int(CURRENT_VERSION)) -> None:
-    """Raise when a newer Frazil made the table: nobody knows here what its columns and properties mean."""
+    """Raises if a newer Frazil created the table, whose columns and properties are not known here."""
     version = version_of(table)
     if version > newest:
         raise IcebergError(
@@ -88,7 +89,7 @@ def _tables_in(lake: Lake, namespace: Identifier) -> list[MaintainedTable]:
 
 
 def _maintained_table(lake: Lake, identifier: Identifier) -> MaintainedTable | None:
-    """None when the table is none of ours, or gone meanwhile."""
+    """Loads a table. Returns None if it is not Frazil's, or was dropped meanwhile."""
     try:
         properties = lake.load(identifier).metadata.properties
     except TableNotFound:

@@ -1,4 +1,4 @@
-"""What a table refers to: data files, manifests, lists of manifests, metadata."""
+"""Reads the manifests of a table, and lists all files that the table refers to."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from frazil.maintain.report import Amounts
 
 
 class ManifestReader:
-    """Reads manifests once however often they are asked for: they never change. One for each piece of work."""
+    """Reads manifests and caches them, because they never change. Each run of an operation has its own reader."""
 
     def __init__(self) -> None:
         self._entries: dict[str, list[ManifestEntry]] = {}
         self._lists: dict[str, list[ManifestFile]] = {}
 
     def manifests(self, table: Table, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
-        """All manifests of these snapshots, by path."""
+        """Returns all manifests of these snapshots, by path."""
         chosen = list(snapshots)
         with calling(f"Reading snapshots of table {name_of(table)}"):
             missing = [each for each in chosen if each.manifest_list not in self._lists]
@@ -33,7 +33,7 @@ class ManifestReader:
         return {one.manifest_path: one for each in chosen for one in self._lists[each.manifest_list]}
 
     def entries(self, table: Table, manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
-        """All files that these manifests say are in the table."""
+        """Yields the entries of all files that these manifests have in the table."""
         chosen = list(manifests)
         with calling(f"Reading manifests of table {name_of(table)}"):
             missing = [each for each in chosen if each.manifest_path not in self._entries]
@@ -44,13 +44,13 @@ class ManifestReader:
             yield from self._entries[each.manifest_path]
 
     def data_files(self, table: Table) -> list[DataFile]:
-        """The data files of the table as it is now."""
+        """Returns the data files of the current snapshot."""
         manifests = self.manifests(table, [current_snapshot(table)]).values()
         data = (each for each in manifests if each.content == ManifestContent.DATA)
         return [entry.data_file for entry in self.entries(table, data)]
 
     def referenced_files(self, table: Table) -> set[str]:
-        """The places of all files that any snapshot needs, and of the table's metadata."""
+        """Returns the normalized paths of all files that any snapshot needs, and of the table's metadata."""
         manifests = self.manifests(table, table.metadata.snapshots)
         found = {normalized_path(entry.data_file.file_path) for entry in self.entries(table, manifests.values())}
         found |= {normalized_path(path) for path in manifests}
@@ -58,7 +58,7 @@ class ManifestReader:
 
 
 def metadata_files(table: Table) -> set[str]:
-    """The files that the metadata itself names: its own, the lists of manifests, statistics."""
+    """Returns the files that the metadata itself names: metadata files, manifest lists and statistics."""
     metadata = table.metadata
     paths = [table.metadata_location]
     paths += [each.metadata_file for each in metadata.metadata_log]

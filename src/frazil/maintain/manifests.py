@@ -1,4 +1,4 @@
-"""Manifests: many small ones become few, by Spark's `rewrite_manifests`, so that planning a read stays quick."""
+"""Rewrites many small manifests into few, with Spark's `rewrite_manifests`, so that scans are planned quickly."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _rewrite(context: MaintenanceContext, table: Table) -> Table:
 
 
 def _data_manifests(table: Table) -> list[ManifestFile]:
-    """Those that a rewrite takes: manifests of the partition spec that is current."""
+    """Returns the manifests that would be rewritten: data manifests of the current partition spec."""
     found = ManifestReader().manifests(table, [current_snapshot(table)]).values()
     spec = table.metadata.default_spec_id
     return [each for each in found if each.content == ManifestContent.DATA and each.partition_spec_id == spec]

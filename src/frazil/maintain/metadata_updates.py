@@ -1,4 +1,4 @@
-"""Changes of a table's metadata that assert what they were planned on."""
+"""Commits updates of a table's metadata, if main has not moved since they were planned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.lake.commit.proposals import CommitRequest, Proposal
 def commit_updates(
     lake: Lake, table: Table, updates: Sequence[TableUpdate], requirements: Sequence[TableRequirement] = ()
 ) -> Table:
-    """The table with these updates; `CasConflict` if anybody has committed to main since it was loaded."""
+    """Commits updates and returns the table. Raises `CasConflict` if main has moved since the table was loaded."""
     current = current_snapshot(table).snapshot_id
     asserted = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
@@ -29,7 +29,7 @@ def commit_updates(
 
 
 def collects_garbage(table: Table) -> bool:
-    """Whether files of the table may be deleted by those who use it. Some catalogs keep that to themselves."""
+    """Returns whether Frazil may delete files of the table. Some catalogs do that themselves and forbid it."""
     return table.metadata.properties.get("gc.enabled", "true").lower() != "false"
 
 

@@ -1,4 +1,4 @@
-"""What maintenance counts."""
+"""The metrics of maintenance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Migration: tables made by an older Frazil become what this one expects.
+"""Migration: upgrades tables that an older Frazil created.
 
-Each step takes a table from one version to the next in one atomic change that also sets the version. So a migration
-that is killed, or run by two at once, is somewhere between two steps and goes on from there.
+Each step takes a table from one version to the next in one atomic change, which also sets the version. So a migration
+that is killed, or run by two processes at once, is between two steps and continues from there.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from frazil.maintain.metadata_updates import commit_updates
 from frazil.maintain.report import OperationResult
 
 _TRIES = 10
-"""A mover commits every few seconds and a change takes a fraction of one."""
+"""How often a change is tried. A mover commits every few seconds, and a change takes a fraction of a second."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a step does to a table: updates, and what must still be true when they are made."""
+    """The updates of a step, and the requirements that must hold when they are committed."""
 
     updates: Sequence[TableUpdate]
     requirements: Sequence[TableRequirement] = ()
@@ -35,15 +35,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Step:
-    """From one version to the next."""
+    """The migration from one version to the next."""
 
     description: str
     plan: Callable[[Table], Change]
-    """Looks only at the table as it is: a step may be planned more than once."""
+    """Plans the change by the table alone, because a step may be planned more than once."""
 
 
 STEPS: Mapping[int, Step] = {}
-"""By the version that they start from. Version 1 is the first, so there is none yet."""
+"""The steps by the version that they start from. Version 1 is the first, so there is none yet."""
 
 
 class Migration:
@@ -74,7 +74,7 @@ class Migration:
         return OperationResult("done", note="; ".join(planned))
 
     def _step(self, context: MaintenanceContext, table: Table) -> Table:
-        """The table one version on; somebody else may have done it."""
+        """Migrates the table by one version and returns it. Somebody else may have done that meanwhile."""
         version = version_of(table)
         for left in reversed(range(_TRIES)):
             failpoint("migrate.step")

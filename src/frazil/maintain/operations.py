@@ -1,4 +1,4 @@
-"""Doing an operation to a table, whatever comes of it: a report, and an entry in the transaction log."""
+"""Runs an operation on a table, and records the outcome in a report and in the transaction log."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ logger = logging.getLogger(__name__)
 
 
 class Operation(Protocol):
-    """Safe to do at any time, any number of times, beside those who write to the table and read it."""
+    """A maintenance operation. It is safe at any time, any number of times, while the table is written and read."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def any_version(self) -> bool:
-        """Whether it may look at tables that a newer Frazil made."""
+        """Whether it may run on tables that a newer Frazil created."""
 
     def applies(self, target: MaintainedTable) -> bool:
-        """Whether tables of this kind are its business at all."""
+        """Returns whether the operation is for tables of this kind."""
 
     def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
-        """Do it, or only say what would be done. `Later` and `CasConflict` are no failures."""
+        """Runs the operation, or only returns what it would do. `Later` and `CasConflict` are no failures."""
 
 
 def run_operation(
     context: MaintenanceContext, operation: Operation, target: MaintainedTable, dry_run: bool = False
 ) -> OperationReport:
-    """Do it to one table; no error comes out but those that are no `FrazilError`."""
+    """Runs an operation on one table. Errors of Frazil are in the report, and other errors are raised."""
     started = context.world.clock.monotonic()
     error: FrazilError | None = None
     try:
@@ -62,20 +62,20 @@ def _work(
     table = context.lake.load(target.identifier)
     if not operation.any_version:
         check_version(table)
-        # What somebody may want to go forward to again must not be tidied away.
+        # After a rollback, somebody may want to go back to the newer snapshots, so nothing may be removed.
         check_not_rolled_back(table)
     return operation.run(context, table, dry_run)
 
 
 def log_report(context: MaintenanceContext, report: OperationReport) -> None:
-    """What was done, or tried in vain. What there was no reason to try would only fill the log."""
+    """Logs what was done, or tried in vain. Operations that had nothing to do would only fill the log."""
     if report.outcome not in {"done", "later", "failed"}:
         return
     data = report.as_data()
     told = ("outcome", "before", "after", "removed", "note", "seconds")
     details = {key: data[key] for key in told if data[key]}
     if report.outcome != "failed":
-        # Who asked for it tells of failures, and not of the same one again and again.
+        # The caller logs failures, and repeated ones only once.
         logger.info("maintenance", extra={"operation": report.operation, "table": report.table, **details})
     if context.txlog is not None:
         context.txlog.maintenance_op(report.operation, report.table, details, report.topic)

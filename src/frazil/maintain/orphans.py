@@ -1,8 +1,8 @@
-"""Orphans: files in a table's folder that nothing refers to, left by attempts that were killed or lost their race.
+"""Orphan removal: deletes files in a table's folder that no snapshot refers to.
 
-A file that is young may belong to a commit that is still under way, so it stays. Before anything is deleted, all that
-the table refers to must be among what was listed: where the two disagree on how a file's name is written, nothing
-is safe to delete.
+They were left by attempts that were killed or lost their race. A young file may belong to a commit that is still
+under way, so it stays. Before anything is deleted, all files that the table refers to must be in the listing: if
+table and listing write file names differently, no deletion is safe.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OrphanRemoval:
         known = reader.referenced_files(table)
         with calling(f"Listing the files of table {name_of(table)}"):
             listed = [found for folder in _FOLDERS for found in files.below(f"{files.location}/{folder}")]
-        # Whoever committed meanwhile refers to files that the first look did not know.
+        # Commits that were made meanwhile refer to files that are not in `known`.
         later = reader.referenced_files(context.lake.load(table.name()))
         _check_listing(table, listed, known & later, files.location)
         orphans = find_orphans(
@@ -84,7 +84,7 @@ class OrphanRemoval:
 
 
 def _for_the_catalog(orphans: Iterable[ListedFile], location: str) -> str:
-    """What would be orphans here may be rows of another branch, or of an older state, there."""
+    """Returns the note about orphans that only the catalog may delete: another branch of it may need them."""
     data = normalized_path(f"{location}/data/")
     found = _amounts(each for each in orphans if normalized_path(each.path).startswith(data))
     if not found.files:
@@ -106,7 +106,7 @@ def _with_names(work: OperationResult, names: Sequence[Identifier], dry_run: boo
 
 
 def find_orphans(listed: Iterable[ListedFile], referred: set[str], before_ms: int, location: str) -> list[ListedFile]:
-    """Old files that nothing refers to. Notes about files that wait for their deletion are no orphans."""
+    """Returns old files that nothing refers to. Notes about pending deletions are no orphans."""
     notes = normalized_path(f"{location}/{FOLDER}/")
     return [
         found
@@ -119,7 +119,7 @@ def find_orphans(listed: Iterable[ListedFile], referred: set[str], before_ms: in
 
 def _check_listing(table: Table, listed: Iterable[ListedFile], referred: set[str], location: str) -> None:
     here = tuple(normalized_path(f"{location}/{folder}/") for folder in _FOLDERS)
-    # Nobody needs old metadata to read the table, and other tools delete it.
+    # Old metadata files are not needed to read the table, and other tools delete them.
     needed = {where for where in referred if where.startswith(here) and not where.endswith(_METADATA)}
     missing = needed - {normalized_path(found.path) for found in listed}
     if missing:
@@ -131,13 +131,13 @@ def _check_listing(table: Table, listed: Iterable[ListedFile], referred: set[str
 
 
 def _check_alone(lake: Lake, table: Table) -> None:
-    """Two tables in one folder would take each other's files for orphans."""
+    """Raises `NotOurs` if another table has its files in the same folder: they would look like orphans."""
     identifier = table.name()
     mine = normalized_path(table.metadata.location.rstrip("/") + "/")
     with calling(f"Listing the tables of {dotted(identifier[:-1])}"):
         others = [tuple(each) for each in lake.catalog.list_tables(identifier[:-1])]
     for other in others:
-        # An unfinished table lies in the folder of the one it was meant to be, and nobody needs its files.
+        # An unfinished table has the folder of the table that it was meant to be, and nobody needs its files.
         if other == identifier or is_temporary(other):
             continue
         try:

@@ -1,8 +1,8 @@
-"""Files that wait for their deletion.
+"""Deletes the files of removed snapshots after a grace time.
 
-What only forgotten snapshots need may still be read by a query that began before they were forgotten. So these files
-are first noted in one beside the table's metadata, and deleted when the grace time is over and no snapshot needs
-them: that is asked again then, so a note that was written for a commit that failed does no harm.
+A query that began before a snapshot was removed may still read its files. So the files are first written to a note
+beside the table's metadata, and deleted when the grace time is over and no snapshot needs them. That is checked again
+before the deletion, so a note for a commit that failed does no harm.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FOLDER = "metadata/frazil-pending"
 
 @dataclass(frozen=True)
 class DeletionCandidates:
-    """Files that snapshots about to be forgotten need, and perhaps others too."""
+    """Files that may be deleted, unless another snapshot needs them."""
 
     sizes: dict[str, int]
-    """By path; 0 where nobody knows."""
+    """The size of each file, by path. It is 0 if unknown."""
     since: int
-    """Least sequence number of a data file among them: manifests below it cannot refer to any."""
+    """The lowest sequence number of a data file among them. Manifests below it cannot refer to any."""
 
     @property
     def amounts(self) -> Amounts:
@@ -38,7 +38,7 @@ class DeletionCandidates:
 
 
 def needed_only_by(table: Table, snapshot_ids: Iterable[int], reader: ManifestReader) -> DeletionCandidates:
-    """The files that no other snapshot needs."""
+    """Returns the files that these snapshots need, and no other."""
     ids = set(snapshot_ids)
     gone = [each for each in table.metadata.snapshots if each.snapshot_id in ids]
     kept = [each for each in table.metadata.snapshots if each.snapshot_id not in ids]
@@ -58,7 +58,7 @@ def needed_only_by(table: Table, snapshot_ids: Iterable[int], reader: ManifestRe
 
 
 def write_note(table: Table, candidates: DeletionCandidates, ripe_ms: int, name: str) -> str:
-    """Remember to delete them from then on; the note's path."""
+    """Writes a note that these files may be deleted from then on, and returns its path."""
     files = TableFiles(table)
     path = f"{files.location}/{FOLDER}/{ripe_ms:013d}-{name}.json"
     content = {"ripe_ms": ripe_ms, "since": candidates.since, "sizes": candidates.sizes}
@@ -68,7 +68,7 @@ def write_note(table: Table, candidates: DeletionCandidates, ripe_ms: int, name:
 
 
 def delete_due(table: Table, now_ms: int, reader: ManifestReader, dry_run: bool = False) -> tuple[Amounts, int]:
-    """Delete what is ripe; how much that was, and how many files wait on."""
+    """Deletes the files whose grace time is over. Returns how many these were, and how many files still wait."""
     files = TableFiles(table)
     removed = Amounts(files=0, bytes=0)
     waiting = 0
@@ -102,7 +102,7 @@ def _read(files: TableFiles, found: ListedFile) -> tuple[int, DeletionCandidates
 def _unneeded(
     table: Table, candidates: DeletionCandidates, reader: ManifestReader, but: Iterable[int] = ()
 ) -> DeletionCandidates:
-    """Those that no snapshot needs, `but` for some that are about to go."""
+    """Returns the candidates that no snapshot needs, apart from the snapshots in `but`, which will be removed."""
     ids = set(but)
     kept = [each for each in table.metadata.snapshots if each.snapshot_id not in ids]
     manifests = reader.manifests(table, kept)

@@ -1,4 +1,4 @@
-"""Maintenance by itself: each operation at its own interval, one at a time, inside the pipeline."""
+"""Runs maintenance inside the pipeline: each operation at its own interval, one at a time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FIRST_SECONDS = 60.0
-"""The first run comes this soon after the start, or a process that is often restarted would never do any."""
+"""The first run is at most this long after the start. Otherwise a process that restarts often would never do any."""
 DEGRADED_AFTER = 3
-"""Failures in a row, of one operation on one table, before health tells."""
+"""After this many failures in a row, of one operation on one table, health is degraded."""
 _JITTER = 0.1
 _EVERYWHERE = "all tables"
 
@@ -50,7 +50,7 @@ class _Due:
 
 
 class Scheduler:
-    """Runs on a thread of its own; `health` may be asked from any."""
+    """The scheduler of maintenance. It runs on a thread of its own, and any thread may call `health`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Scheduler:
         return cls(MaintenanceContext.of(context, spark), metrics)
 
     def run(self, stopping: threading.Event) -> None:
-        """Until it is told to stop. An operation that has begun on a table is finished first."""
+        """Runs operations until `stopping` is set. An operation that has begun on a table is finished first."""
         intervals = scheduled(self._context.config.maintenance)
         now = self._now()
         plan = [
@@ -86,7 +86,7 @@ class Scheduler:
             due.at = self._now() + self._jittered(due.interval)
 
     def run_once(self, operation: Operation, stopping: threading.Event) -> list[OperationReport]:
-        """One operation on every table that it is for."""
+        """Runs one operation on every table that it is for."""
         reports: list[OperationReport] = []
         try:
             context = self._context
@@ -107,7 +107,7 @@ class Scheduler:
                 continue
             reports.append(report)
             if report.outcome == "failed" and stopping.is_set():
-                # Spark is being stopped under our feet.
+                # It failed because Spark is being stopped.
                 break
             self._metrics.count(report)
             if report.outcome == "failed":
@@ -152,7 +152,7 @@ class Scheduler:
 
 
 def scheduled(config: MaintenanceConfig) -> dict[str, float]:
-    """Seconds between two runs, of each operation that runs by itself. Migration is for a person to begin."""
+    """Returns the interval in seconds of each scheduled operation. Migration is started only by people."""
     if not config.enabled:
         return {}
     sections: dict[str, _Section] = {

@@ -1,4 +1,4 @@
-"""Tables that were never finished: whoever made them was killed before they got their name."""
+"""Finds and drops unfinished tables: their creator was killed before they got their final name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from frazil.lake.commit.offsets import TOPIC, name_of
 from frazil.lake.tables.creation import TEMPORARY
 
 PATIENCE_MS = 24 * 60 * 60 * 1000
-"""A table is made within seconds. One that nobody has touched for a day, nobody will finish."""
+"""A table is created within seconds, so nobody will finish one that was not changed for a day."""
 
 
 def unfinished_tables(lake: Lake, table: Table, now_ms: int) -> list[Identifier]:
-    """Unfinished tables that were to become this one, old enough to be given up."""
+    """Returns the unfinished tables that were meant to become this one and are old enough to be dropped."""
     identifier = table.name()
     with calling(f"Listing the tables of {dotted(identifier[:-1])}"):
         listed = sorted(tuple(each) for each in lake.catalog.list_tables(identifier[:-1]))
@@ -24,7 +24,7 @@ def unfinished_tables(lake: Lake, table: Table, now_ms: int) -> list[Identifier]
 
 
 def drop_unfinished(lake: Lake, table: Table, unfinished: list[Identifier]) -> None:
-    """Drop their names. Their files lie in the folder of the table that got the name, and are orphans there."""
+    """Drops the names of unfinished tables. Their files are orphans in the folder of the table that got the name."""
     with calling(f"Dropping unfinished tables of {name_of(table)}"):
         for identifier in unfinished:
             _drop(lake, identifier)

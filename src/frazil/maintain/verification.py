@@ -1,6 +1,6 @@
-"""Verification: which files of a table are damaged, and which have no checksums that could tell.
+"""Verification: finds the files of a table that are damaged, and those without checksums.
 
-A table can go on without its damaged files: they leave it as rows past their retention do, and stay in the storage
+Damaged files can be dropped from the table. They are removed as retention removes files, and stay in the storage
 until the snapshots that have them expire.
 """
 
@@ -25,22 +25,22 @@ from frazil.maintain.retention.read_progress import bounds_of
 from frazil.maintain.retention.retention import drop_files
 
 _TRIES = 10
-"""A mover commits every few seconds and a change takes a fraction of one."""
+"""How often a change is tried. A mover commits every few seconds, and a change takes a fraction of a second."""
 
 
 @dataclass(frozen=True)
 class VerificationResult:
-    """What was found in a table. Files are named as they are below the warehouse."""
+    """The result for one table. Files are named by their path below the warehouse."""
 
     table: str
     files: int
     bytes: int
     damaged: dict[str, str] = field(default_factory=dict)
-    """What is wrong with each of them."""
+    """The damaged files, and what is wrong with each."""
     only_pages: list[str] = field(default_factory=list)
-    """Their pages have checksums, their footers have none: those that Spark wrote."""
+    """The files whose pages have checksums and whose footers have none. Spark writes such files."""
     without: list[str] = field(default_factory=list)
-    """Nothing of them has a checksum."""
+    """The files without any checksums."""
     dropped: bool = False
 
     def as_data(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class VerificationResult:
 def verify_table(
     context: MaintenanceContext, table: Table, *, quick: bool = False, drop_damaged: bool = False
 ) -> VerificationResult:
-    """Read all files of a table; `quick` reads their footers only. A table's own state is not changed otherwise."""
+    """Reads all files of a table, or only their footers if `quick`. Damaged files are dropped if `drop_damaged`."""
     reader = ManifestReader()
     manifests = reader.manifests(table, [current_snapshot(table)]).values()
     files = [entry.data_file for entry in reader.entries(table, manifests)]
@@ -80,7 +80,7 @@ def _sorted_out(table: Table, files: Sequence[DataFile], verdicts: Sequence[Verd
 def _drop(context: MaintenanceContext, table: Table, damaged: Sequence[DataFile]) -> None:
     deletes = [file for file in damaged if file.content != DataFileContent.DATA]
     if deletes:
-        # Without it, rows would come back that somebody has deleted.
+        # Without the delete file, rows that somebody has deleted would come back.
         raise TableDamaged(
             f"{display_path(table.metadata.location, deletes[0].file_path)} of table {name_of(table)} is damaged. It "
             f"says which rows were deleted, so the table cannot go on without it: restore it from a backup."
@@ -100,7 +100,10 @@ def _drop(context: MaintenanceContext, table: Table, damaged: Sequence[DataFile]
 
 
 def _highest_by_bounds(table: Table, files: Sequence[DataFile]) -> dict[int, int]:
-    """The highest offset that may be missing without these files, by partition; they themselves cannot be asked."""
+    """Returns the highest offset of each partition that these files may have, by their statistics.
+
+    The files themselves are damaged, so their rows cannot be read.
+    """
     ends = TableState.of(table).offsets
     found: dict[int, int] = {}
     for file in files:

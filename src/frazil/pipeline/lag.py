@@ -1,4 +1,4 @@
-"""How far tables are behind the sealed log, in records and in seconds, for the metrics."""
+"""Measures how far tables are behind the sealed log, in records and in seconds, for the metrics."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ INTERVAL_SECONDS = 10.0
 
 
 class _Waiting(NamedTuple):
-    """Records below `end` that wait since then."""
+    """A segment that is not in the table yet: its end, and the time of its oldest record."""
 
     end: int
     since_ms: int
 
 
 class Lag(Collector):
-    """Measured by one thread, collected by any."""
+    """Collects the lag metrics. One thread measures, and any thread may collect."""
 
     def __init__(self, context: PipelineContext) -> None:
         self._context = context
@@ -33,7 +33,7 @@ class Lag(Collector):
         self._due = float("-inf")
 
     def measure(self) -> None:
-        """Look at the log of every topic that is moved, if it is time to."""
+        """Measures the logs of all topics that are moved. Does nothing if the last time was too recent."""
         now = self._context.world.clock.monotonic()
         if now < self._due:
             return
@@ -50,13 +50,16 @@ class Lag(Collector):
             }
 
     def _wait(self, topic: str, partition: int, committed: int, extent: Extent) -> list[_Waiting]:
-        """The oldest segment that is not in the table, and the newest: all would be a request for each."""
+        """Returns the oldest and the newest segment that are not in the table.
+
+        All of them would cost more requests.
+        """
         missing = list(extent.between(committed, extent.sealed_end))
         ends = {each.first: each for each in (*missing[:1], *missing[-1:])}
         return [_Waiting(each.end, self._log(topic).oldest_ms(partition, each)) for each in ends.values()]
 
     def collect(self) -> Iterator[Metric]:
-        """By what has been committed since it was measured."""
+        """Yields the metrics, with the offsets that are committed now."""
         yield self._lag()
         yield freshness(self._ages())
 
@@ -86,7 +89,7 @@ class Lag(Collector):
         return ages
 
     def _committed(self, topic: str) -> dict[int, int] | None:
-        """Of the base table; None while that could not be opened."""
+        """Returns the committed offsets of the base table, or None if it was not opened yet."""
         return self._context.committed.get((topic, self._context.config.base_table(topic)))
 
     def _log(self, topic: str) -> Extents:

@@ -1,4 +1,4 @@
-"""The pipeline: one Spark session, one transaction log, a mover for each table that a topic feeds."""
+"""Runs the pipeline: one Spark session, one transaction log, and a mover for each table."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from frazil.store import open_store
 logger = logging.getLogger(__name__)
 
 DISCOVERY_SECONDS = 2.0
-"""How often new topics are looked for."""
+"""How often the pipeline looks for new topics."""
 
 
 _COMPONENTS = {"iceberg": "catalog", "storage": "store", "txlog": "txlog"}
-"""What is to blame when the pipeline cannot go on, by the kind of the error."""
+"""The health component that is unhealthy when the pipeline cannot go on, by the kind of the error."""
 
 
 class Maintenance(Protocol):
-    """What keeps the tables in order while they are filled."""
+    """The scheduled maintenance of the tables."""
 
     def run(self, stopping: threading.Event) -> None: ...
 
@@ -53,7 +53,7 @@ class Maintenance(Protocol):
 
 
 class Pipeline:
-    """Belongs to the thread that runs it; `health` may be asked from any."""
+    """The pipeline of a process. It belongs to the thread that runs it, but any thread may call `health`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Pipeline:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Move what there is and what comes, until `stop`. Raises when it cannot even begin."""
+        """Moves records until `stop` is called. Raises if it cannot start."""
         txlog = self._txlog = TransactionLog.open(self._config.data_dir, self._config.pipeline.txlog, self._world)
         spark: SparkSession | None = None
         try:
@@ -119,15 +119,15 @@ class Pipeline:
             txlog.close()
 
     def failed(self, error: FrazilError) -> None:
-        """What `run` ended with, for the last report."""
+        """Stores the error that `run` ended with, for the last report."""
         self._problem = error
 
     def stop(self) -> None:
-        """Ask `run` to end, from any thread: batches that are being moved are finished."""
+        """Asks `run` to end. Any thread may call it. Batches that are being moved are finished."""
         self._stopping.set()
 
     def health(self) -> dict[str, Health]:
-        """By component: the tables, what they need, and the pipeline itself."""
+        """Returns the health by component: the pipeline itself, the tables, and the services they need."""
         found = {
             "pipeline": Health("degraded", self._starting) if self._starting else self._own_health(),
             "iceberg": self._tables_health(),
@@ -160,9 +160,9 @@ class Pipeline:
         return HEALTHY if problem is None else Health("unhealthy", str(problem))
 
     def _await_catalog(self, lake: Lake) -> bool:
-        """Wait for a catalog that does not answer, and say so; one that refuses us is an error at once.
+        """Waits until the catalog answers. Raises at once if it refuses the request.
 
-        False when we are to stop before it has answered.
+        Returns False if the pipeline is stopped before that.
         """
         failed = 0
         while not self._stopping.is_set():
@@ -186,7 +186,8 @@ class Pipeline:
         jvm = spark_jvm()
         while not self._stopping.is_set():
             if not jvm.alive:
-                # Nothing can be moved without it, and a process has one in its life: the parent starts another.
+                # Nothing can be moved without the JVM, and a process can start it only once. So this process ends,
+                # and its parent starts another.
                 raise SparkFailed(f"Spark's JVM has ended: {jvm.cause()}.")
             try:
                 with self._store_breaker:
@@ -198,7 +199,7 @@ class Pipeline:
                 said = ""
                 self._problem = None
             except FrazilError as error:
-                # Health tells too, by the breakers of what may pass; the log tells once.
+                # Errors that may pass show in the health of the circuit breakers. Each error is logged once.
                 self._problem = None if error.retryable else error
                 if str(error) != said:
                     logger.warning("cannot look for work", extra={"reason": str(error)})
@@ -206,7 +207,7 @@ class Pipeline:
             self._stopping.wait(DISCOVERY_SECONDS)
 
     def _begin(self, topic: str, spark: SparkSession, context: PipelineContext, scratch: Path) -> None:
-        """Start what moves a topic, unless it runs already."""
+        """Starts the movers of a topic, unless they are running."""
         if topic in self._topics:
             return
         self._topics.add(topic)
@@ -214,7 +215,7 @@ class Pipeline:
             sinks: list[Sink] = [BaseSink(context, topic)]
             sinks += [DerivedSink(context, spark, topic, name) for name in self._config.topic(topic).derived]
         except FrazilError as error:
-            # Only settings can be wrong here, and they stay as they are while the process lives.
+            # Only settings can be wrong here, and they do not change while the process runs.
             self._refused[topic] = error
             logger.error("cannot be moved", extra={"topic": topic, "reason": str(error)})
             return
@@ -226,7 +227,7 @@ class Pipeline:
             logger.info("moving", extra={"topic": topic, "table": sink.name})
 
     def _end(self, topic: str) -> None:
-        """Stop moving a topic that was deleted; one of the same name is found like any other."""
+        """Stops the movers of a topic that was deleted. A new topic of the same name is found like any other."""
         for key in [key for key in self._movers if key[0] == topic]:
             self._movers.pop(key).stop(DISCOVERY_SECONDS)
         self._refused.pop(topic, None)
@@ -260,7 +261,7 @@ class Pipeline:
                     self._housekeeping_errors[name] = error
 
     def _stop_movers(self) -> None:
-        """All of them within the time of a clean stop."""
+        """Stops all movers within the shutdown timeout."""
         self._stopping.set()
         deadline = self._world.clock.monotonic() + self._config.server.shutdown_timeout_seconds
         for mover in self._movers.values():
@@ -268,5 +269,5 @@ class Pipeline:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether the circuits tell of it, and it goes by itself."""
+    """Returns whether the error may pass by itself. Then the circuit breakers show it in their health."""
     return isinstance(error, FrazilError) and error.retryable

@@ -1,4 +1,4 @@
-"""What the pipeline's process and its parent say to each other."""
+"""The messages between the pipeline's process and its parent: settings down, reports up, one per line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.ops.health import Components, Health
 class PipelineReport:
     health: Components
     metrics: str | None = None
-    """In the text format of Prometheus; None when there is nothing new."""
+    """The metrics in the text format of Prometheus. They are None if they have not changed."""
 
     def to_line(self) -> str:
         health = {name: each.as_data() for name, each in self.health.items()}
@@ -38,7 +38,7 @@ FRESHNESS = "frazil_freshness_seconds"
 
 
 def freshness(seconds: Mapping[str, float]) -> Metric:
-    """By topic, in seconds."""
+    """Returns the freshness metric for these ages in seconds, by topic."""
     text = "Age of the oldest record that is not in its base table yet; 0 when all are."
     family = GaugeMetricFamily(FRESHNESS, text, labels=("topic",))
     for topic, age in seconds.items():

@@ -1,7 +1,8 @@
-"""Where the messages of each partition begin that a table may have to keep.
+"""Finds the first offset of each partition that a table has to keep, by the age and size of its rows.
 
-Messages go from the front of their partition, so that what is left has no hole: one that claims to be old stays as
-long as one before it does. So what a subscriber has still to read is never taken because of somebody's wrong clock.
+Rows are removed from the front of their partition, so that what is left has no gap: a row with an old time stays as
+long as any row before it. So a producer with a wrong clock cannot make rows disappear that a subscriber has still to
+read.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from frazil.maintain.retention.read_progress import highest_offsets, lowest_offs
 from frazil.scan.table_files import FileReader
 
 KeepOffsets = dict[int, int]
-"""By partition: what is below this offset may go."""
+"""By partition, the first offset to keep. Rows below it may be removed."""
 
 
 class OffsetBounds(NamedTuple):
@@ -34,19 +35,19 @@ class OffsetBounds(NamedTuple):
 
 
 FileOffsetBounds = dict[str, dict[int, OffsetBounds]]
-"""By the paths of files."""
+"""By file path and partition, the lowest and highest offset in the file."""
 
 
 @dataclass(frozen=True)
 class FileRows:
-    """A file of a table, as far as it matters here."""
+    """A data file with the offsets and times of its rows."""
 
     file: DataFile
     offsets: Mapping[int, OffsetBounds]
-    """Of which partitions it has rows."""
+    """The lowest and highest offset of each partition in the file."""
     oldest: int | None
     newest: int | None
-    """None when nobody knows, or a row has no time."""
+    """The lowest and highest time in the file. They are None if unknown, or if a row has no time."""
 
     def is_below(self, keep: Mapping[int, int]) -> bool:
         return bool(self.offsets) and all(bounds.high < keep.get(each, 0) for each, bounds in self.offsets.items())
@@ -58,12 +59,12 @@ class FileRows:
 def rows_of_files(
     table: Table, files: Iterable[DataFile], column: NestedField, known: FileOffsetBounds
 ) -> list[FileRows]:
-    """What has to be read from files for it is added to `known`: files do not change."""
+    """Returns the offsets and times of files. Offsets that are read from files are cached in `known`."""
     return [FileRows(file, _offset_bounds(table, file, known), *time_range(file, column)) for file in files]
 
 
 def _offset_bounds(table: Table, file: DataFile, known: FileOffsetBounds) -> dict[int, OffsetBounds]:
-    """By statistics where the file has rows of one partition, else by its rows."""
+    """Returns the offsets in a file: by its statistics if it has rows of one partition, else by its rows."""
     if (lowest := lowest_offset(table, file)) is not None:
         partition, low = lowest
         if (high := highest_offsets(table, file).get(partition)) is not None:
@@ -85,7 +86,7 @@ def _read_offset_bounds(table: Table, file: DataFile) -> dict[int, OffsetBounds]
 
 
 def first_offsets(kept: Iterable[FileRows], ends: Mapping[int, int]) -> KeepOffsets:
-    """Where the partitions begin that these pieces have; one that they do not have, begins at its end."""
+    """Returns the first offset of each partition in these files, or the partition's end if it is in none."""
     keep = dict(ends)
     for file_rows in kept:
         for partition, bounds in file_rows.offsets.items():
@@ -98,17 +99,17 @@ def highest(one: Mapping[int, int], other: Mapping[int, int]) -> KeepOffsets:
 
 
 def lowest(one: Mapping[int, int], other: Mapping[int, int]) -> KeepOffsets:
-    """What both let go."""
+    """Returns the lower offset of each partition. A partition that is missing in one of them is left out."""
     return {each: min(one[each], other[each]) for each in one.keys() & other.keys()}
 
 
 @dataclass(frozen=True)
 class ExpiredRows:
-    """What is past its bounds."""
+    """The rows that are past their limits: those below `keep`."""
 
     keep: KeepOffsets
     overdue: tuple[FileRows, ...] = ()
-    """Files with such rows and others, that have to be written again."""
+    """The files with such rows and others, which have to be rewritten."""
 
 
 def find_expired(
@@ -131,7 +132,7 @@ def _by_age(
     whole = first_offsets(young, ends)
     if not any(file_rows.oldest is not None and file_rows.oldest < overdue for file_rows in young):
         return whole, ()
-    # Some of the young ones may have old rows at their front: those that come before all that have none.
+    # Some of the young files may have old rows at their front: those before all files without old rows.
     bound = first_offsets(
         (file_rows for file_rows in young if file_rows.oldest is None or file_rows.oldest >= moment), ends
     )
@@ -148,7 +149,7 @@ def _by_age(
 
 
 def _first_young(table: Table, file_rows: FileRows, limit: AgeLimit) -> dict[int, tuple[int, int]]:
-    """By partition, the first offset in a file whose row is not old, and the first that is not overdue."""
+    """Returns by partition the first offset in a file whose row is not old, and the first that is not overdue."""
     moment, overdue = (limit.number(each) for each in (limit.moment, limit.overdue))
     found = {partition: (bounds.high + 1, bounds.high + 1) for partition, bounds in file_rows.offsets.items()}
     wanted = table.schema().select(PARTITION, OFFSET, limit.field.name)
@@ -165,7 +166,7 @@ def _first_young(table: Table, file_rows: FileRows, limit: AgeLimit) -> dict[int
 
 
 def _numbers(times: pa.Array) -> pa.Array:
-    """As Iceberg counts: days or microseconds."""
+    """Converts times to Iceberg's numbers: days or microseconds."""
     if pa.types.is_date(times.type):
         return times.cast(pa.int32())
     return times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64())
@@ -177,7 +178,7 @@ def _first(batch: pa.RecordBatch, mask: pa.Array) -> int:
 
 
 def _by_size(files: Sequence[FileRows], size: int, ends: Mapping[int, int]) -> KeepOffsets:
-    """Without the oldest files the table still has the size that it may have."""
+    """Returns the first offsets to keep if the table loses as many of its oldest files as its maximal size allows."""
     left = sum(file_rows.file.file_size_in_bytes for file_rows in files)
     kept = [files[index] for index in _youngest_first(files)]
     while kept and left - kept[-1].file.file_size_in_bytes >= size:
@@ -186,9 +187,9 @@ def _by_size(files: Sequence[FileRows], size: int, ends: Mapping[int, int]) -> K
 
 
 def _youngest_first(files: Sequence[FileRows]) -> list[int]:
-    """Their numbers, in an order in which none comes before those that follow it in its partition.
+    """Returns the indices of the files, youngest first. No file comes before those that follow it in its partition.
 
-    Partitions are compared by time: a file is as old as the oldest of itself and those that follow it.
+    Files of different partitions are compared by time: a file is as old as the oldest of itself and its followers.
     """
     ages = [math.inf if file_rows.newest is None else file_rows.newest for file_rows in files]
     follow: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""How old and how large the rows of a table may become, and what tells their age."""
+"""Reads the retention limits of a table from the settings: maximal age, maximal size, and the time column."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from frazil.lake.tables.tables import derived_identifier
 
 _LONGEST_SLACK = timedelta(days=1)
 _SLACK = 0.1
-"""Part of the limit by which rows in a mixed file may be overdue, at most a day."""
+"""Old rows in a file with younger ones may stay longer by this part of the limit, at most a day."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAILED_AT = "failed_at"
-"""Column of the dead letters."""
+"""The time column of dead letters."""
 _PUBLISH_TIME = "publish_time"
-"""Column of messages."""
+"""The time column of messages."""
 _GIB = 1024**3
 
 
 @dataclass(frozen=True)
 class AgeLimit:
-    """Rows before `moment` have to go; `overdue` is what cannot wait any longer."""
+    """The age limit: rows before `moment` are to be removed, and those before `overdue` cannot wait any longer."""
 
     field: NestedField
     moment: datetime
     overdue: datetime
 
     def number(self, moment: datetime) -> int:
-        """As Iceberg counts: days or microseconds."""
+        """Converts a time to Iceberg's number for the column: days or microseconds."""
         if isinstance(self.field.field_type, DateType):
             return (moment - _EPOCH) // timedelta(days=1)
         return (moment - _EPOCH) // timedelta(microseconds=1)
@@ -48,7 +48,7 @@ class AgeLimit:
 
     @property
     def sql(self) -> str:
-        """A literal of the column's type."""
+        """The limit as an SQL literal of the column's type."""
         kind = "TIMESTAMP"
         if isinstance(self.field.field_type, DateType):
             kind = "DATE"
@@ -59,11 +59,11 @@ class AgeLimit:
 
 @dataclass(frozen=True)
 class RetentionBounds:
-    """By age, by size, or by both: a row has to go when it is past one of them."""
+    """Limits of age and size. A row is to be removed when it is past one of them."""
 
     age: AgeLimit | None
     size: int | None
-    """In bytes."""
+    """The maximal size of the table in bytes."""
 
     def __bool__(self) -> bool:
         return self.age is not None or self.size is not None
@@ -80,14 +80,14 @@ class RetentionBounds:
 @dataclass(frozen=True)
 class RetentionLimits:
     field: NestedField
-    """Tells the age of a row."""
+    """The column with the time of a row."""
     bounds: RetentionBounds
     waiting: RetentionBounds
-    """Past these, a row waits for no subscription."""
+    """Rows past these limits are removed even if a subscription has not read them."""
 
 
 def limits_of(table: Table, config: Config, now_ms: int) -> RetentionLimits | None:
-    """By the settings of the table's topic; nothing where they set none."""
+    """Returns the limits that the settings have for the table, or None if they have none."""
     topic, role = table.metadata.properties[TOPIC], table.metadata.properties.get(ROLE, "base")
     given = config.topic(topic)
     layout: TableLayoutConfig

@@ -1,6 +1,7 @@
-"""Which messages are past their limit: those at the front of their partition, once all who need them have them.
+"""Plans retention for tables that are followed by offset: rows are removed from the front of their partitions.
 
-Subscriptions are waited for up to a limit of their own, derived tables for as long as it takes.
+Rows are removed once all readers have read them. Retention waits for subscriptions up to a limit of their own, and
+for derived tables as long as it takes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def plan_by_offset(
     limits: RetentionLimits,
     known: FileOffsetBounds | None = None,
 ) -> RetentionPlan:
-    """`known` is what was read of the files before, and is added to."""
+    """Plans which files and rows are removed. `known` caches the offsets that were read from files."""
     if not _concerns(files, limits):
         return RetentionPlan()
     ends = TableState.of(table).offsets
@@ -66,7 +67,7 @@ def plan_by_offset(
 
 
 def _concerns(files: list[DataFile], limits: RetentionLimits) -> bool:
-    """Whether anything may be past the limits: asked before anything is read."""
+    """Returns whether anything may be past the limits, without reading any file."""
     age, size = limits.bounds.age, limits.bounds.size
     if size is not None and sum(file.file_size_in_bytes for file in files) > size:
         return True
@@ -77,7 +78,7 @@ def _concerns(files: list[DataFile], limits: RetentionLimits) -> bool:
 
 
 def _going(file_rows: Sequence[FileRows], found: ExpiredRows, keep: KeepOffsets) -> list[FileRows]:
-    """Those that go as a whole, and those that are written again without what is below the cuts."""
+    """Returns the files that are removed as a whole, and those that are rewritten without rows below `keep`."""
     mixed = {each.file.file_path for each in found.overdue if each.begins_below(keep)}
     return [each for each in file_rows if each.is_below(keep) or each.file.file_path in mixed]
 

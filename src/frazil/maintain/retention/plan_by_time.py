@@ -1,4 +1,4 @@
-"""Which rows are past their limit, by the time that a column of theirs tells."""
+"""Plans retention for other tables: rows are removed by a time column, in whatever order they are."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan_by_time(
 
 
 def old_files(files: list[DataFile], limit: AgeLimit) -> tuple[list[DataFile], list[DataFile]]:
-    """Those whose rows are all old, and those with rows that are overdue. One without statistics is left as it is."""
+    """Returns the files with only old rows, and those with overdue rows. Files without statistics are left out."""
     whole, mixed = [], []
     for file in files:
         lower, upper = time_range(file, limit.field)
@@ -58,7 +58,7 @@ def old_files(files: list[DataFile], limit: AgeLimit) -> tuple[list[DataFile], l
 
 
 def _surplus(files: list[DataFile], limits: RetentionLimits) -> list[DataFile]:
-    """The oldest files without which the table still has the size that it may have."""
+    """Returns the oldest files, as many as the table can lose and still have its maximal size."""
     assert limits.bounds.size is not None
     dated = [(upper, file) for file in files if (upper := time_range(file, limits.field)[1]) is not None]
     left = sum(file.file_size_in_bytes for file in files)
@@ -74,7 +74,7 @@ def _surplus(files: list[DataFile], limits: RetentionLimits) -> list[DataFile]:
 def _released(
     table: Table, whole: list[DataFile], mixed: list[DataFile], progress: ReadProgress
 ) -> tuple[list[DataFile], list[DataFile]]:
-    """Without the files whose rows somebody has not read yet."""
+    """Returns the files without those whose rows somebody has not read yet."""
     with calling(f"Reading offsets of table {name_of(table)}"):
         free = [file for file in whole if progress.has_passed(highest_offsets(table, file))]
     return free, [

@@ -1,7 +1,7 @@
-"""What keeps old rows in a table: others who have not read them yet.
+"""Finds out how far the readers of a table have read, because retention must not remove rows before they are read.
 
 A derived table reads from the base table what the log does not have any more, and the base table reads from the
-dead letters which rows it is to leave out. Rows go only below the offsets that these have passed.
+dead-letter table which rows it leaves out. Rows are removed only below the offsets that these readers have passed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,24 @@ from frazil.scan.table_files import FileReader
 @dataclass(frozen=True)
 class ReadProgress:
     below: Mapping[int, int]
-    """Rows may go below these offsets; of a partition that is not named, none."""
+    """The offsets below which all readers have read the rows. No row of a missing partition was read by all."""
     behind: tuple[str, ...]
-    """Who is behind the table, in words."""
+    """The readers that are behind the table, in words."""
 
     @property
     def reason(self) -> str:
         return ", ".join(self.behind)
 
     def has_passed(self, highest: Mapping[int, int]) -> bool:
-        """Whether rows up to these offsets may go."""
+        """Returns whether all readers have read the rows up to these offsets."""
         return all(offset < self.below.get(partition, 0) for partition, offset in highest.items())
 
     @property
     def sql(self) -> str:
-        """True for rows that may go. Rows that did not come from the log, of an adopted table, are nobody's wait."""
+        """A condition that is true for rows that all readers have read.
+
+        Rows of an adopted table that did not come from the log have no partition, and no reader waits for them.
+        """
         passed = "".join(
             f" OR ({PARTITION} = {partition} AND {OFFSET} < {offset})" for partition, offset in self.below.items()
         )
@@ -55,7 +58,7 @@ class ReadProgress:
 
 
 def read_progress(context: MaintenanceContext, table: Table) -> ReadProgress | None:
-    """What holds the rows of this table; None if their offsets do not matter to anybody."""
+    """Returns how far the readers of this table have read, or None if nobody reads it by offset."""
     role = table.metadata.properties.get(ROLE, "base")
     if role == "derived":
         return None
@@ -76,7 +79,7 @@ def read_progress(context: MaintenanceContext, table: Table) -> ReadProgress | N
 
 
 def _passed(reader: Table) -> dict[int, int]:
-    """How far it has read. Of one that was rolled back nobody knows yet whether it will read again what it lost."""
+    """Returns how far a reader has read. One that was rolled back may have to read again what it lost."""
     offsets, rows = TableState.of(reader).offsets, snapshot_offsets(reader)
     if rows is None:
         return dict(offsets)
@@ -84,7 +87,7 @@ def _passed(reader: Table) -> dict[int, int]:
 
 
 def highest_offsets(table: Table, file: DataFile) -> dict[int, int]:
-    """The highest offset of each partition in a file: by its statistics, or where those do not tell, by its rows."""
+    """Returns the highest offset of each partition in a file, by its statistics, or by its rows if those lack it."""
     first, last, highest = bounds_of(table, file)
     if first is not None and first == last and highest is not None:
         return {first: highest}
@@ -99,7 +102,7 @@ def highest_offsets(table: Table, file: DataFile) -> dict[int, int]:
 
 
 def bounds_of(table: Table, file: DataFile) -> tuple[int | None, int | None, int | None]:
-    """The first and last partition of a file and its highest offset, where its statistics tell."""
+    """Returns the first and last partition of a file and its highest offset, as far as its statistics have them."""
     return (
         _bound(table, file.lower_bounds, PARTITION),
         _bound(table, file.upper_bounds, PARTITION),
@@ -108,7 +111,7 @@ def bounds_of(table: Table, file: DataFile) -> tuple[int | None, int | None, int
 
 
 def lowest_offset(table: Table, file: DataFile) -> tuple[int, int] | None:
-    """Partition and lowest offset, of a file that has rows of one partition and says so."""
+    """Returns partition and lowest offset of a file, if its statistics show that it has rows of one partition."""
     first, last = _bound(table, file.lower_bounds, PARTITION), _bound(table, file.upper_bounds, PARTITION)
     lowest = _bound(table, file.lower_bounds, OFFSET)
     return (first, lowest) if first is not None and first == last and lowest is not None else None
@@ -122,7 +125,7 @@ def _bound(table: Table, bounds: Mapping[int, bytes] | None, column: str) -> int
 
 
 def _derived(context: MaintenanceContext, base: Table) -> Iterator[Table]:
-    """The derived tables of this base table: those of the settings, and those that are remembered beside the log."""
+    """Yields the derived tables of this base table, by the settings and by the table history of the topic."""
     topic, namespace = base.metadata.properties[TOPIC], base.name()[:-1]
     known = [each.identifier for each in table_history(context.store, topic) if each.role == "derived"]
     if base_identifier(context.config, topic) == base.name():

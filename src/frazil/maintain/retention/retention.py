@@ -1,8 +1,8 @@
-"""Retention: rows past the limit of their table leave it, once all who need them have read them.
+"""Retention: removes rows past the limit of their table, once all who need them have read them.
 
-Files that hold nothing else are dropped by a change of metadata. A file that also holds younger rows is written again
-without the old ones, which is Spark's work; it waits until its oldest row is overdue by a while, so that a file is
-not written again at every run as time goes by.
+Files with only such rows are dropped by a change of metadata. A file that also has younger rows is rewritten by Spark
+without the old ones. It waits until its oldest row is overdue by a while, so that a file is not rewritten at every
+run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Retention:
 
     def __init__(self) -> None:
         self._offset_bounds: dict[Identifier, FileOffsetBounds] = {}
-        """What was read of the files of tables with messages, for the next run."""
+        """The offsets that were read from files of tables with messages, for the next run."""
 
     def applies(self, target: MaintainedTable) -> bool:
         return True
@@ -84,7 +84,7 @@ class Retention:
         if not _has_messages(context, table):
             return plan_by_time(context, table, files, limits)
         known = self._offset_bounds.get(table.name(), {})
-        # Those of files that are there no more are let go of.
+        # Entries of files that are no longer in the table are dropped.
         known = self._offset_bounds[table.name()] = {
             path: known[path] for file in files if (path := file.file_path) in known
         }
@@ -92,14 +92,14 @@ class Retention:
 
 
 def _has_messages(context: MaintenanceContext, table: Table) -> bool:
-    """Whether somebody may follow the table by offsets, subscriptions above all."""
+    """Returns whether the table may be followed by offset, in particular by subscriptions."""
     return _is_base(table) and creation(context.store, table.metadata.properties[TOPIC]) is not None
 
 
 def drop_files(
     context: MaintenanceContext, table: Table, plan: RetentionPlan, highest: Mapping[int, int] | None = None
 ) -> Table:
-    """The table without these files. `highest` are the last offsets that it loses, where the files cannot tell."""
+    """Drops files from the table and returns it. `highest` are the last offsets in them, if they cannot be read."""
     with calling(f"Writing manifests of table {name_of(table)}"):
         deletion = _DeleteFiles(
             operation=SnapshotOperation.DELETE,
@@ -107,7 +107,7 @@ def drop_files(
             io=table.io,
             branch=MAIN_BRANCH,
         )
-        # The predicate finds the manifests; which files go was decided on more than that.
+        # The predicate only finds the manifests. The files were chosen by more than that.
         deletion.delete_by_predicate(plan.manifests)
         deletion._planned_delete_files = set(plan.whole)
         updates, _ = deletion._commit()
@@ -129,7 +129,8 @@ def _delete_rows(context: MaintenanceContext, table: Table, plan: RetentionPlan)
             rows = context.spark().sql(query).collect()
         if not rows:
             return table
-        # Before the rows go: who is killed in between has said too much, never too little.
+        # The property is set before the rows are removed. After a kill in between it names too many rows, never too
+        # few.
         if updates := _marking(table, {row[0]: row[1] for row in rows if row[0] is not None}):
             table = commit_updates(context.lake, table, updates)
         failpoint("retention.marked")
@@ -148,7 +149,7 @@ def _is_base(table: Table) -> bool:
 
 
 def _marking(table: Table, highest: Mapping[int, int]) -> list[SetPropertiesUpdate]:
-    """Those who follow a topic read its base table by offsets, and nobody any other."""
+    """Returns the update of the complete offsets. Only base tables need it, because only they are read by offset."""
     properties = complete_from_properties(table, highest) if _is_base(table) else {}
     return [SetPropertiesUpdate(updates=properties)] if properties else []
 

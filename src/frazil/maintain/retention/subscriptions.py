@@ -1,4 +1,4 @@
-"""Durable subscriptions, and the messages that a table keeps for them."""
+"""Finds out how far durable subscriptions have read a topic."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from frazil.topics.subscriptions.checkpoints import standing
 
 
 def subscription_progress(store: ObjectStore, name: TopicName, ends: Mapping[int, int]) -> ReadProgress:
-    """What subscriptions have not acknowledged, of partitions that end so in the table.
+    """Returns how far all subscriptions have acknowledged. `ends` are the ends of the partitions in the table.
 
-    Checkpoints are read: somebody may have acknowledged more since.
+    It reads their checkpoints, so more may have been acknowledged since.
     """
     below, behind = dict(ends), []
     created = creation(store, name.topic)
     if created is None:
         return ReadProgress(below, ())
     for place, partition, checkpoint in standing(store, name.namespace, name.name, created.generation):
-        # A partition that came after the checkpoint is read from its start.
+        # A partition that was added after the checkpoint is read from its start.
         passed = {
             each: checkpoint.partitions[each].mark if each in checkpoint.partitions else 0
             for each in ends

@@ -1,7 +1,7 @@
-"""The base tables that a log feeds: all of them, also those of other settings, keep what they need in it.
+"""Finds all base tables of a topic, also those of other settings, because the log keeps what any of them needs.
 
-Each table that was made left a marker beside the log. One that is not in this catalog may be in another, and may need
-the log yet; only a person can say that it is done with.
+The table history beside the log has each table that was created. One that is not in this catalog may be in another
+and may still need the log. Only a person can decide that it is given up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from frazil.store import ObjectStore
 
 
 def other_base_tables(context: MaintenanceContext, topic: str, own: Identifier) -> list[Table]:
-    """The base tables of the topic but for `own`. `NotOurs` when one is missing that nobody has let go of."""
+    """Returns the base tables of the topic without `own`. Raises `NotOurs` if one is missing and was not released."""
     found = []
     for identifier in _base_tables(context.store, topic):
         if identifier == own:
@@ -35,7 +35,7 @@ def other_base_tables(context: MaintenanceContext, topic: str, own: Identifier) 
 
 
 def release(context: MaintenanceContext, topic: str, name: str) -> None:
-    """Remember that a base table is gone for good, so that the log need not be kept for it."""
+    """Retires a base table that is gone for good, so that the log need not be kept for it."""
     known = {dotted(identifier): identifier for identifier in _base_tables(context.store, topic)}
     if name not in known:
         tables = ", ".join(known) or "none"
@@ -47,6 +47,6 @@ def release(context: MaintenanceContext, topic: str, name: str) -> None:
 
 
 def _base_tables(store: ObjectStore, topic: str) -> list[Identifier]:
-    """Those whose last marker stands for a table."""
+    """Returns the base tables of the topic that were not retired, by the table history."""
     newest = {each.identifier: each for each in table_history(store, topic) if each.role == "base"}
     return [identifier for identifier, entry in newest.items() if entry.uuid is not None]

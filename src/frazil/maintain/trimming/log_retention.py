@@ -1,4 +1,7 @@
-"""Segments that stay in the log although the tables have them: for those who read, it is quicker than the table."""
+"""Finds the segments that the settings keep in the log after they are in the tables.
+
+Reads from the log are quicker than reads from a table.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def segments_of(store: ObjectStore, topic: str, partition: int) -> list[ListedSe
 def kept_from(
     settings: TopicConfig, partitions: Mapping[int, Sequence[ListedSegment]], now_ms: int
 ) -> dict[int, int]:
-    """By partition, the first offset that stays by the settings; one of which nothing has to is left out."""
+    """Returns by partition the first offset that the settings keep. Partitions without such offsets are left out."""
     hours, size = settings.log_retention_hours, settings.log_retention_gb
     if hours is None and size is None:
         return {}

@@ -1,9 +1,9 @@
-"""Trimming: segments leave the log when every base table that it feeds has their records.
+"""Trimming: deletes segments from the log when every base table of the topic has their records.
 
-The dead-letter table commits before the base table, so it never needs what that has; derived tables and streams that
-lag behind read from the base table what the log no longer has. A base table that cannot be trusted, for it was rolled
-back, replaced, or filled from another log, needs everything that is left. A topic may keep segments for longer than
-that, by their age and size.
+The dead-letter table commits before the base table, so it never needs what the base table has. Derived tables and
+streams that lag behind read from the base table what the log no longer has. If a base table cannot be trusted,
+because it was rolled back, replaced or filled from another log, nothing is trimmed. The settings of a topic may keep
+segments for longer, by age and size.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Trimming:
 
     def __init__(self) -> None:
         self._settled: dict[str, dict[int, int]] = {}
-        """By topic of one base table, its offsets when nothing was left to do: while it has them, none is asked."""
+        """For topics with one base table, its offsets when nothing was left to do. While it has them, nothing is
+        read."""
 
     def applies(self, target: MaintainedTable) -> bool:
         return target.role == "base"
@@ -92,7 +93,7 @@ def _check(context: MaintenanceContext, topic: str, table: Table, others: list[T
 
 
 def _least(offsets: Sequence[Mapping[int, int]]) -> dict[int, int]:
-    """What all of them have; of a partition that one has never heard of, nothing."""
+    """Returns the lowest offset of each partition. It is 0 if one of the tables does not know the partition."""
     first, *others = offsets
     return {
         partition: min([offset, *(each.get(partition, 0) for each in others)]) for partition, offset in first.items()

@@ -1,4 +1,7 @@
-"""`spark.read.format("frazil")`: planned in a process beside the driver, read in tasks."""
+"""Reads a batch with `spark.read.format("frazil")`.
+
+It is planned in a process beside the driver, and read in tasks.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from frazil.scan.topic import Plan
 
 
 class PlannedPart(InputPartition):
-    """A part on its way to the task that reads it, with the credentials it needs."""
+    """One part of the scan, as it is sent to the task that reads it. It has the credentials it needs."""
 
     def __init__(self, part: Part, schema: pa.Schema) -> None:
         self.part = part
@@ -32,7 +35,7 @@ def planned(plan: Plan) -> list[InputPartition]:
 
 
 def read_planned(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """The body of a task. Spark makes one without a part when there are none at all."""
+    """Runs a task: it reads its part of the scan. If there are no parts, Spark still runs one task, with None."""
     if isinstance(partition, PlannedPart):
         for batch in partition.part.read():
             if len(batch):
@@ -40,7 +43,7 @@ def read_planned(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
 
 
 class TopicReader(DataSourceReader):
-    """Travels to the tasks, so it holds no more than what the user wrote."""
+    """The batch reader. Spark sends it to the tasks, so it holds only what the user wrote."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""The stream of a topic's rows for the pipeline itself: its settings come from a private file instead of options."""
+"""The Spark data source of a topic's rows for derived tables. Its settings come from a file instead of options."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _PipelineOptions(SourceOptions):
 
 
 class RowSource(DataSource):
-    """`spark.readStream.format(FORMAT).option("settings", file)`."""
+    """The data source of `spark.readStream.format(FORMAT).option("settings", file)`."""
 
     @classmethod
     def name(cls) -> str:

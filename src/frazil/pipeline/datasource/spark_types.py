@@ -1,4 +1,4 @@
-"""The columns of a topic's rows as Spark types, as Iceberg's own data source shows the table's."""
+"""Converts the columns of a topic's rows to Spark types, the same that Iceberg's data source uses."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _SIMPLE: dict[iceberg.IcebergType, spark.DataType] = {
 
 
 def spark_schema(schema: Schema) -> spark.StructType:
-    """Every column may be null for Spark: it would take a promise for a reason to leave out checks."""
+    """Converts a schema to Spark types. All columns are nullable, because Spark would skip checks for others."""
     return spark.StructType(
         [spark.StructField(field.name, _type(field.field_type, field.name)) for field in schema.fields]
     )
 
 
 def check_columns(wanted: spark.StructType, there: Schema) -> Sequence[str]:
-    """The names of the wanted columns, which must be there as they are wanted."""
+    """Returns the names of the wanted columns. Raises `ConfigError` if one is missing or has another type."""
     found = {field.name: field.dataType for field in spark_schema(there).fields}
     for field in wanted.fields:
         if field.name not in found:
@@ -49,7 +49,7 @@ def check_columns(wanted: spark.StructType, there: Schema) -> Sequence[str]:
 
 
 def spark_arrow(schema: pa.Schema) -> pa.Schema:
-    """The Arrow types in which Spark takes these rows: it knows no binary values of fixed size."""
+    """Returns the Arrow schema in which Spark accepts these rows. Spark does not know binary values of fixed size."""
     return pa.schema([pa.field(field.name, _arrow(field.type), field.nullable) for field in schema])
 
 

@@ -1,4 +1,4 @@
-"""`spark.readStream.format("frazil")`: follows offsets, whatever becomes of snapshots and segments.
+"""Reads a stream with `spark.readStream.format("frazil")`. It follows offsets, not snapshots or segments.
 
 A position in Spark's checkpoint is `{"0": {"offset": 123, "epoch": "…"}}`: the next offset of each partition, and the
 epoch of the record before it.
@@ -22,7 +22,10 @@ from frazil.scan.progress import Positions, Progress
 
 
 class TopicStream(DataSourceStreamReader):
-    """One instance in a process beside the driver asks for offsets; copies of another read in the tasks."""
+    """The stream reader.
+
+    One instance plans in a process beside the driver, and copies of another read in the tasks.
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -36,7 +39,10 @@ class TopicStream(DataSourceStreamReader):
         return _to_spark(self._follow().next_end())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Spark calls this with an empty range to say where a stream that is started again has been."""
+        """Plans a range of offsets.
+
+        When a stream is restarted, Spark calls it with the empty range at its position.
+        """
         plan = self._follow().plan(_from_spark(start), _from_spark(end), partial(check_columns, self._schema))
         return planned(plan) if plan is not None else []
 

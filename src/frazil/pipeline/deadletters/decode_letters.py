@@ -1,4 +1,4 @@
-"""Dead letters become rows, if they can now."""
+"""Decodes dead letters again: some can become rows now."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from frazil.scan.decode import RowMaker, Rules
 class DeadLetter(NamedTuple):
     location: RecordLocation
     record: pa.RecordBatch
-    """As the log had it."""
+    """The record as it was in the log."""
     marked: bool = False
-    """As replayed."""
+    """Whether the letter is marked as replayed."""
 
 
 @dataclass
 class DecodedLetters:
     rows: list[pa.RecordBatch] = field(default_factory=list)
     locations: list[RecordLocation] = field(default_factory=list)
-    """Of the rows."""
+    """The locations of the rows."""
     stuck: dict[RecordLocation, str] = field(default_factory=dict)
-    """Those that cannot become rows, and why."""
+    """The letters that still cannot become rows, with the reasons."""
     wanting: dict[RecordLocation, None] = field(default_factory=dict)
-    """Those that the table lacks columns for."""
+    """The letters for which the table lacks columns."""
     wanted: list[pa.Schema] = field(default_factory=list)
 
 
 def decode_letters(metadata: TableMetadata, decoder: Decoder | None, letters: Sequence[DeadLetter]) -> DecodedLetters:
-    """Rows for the table as it is."""
+    """Makes rows of the letters that fit the table as it is."""
     maker = RowMaker(Rules.of(metadata, decoder), partial(must_change_for, metadata))
     done = DecodedLetters()
     for some in _by_schema(letters):
@@ -62,7 +62,7 @@ def decode_letters(metadata: TableMetadata, decoder: Decoder | None, letters: Se
 
 
 def _by_schema(letters: Iterable[DeadLetter]) -> list[list[DeadLetter]]:
-    """Those of one partition whose records have one schema, in the order of their offsets."""
+    """Groups letters by partition and record schema, in the order of their offsets."""
     groups: defaultdict[tuple[int, pa.Schema], list[DeadLetter]] = defaultdict(list)
     for letter in sorted(letters, key=lambda each: each.location):
         groups[letter.location.partition, letter.record.schema].append(letter)

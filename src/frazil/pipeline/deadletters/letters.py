@@ -1,7 +1,7 @@
-"""Dead letters: reading them, and marking those whose rows have come into the base table after all.
+"""Reads dead letters, and marks those that were replayed.
 
-A mark is a file of the table written again with the time in it. Whether a row is in the base table, that table says
-itself: a mark that was lost or came late does no harm.
+To mark letters, their files are written again with the time in `replayed_at`. Only the base table decides whether it
+has a row, so a mark that was lost or came late does no harm.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from frazil.scan.table_files import FileReader, read_rows
 
 REPLAYED_AT = "replayed_at"
 MARKED = "frazil.letters.marked"
-"""Key of a snapshot's summary: how many letters it marks."""
+"""The key in a snapshot's summary for the number of letters that it marks."""
 
 _LISTED = (PARTITION, OFFSET, kafka.PARTITION, kafka.OFFSET, "failed_at", REPLAYED_AT, "schema_version", "error")
 _TRIES = 10
 
 
 class RecordLocation(NamedTuple):
-    """Of a record, in the log."""
+    """The partition and offset of a record in the log."""
 
     partition: int
     offset: int
 
 
 def letter_filter(partition: int, offset: int | None = None) -> BooleanExpression:
-    """The letters of a partition, or the one of an offset."""
+    """Returns a filter for the letters of a partition, or for the letter at an offset."""
     one = "" if offset is None else f" and {OFFSET} == {offset}"
     return parse(f"{PARTITION} == {partition}{one}")
 
@@ -60,12 +60,12 @@ def letter_filter(partition: int, offset: int | None = None) -> BooleanExpressio
 def read_letters(
     table: Table, columns: Sequence[str], where: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The letters as the table has them now, in no order."""
+    """Yields the letters that are in the table now, in no particular order."""
     return read_rows(table, columns, where)
 
 
 def newest_letters(table: Table, limit: int, partition: int | None = None) -> list[dict[str, Any]]:
-    """The letters that failed last, without their bytes."""
+    """Returns the letters that failed last, without their bytes."""
     columns = [name for name in _LISTED if name in table.schema().column_names]
     where = None if partition is None else letter_filter(partition)
     batches = list(read_letters(table, columns, where))
@@ -77,7 +77,7 @@ def newest_letters(table: Table, limit: int, partition: int | None = None) -> li
 
 
 def find_letter(table: Table, partition: int, offset: int) -> dict[str, Any] | None:
-    """One letter with its bytes."""
+    """Returns one letter with its bytes, or None if there is none at this offset."""
     columns = [name for name in (*_LISTED, "key", "value") if name in table.schema().column_names]
     for batch in read_letters(table, columns, letter_filter(partition, offset)):
         for letter in batch.to_pylist():
@@ -88,7 +88,7 @@ def find_letter(table: Table, partition: int, offset: int) -> dict[str, Any] | N
 def mark_replayed(
     lake: Lake, table: Table, locations: Collection[RecordLocation], now_ms: int, rng: random.Random
 ) -> int:
-    """Write the time into the letters of these places that have none; how many that were."""
+    """Writes the time into the letters at these locations that have none, and returns how many these were."""
     for _ in range(_TRIES):
         try:
             return _mark(lake, table, locations, now_ms, rng)
@@ -125,7 +125,7 @@ def _mark(lake: Lake, table: Table, locations: Collection[RecordLocation], now_m
 
 
 def _files_of(table: Table, locations: Collection[RecordLocation]) -> list[FileScanTask]:
-    """The files that have letters of these places without a mark."""
+    """Returns the files with letters at these locations that are not marked yet."""
     with calling(f"Reading table {name_of(table)}"):
         snapshot_id = current_snapshot(table).snapshot_id
         tasks = table.scan(f"{REPLAYED_AT} is null", snapshot_id=snapshot_id).plan_files()
@@ -143,7 +143,7 @@ def _unmarked(batch: pa.RecordBatch, locations: Collection[RecordLocation]) -> p
 
 
 def is_at_location(rows: pa.RecordBatch, locations: Collection[RecordLocation]) -> pa.BooleanArray:
-    """Which rows have one of these places."""
+    """Returns which rows are at one of these locations."""
     found = pa.repeat(pa.scalar(False), len(rows))
     for partition in {location.partition for location in locations}:
         offsets = pa.array([location.offset for location in locations if location.partition == partition], pa.int64())

@@ -1,11 +1,13 @@
-"""Replay: records that could not become rows are tried again, and come into the base table under their old offsets.
+"""Replays dead letters: tries again to make rows of them, and appends the rows to the base table at their old
+offsets.
 
-A row is appended by a commit that asserts the snapshot in which it was looked for and not found. So of all who try,
-at the same time or after a crash, one succeeds and the others find the row. The letter is marked afterwards; who is
-killed in between finds the row next time, and marks the letter then.
+A row is appended by a commit that asserts the snapshot in which the row was looked for and not found. So of all that
+try, at the same time or after a crash, one succeeds and the others find the row. The letter is marked afterwards. A
+process that is killed in between finds the row the next time, and marks the letter then.
 
-Only letters below the base table's offset can be replayed: what is above it is read from the log. No snapshot that
-has the row has a lower offset, so however far a table is rolled back, a row that is moved again is not there twice.
+Only letters below the base table's offset can be replayed, because records above it are read from the log. Every
+snapshot with the row has a higher offset. So however far a table is rolled back, a row that is moved again is not
+duplicated.
 """
 
 from __future__ import annotations
@@ -53,14 +55,14 @@ from frazil.scan.table_files import read_rows
 from frazil.store import ObjectStore
 
 REPLAYED = "frazil.letters.replayed"
-"""Key of a snapshot's summary: how many rows it has that were dead letters."""
+"""The key in a snapshot's summary for the number of its rows that were dead letters."""
 
 LETTERS_PER_COMMIT = 5_000
-"""Letters that are replayed by one commit, and marked by one: to mark is to write whole files again."""
+"""How many letters one commit replays, and one commit marks. To mark letters, whole files are written again."""
 BYTES_PER_COMMIT = 64 * MIB
-"""Of their records; what becomes of them takes some times as much memory."""
+"""How many bytes of records one commit replays. Their rows need several times as much memory."""
 _OFFSETS_PER_FILTER = 200
-"""Offsets that are looked for at a time: with more of them PyIceberg does not use the statistics of files."""
+"""How many offsets one filter has. With more of them PyIceberg does not use the statistics of files."""
 _TRIES = 10
 _PAUSE_SECONDS = 0.1
 
@@ -72,17 +74,17 @@ class ReplayResult:
     """What became of the letters."""
 
     rows: int = 0
-    """Came into the base table."""
+    """How many letters became rows of the base table."""
     found: int = 0
-    """Were there already."""
+    """How many letters had a row in the base table already."""
     waiting: list[RecordLocation] = field(default_factory=list)
-    """Are above the offset of the base table, which has to get there first."""
+    """The letters above the offset of the base table, which has to get there first."""
     stuck: dict[RecordLocation, str] = field(default_factory=dict)
-    """Can still not become rows, and why."""
+    """The letters that still cannot become rows, with the reasons."""
 
 
 class Replay:
-    """The letters of one topic."""
+    """The replay of one topic's dead letters."""
 
     def __init__(
         self, config: Config, lake: Lake, store: ObjectStore, topic: str, world: World | None = None
@@ -99,7 +101,7 @@ class Replay:
         self._decoder = open_decoder(config, topic, newest.schema)
 
     def run(self, where: BooleanExpression | None = None) -> ReplayResult:
-        """Try all letters, or those chosen. Safe to be killed, and to be run by several at a time."""
+        """Replays all letters, or those that match. It may be killed, and several processes may run it at once."""
         letters = follow_dead_letters(self._lake, self._open(self._letters, "dead-letter"))
         done = ReplayResult()
         there: set[RecordLocation] = set()
@@ -116,7 +118,7 @@ class Replay:
         mark_replayed(self._lake, letters, there, self._world.clock.now_ms(), self._world.rng)
 
     def _replay(self, letters: dict[RecordLocation, DeadLetter], done: ReplayResult) -> set[RecordLocation]:
-        """Append the rows that the base table does not have; the places of those that it has then."""
+        """Appends rows that the base table lacks, and returns the locations of all letters that have a row then."""
         stuck: dict[RecordLocation, str] = {}
         tried: set[RecordLocation] = set()
         for _ in range(_TRIES):
@@ -141,9 +143,10 @@ class Replay:
         raise CasConflict(f"Table {dotted(self._base)} is being changed by others all the time; try later.")
 
     def _follow(self, base: Table, made: DecodedLetters) -> dict[RecordLocation, str]:
-        """Give the base table columns that rows need; if it cannot follow any of them, all that wait for it, and why.
+        """Adds columns to the base table that the rows need.
 
-        Those that clash with others are judged again, by the table that has followed the others.
+        If that is impossible, returns the letters that need them, with the reason. Letters whose columns clash with
+        those of others are tried again with the changed table.
         """
         try:
             follow_first(self._lake, base, *made.wanted)
@@ -152,7 +155,7 @@ class Replay:
         return {}
 
     def _append(self, base: Table, made: DecodedLetters) -> bool:
-        """Whether the rows are in the table; False when it has to be looked at again."""
+        """Appends the rows. Returns False if the commit failed, so that the table has to be read again."""
         if not made.locations:
             return True
         state = TableState.of(base)
@@ -169,7 +172,8 @@ class Replay:
         except FrazilError as error:
             if not (error.retryable or isinstance(error, CasConflict)):
                 raise
-            # Somebody else was first, or nobody knows: the table does. The files are left to the removal of orphans.
+            # Somebody else was first, or the outcome is unknown and the table will show it. The files are left to
+            # the removal of orphans.
             self._world.clock.sleep(_PAUSE_SECONDS)
             return False
         return True
@@ -191,7 +195,7 @@ class Replay:
 
 
 def find_rows(base: Table, locations: Collection[RecordLocation]) -> set[RecordLocation]:
-    """Which of these places have a row in the table."""
+    """Returns which of these locations have a row in the table."""
     by_partition: defaultdict[int, list[int]] = defaultdict(list)
     for location in sorted(locations):
         by_partition[location.partition].append(location.offset)
@@ -215,7 +219,7 @@ def _read(letters: Table, where: BooleanExpression | None) -> Iterator[DeadLette
 
 
 def _commit_batches(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]:
-    """Those that are replayed by one commit."""
+    """Groups letters into those that are replayed by one commit."""
     some: list[DeadLetter] = []
     size = 0
     for letter in letters:
@@ -229,7 +233,10 @@ def _commit_batches(letters: Iterable[DeadLetter]) -> Iterator[list[DeadLetter]]
 
 
 def _without_removed(base: Table, missing: Iterable[DeadLetter]) -> list[DeadLetter]:
-    """Those whose rows were never in the table, or went with a rollback: not those that retention took."""
+    """Returns the letters whose rows were never in the table, or were lost by a rollback.
+
+    Letters that were replayed and whose rows retention has removed since are left out.
+    """
     complete = complete_from(base)
     return [
         each

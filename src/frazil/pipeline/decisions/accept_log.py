@@ -1,8 +1,8 @@
-"""What a person can decide about a table whose log is not what it was: replaced, cut short, or trimmed too far.
+"""Accepts the current log for a table whose log was replaced, cut short or trimmed too far, when a person decides so.
 
-Rows are kept, and nothing is moved twice. A base table never goes back: dead letters, readers and derived tables find
-its rows by partition and offset, so no two may have the same. Nobody reads a derived table here, so it can begin with
-a new life of the log where that begins.
+Rows are kept, and no record is moved twice. A base table never goes back: dead letters, readers and derived tables
+find its rows by partition and offset, so no two rows may have the same. Frazil does not read derived tables, so a
+derived table can start at the beginning of a new epoch of the log.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from frazil.scan.extents import NOTHING, Extent
 class AcceptedLog(NamedTuple):
     table: Table
     missing: tuple[str, ...]
-    """What of the log the table does not get, in sentences."""
+    """Sentences about the records of the log that the table will not get."""
 
 
 def accept_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> AcceptedLog:
-    """Go on with the log that is there. A `CasConflict` means that the table has changed since it was loaded."""
+    """Sets the table's offsets for the current log.
+
+    Raises `CasConflict` if the table has changed since it was loaded.
+    """
     state = TableState.of(table)
     if state.role == "dead-letter":
-        # Its rows decide which rows of the log are left out of the base table, and these are of another log.
+        # Its rows decide which records are left out of the base table, and they came from another log.
         raise IcebergError(
             f"table {name_of(table)} cannot go on with another log: "
             f"{resume_command(state.topic, 'recreate', state.role, state.name)} puts it aside"
@@ -69,7 +72,10 @@ def accept_log(lake: Lake, table: Table, extents: Mapping[int, Extent]) -> Accep
 
 
 def _shared_end(epoch: str, offset: int, extent: Extent) -> int:
-    """Up to where the log has the records that the table has, which was filled up to `offset` in this epoch."""
+    """Returns the offset up to which table and log have the same records.
+
+    The table was filled up to `offset`, and its last record was of this epoch.
+    """
     if epoch and extent.epochs is not None:
         history = extent.epochs.history
         known = [name for name, _ in history]

@@ -1,4 +1,4 @@
-"""What stops a topic, table by table, as far as its tables and its log tell. Looking changes nothing."""
+"""Finds the problems that stop a topic, table by table, without changing anything."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _OFFERED: dict[type[FrazilError], dict[Role, tuple[Decision, ...]]] = {
     SegmentsGone: {"base": ("accept",)},
     SchemaEvolution: {"base": ("accept-schema", "dead-letter")},
 }
-"""What can be decided about a problem of a table, by its role."""
+"""The decisions that help with a problem, by the role of the table."""
 
 _LOOKS = 3
 
 
 @dataclass(frozen=True)
 class TopicTable:
-    """A table that a topic has, or has by its settings."""
+    """A table that a topic has according to the settings. It may not exist yet."""
 
     identifier: Identifier
     role: Role
@@ -69,11 +69,11 @@ class TableProblem:
     table: TopicTable
     error: FrazilError
     decisions: tuple[Decision, ...]
-    """What helps."""
+    """The decisions that would solve it."""
 
 
 class TopicExamination:
-    """A topic as it is now: each table is looked at when it is asked about, and then the log."""
+    """Examines a topic. Each table is read when it is asked about, and the log after it."""
 
     def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
         self.config = config
@@ -89,15 +89,15 @@ class TopicExamination:
         self.extents = self._log.look(tail=False)
 
     def columns(self) -> pa.Schema:
-        """What a base table of the topic begins with."""
+        """Returns the columns with which a base table of the topic would be created."""
         if self._decoder is None:
             return self._schema
         return first_batch_columns(self.config, self.topic, self._decoder, self.extents)
 
     def wanted(self, table: Table) -> list[pa.Schema]:
-        """What the base table has to take next: all rows of a topic are alike, unless they are bytes in its log.
+        """Returns the schemas of the rows that the base table has to take next.
 
-        Then the records of the next batch tell.
+        It is the schema of the topic, unless records have to be decoded. Then it is those of the next batch.
         """
         if self._decoder is None:
             return [self._schema]
@@ -114,7 +114,7 @@ class TopicExamination:
 
     @property
     def starts(self) -> dict[int, int]:
-        """Of the log."""
+        """The first offset of each partition that the log has."""
         return {partition: extent.start for partition, extent in self.extents.items()}
 
     @property
@@ -129,7 +129,7 @@ class TopicExamination:
         return [problem for problem in found if problem is not None]
 
     def problem(self, table: TopicTable) -> TableProblem | None:
-        """Why a person has to decide about this table, if one has."""
+        """Returns the problem of this table that a person has to decide about, or None if there is none."""
         for _ in range(_LOOKS):
             try:
                 self._look(table)
@@ -142,7 +142,7 @@ class TopicExamination:
                 found = error
             if not isinstance(found, SegmentsGone):
                 break
-            # A mover committed and the log was trimmed between the two looks, or it is true.
+            # Perhaps a mover committed and the log was trimmed between reading the table and reading the log.
         return TableProblem(table, found, self._offered(table, found))
 
     def _offered(self, table: TopicTable, error: FrazilError) -> tuple[Decision, ...]:
@@ -152,7 +152,7 @@ class TopicExamination:
         return _OFFERED.get(type(error), {}).get(table.role, ())
 
     def _check_layout(self, table: TopicTable) -> None:
-        """Whether the table can be made as the settings say."""
+        """Raises `ConfigError` if the table cannot be created as the settings say."""
         if table.role == "base":
             check_base_layout(self.config, self.store, self.topic)
         elif table.role == "derived":
@@ -170,10 +170,10 @@ class TopicExamination:
         if check.table is None or check.status is not TableStatus.OK:
             raise check.error()
         check_not_rolled_back(check.table)
-        # After the table: so the log can only have more than a mover knew when it committed.
+        # The log is read after the table, so it can only have more than the mover knew when it committed.
         self.extents = self._log.look(tail=False)
         check_against_log(TableState.of(check.table), self.extents)
         if table.role == "base":
-            # Each by itself: of those that clash with each other the table follows the first.
+            # Each schema is checked by itself: of schemas that clash with each other the table follows the first.
             for rows in self.wanted(check.table):
                 plan_following(check.table, rows)

@@ -1,6 +1,6 @@
-"""What a person decides about a topic that stopped.
+"""Carries out what a person decides about a topic that stopped.
 
-Tables and log remember it, and movers see it when they look: there is no other channel between them.
+The decision is stored in the tables and beside the log, where movers read it. There is no other channel to them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ABOUT_ROWS: tuple[Decision, ...] = ("accept-schema", "dead-letter")
 
 
 class TopicDecisions:
-    """A topic and all its tables. Each call looks at them, and at the log, as they are then."""
+    """The problems of a topic and the decisions about them. Each call reads the tables and the log again."""
 
     def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
         self._config = config
@@ -40,11 +40,14 @@ class TopicDecisions:
         self._topic = topic
 
     def problems(self) -> list[TableProblem]:
-        """Why the topic is stopped, if it is, table by table. Nothing is changed."""
+        """Returns why the topic is stopped, table by table, without changing anything."""
         return self._examine().problems()
 
     def decide(self, decision: Decision, table: str | None = None) -> list[str]:
-        """Do it for the named table, or for all that need it; what was done, for people."""
+        """Carries out a decision for the named table, or for all that need it.
+
+        Returns sentences about what was done.
+        """
         return _Decider(self._examine()).decide(decision, table)
 
     def _examine(self) -> TopicExamination:
@@ -103,7 +106,7 @@ class _Decider:
                 assert_never(never)
 
     def _replay(self, table: TopicTable) -> str:
-        # What the log no longer has comes from the base table, for all tables but that one.
+        # Other tables than the base table get from the base table what the log no longer has.
         starts = self._seen.starts if table.role == "base" else {}
         done = replay_table(self._lake, self._load(table), starts)
         return f"{table.name} is filled again; {_goes_on(done)}."
@@ -122,9 +125,10 @@ class _Decider:
         return [f"{table.name} keeps its rows; {_goes_on(done)}.", *missing]
 
     def _recreate(self, table: TopicTable) -> list[str]:
-        """A base table takes its dead letters with it: rows that did not fit it may fit the next one.
+        """Puts a table aside, so that the pipeline creates it again.
 
-        They go first. With a new base table beside old dead letters, rows could be in neither.
+        With a base table its dead letters are put aside, too, because rows that did not fit it may fit the next one.
+        They are put aside first: with a new base table beside old dead letters, rows could be in neither.
         """
         if table.role == "base":
             begins = f": from {_places(self._seen.starts)} on" if self._seen.starts else ""
@@ -145,7 +149,7 @@ class _Decider:
     def _retire_letters(self) -> list[str]:
         (letters,) = (each for each in self._seen.tables if each.role == "dead-letter")
         check = self._seen.check(letters)
-        # What is not ours stays; the pipeline stops at it should it need the name.
+        # A table that is not ours stays. The pipeline stops if it needs the name.
         return [] if check.table is not None and not check.is_claimed else self._retire(letters)
 
     def _retire(self, table: TopicTable) -> list[str]:
@@ -157,10 +161,10 @@ class _Decider:
 
 
 def _is_open(decision: Decision, table: TopicTable, problem: TableProblem | None) -> bool:
-    """Whether the decision can be made about this table.
+    """Returns whether the decision can be made about this table.
 
-    What is to be done with rows that do not fit can be changed at any time, and a dead-letter or derived table can be
-    made anew at any time: what stops a mover at it is not always to be seen.
+    The handling of rows that do not fit can be changed at any time. A dead-letter or derived table can be recreated
+    at any time, because what stops its mover cannot always be seen here.
     """
     if problem is not None and decision in problem.decisions:
         return True

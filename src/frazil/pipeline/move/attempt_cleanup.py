@@ -1,7 +1,7 @@
-"""The files of batches that never came into their table: deleted once nobody can commit them any more.
+"""Deletes the files of attempts that were not committed, once nobody can commit them any more.
 
-The transaction log names the attempts, those of this process and of others that are gone; the table tells what became
-of them. What cannot be decided in a day is left to the removal of orphans.
+The transaction log has the attempts of this process and of processes that have ended. The table shows what became of
+them. What cannot be decided within a day is left to the removal of orphans.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE_MS = 24 * 60 * 60 * 1000
 
 
 class AttemptCleanup:
-    """Belongs to one thread."""
+    """Cleans up open attempts. Only one thread may use it."""
 
     def __init__(self, context: PipelineContext) -> None:
         self._context = context
@@ -35,7 +35,7 @@ class AttemptCleanup:
         self._told: set[tuple[str, str]] = set()
 
     def clean(self) -> None:
-        """Look at all open attempts that nobody works on, if it is time to."""
+        """Checks all open attempts that nobody works on. Does nothing if the last time was too recent."""
         clock = self._context.world.clock
         if clock.monotonic() < self._due:
             return
@@ -44,12 +44,12 @@ class AttemptCleanup:
         try:
             attempts = recover(self._context.txlog)
         except LogCorrupted as error:
-            # That of another pipeline, which is gone: what is left of all others is cleaned up first.
+            # The log of another pipeline that has ended is damaged. All other attempts are cleaned up first.
             damage, attempts = error, self._context.txlog.open_attempts()
         for known in attempts:
             if self._context.stopping.is_set():
                 return
-            # It may have ended while others were looked at; what is not being worked on does not change any more.
+            # It may have ended while others were checked. An attempt that nobody works on does not change any more.
             attempt = None if known.key in self._context.running else self._still_open(known)
             if attempt is not None:
                 self._look_at(attempt)
@@ -71,7 +71,7 @@ class AttemptCleanup:
             self._context.txlog.resolve(attempt, outcome)
 
     def _decide(self, attempt: OpenAttempt) -> Outcome | None:
-        """What became of an attempt; None while that is not known."""
+        """Returns what became of an attempt, or None while that is not known. Deletes its files if that is safe."""
         identifier: Identifier = tuple(attempt.table.split("."))
         try:
             table = self._context.lake.load(identifier)
@@ -96,10 +96,9 @@ class AttemptCleanup:
         return None
 
     def _clean_dead_letters(self, attempt: OpenAttempt) -> int:
-        """Delete what the attempt wrote for the dead-letter table; how many files.
+        """Deletes the attempt's files in the dead-letter table, and returns how many there were.
 
-        The transaction log knows of these only once they are to be committed, and then they are an attempt of their
-        own.
+        The transaction log has them only once they are to be committed, and then as an attempt of their own.
         """
         identifier, txlog = dead_letter_identifier(self._context.config, attempt.topic), self._context.txlog
         name = dotted(identifier)

@@ -1,4 +1,4 @@
-"""The base table of a topic as a mover's sink."""
+"""The sink that fills the base table of a topic."""
 
 from __future__ import annotations
 
@@ -55,13 +55,16 @@ class BaseSink:
         check_not_rolled_back(table)
         self._context.note_opened(self._topic, table)
         state = TableState.of(table)
-        # Again: another mover may have gone on with the table since, and the log with it.
+        # The extents are read again: another mover may have committed to the table since, and the log has grown.
         check_against_log(state, self._context.log_extents(self._topic))
         self._epochs = dict(state.epochs)
         return dict(state.offsets)
 
     def _open_table(self, extents: Mapping[int, Extent]) -> Table:
-        """With all columns of the topic; where only records tell of them, it follows when rows come that need it."""
+        """Opens the table with all columns of the topic.
+
+        If the columns are known only from decoded records, an existing table is changed when rows need it.
+        """
         context, columns = self._context, self._newest_schema().schema
         decoder = open_decoder(context.config, self._topic, columns)
         if decoder is not None:
@@ -115,9 +118,9 @@ class BaseSink:
         return newest
 
     def _load(self) -> Table:
-        """The table with every column that the topic has: they come before the rows that have them.
+        """Loads the table and adds new columns of the topic, before rows with them are written.
 
-        What columns the rows have is not known here where records are bytes.
+        If records have to be decoded, their columns are not known yet, and the table is left as it is.
         """
         table = self._context.call_catalog(lambda: self._context.lake.load(self._identifier))
         check_not_rolled_back(table)

@@ -1,7 +1,7 @@
-"""When a batch is due, how far it goes in each partition, and how it is shared among tasks.
+"""Plans batches: when the next one is due, how far it goes in each partition, and which task moves which range.
 
 Only sealed segments are moved. A segment ends where the next one starts, so the listing of a partition and the footer
-of its newest segment tell all there is to know, however long the backlog.
+of its newest segment are all that has to be read, however long the backlog is.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from frazil.log.topics.schemas import list_partitions
 from frazil.store import ObjectStore
 
 DISCOVERY_SECONDS = 5.0
-"""How often new partitions are looked for."""
+"""How often the planner looks for new partitions."""
 SMALLEST_TASK_BYTES = 4 * MIB
-"""Segments are not shared among tasks below this: starting one more would cost more than it gains."""
+"""A task gets at least this many bytes, because another task would cost more than it gains."""
 
 
 @dataclass(frozen=True)
 class FlushLimits:
-    """A batch ends at whichever comes first."""
+    """The limits of a batch. It is due when it reaches the first of them."""
 
     seconds: float
     rows: int
@@ -44,7 +44,7 @@ class FlushLimits:
 
 @dataclass(frozen=True)
 class SegmentSlice:
-    """A segment, or the part of one that is left to be moved."""
+    """A segment, or the part of it that is still to be moved."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class SegmentSlice:
 
 
 class Backlog:
-    """What is sealed of one partition."""
+    """The sealed segments of one partition."""
 
     def __init__(self, store: ObjectStore, topic: str, partition: int) -> None:
         self._name = f"{topic}/{partition}"
@@ -65,7 +65,7 @@ class Backlog:
         self._end = 0
 
     def refresh(self, position: Position) -> None:
-        """Look at the log again; raises when it is not the one that was moved up to here."""
+        """Lists the segments again. Raises if this is not the log that was moved up to the position."""
         self._index.refresh()
         self._end = self._index.sealed_end()
         self._borders = [*self._index.firsts, self._end]
@@ -83,7 +83,7 @@ class Backlog:
         return self._end
 
     def slices(self, start: int, end: int) -> Iterator[SegmentSlice]:
-        """The segments that hold `[start, end)`, cut to it."""
+        """Yields the segments with the offsets `[start, end)`, cut to that range."""
         if start < end and start < self._index.start:
             raise self._index.gone(start)
         for first, last in pairwise(self._borders):
@@ -99,7 +99,7 @@ class Backlog:
 
 
 class BatchPlanner:
-    """Plans the batches of one topic, one after another. Belongs to one thread."""
+    """Plans the batches of one topic, one after another. Only one thread may use it."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class BatchPlanner:
         self._clock = clock
         self._positions = dict(starts)
         self.bytes = 0
-        """Of all segments handed out so far, as they are stored."""
+        """The stored size of all segments that were planned so far."""
         self._backlogs: dict[int, Backlog] = {}
         self._discovered = float("-inf")
         self._waiting_since: float | None = None
@@ -128,7 +128,7 @@ class BatchPlanner:
         return {partition: position.offset for partition, position in self._positions.items()}
 
     def next_end(self) -> dict[int, int]:
-        """How far the next batch goes; the end of the last one while none is due."""
+        """Returns the end offsets of the next batch. They are those of the last batch while none is due."""
         now = self._clock()
         self._refresh(now)
         slices = {
@@ -159,9 +159,9 @@ class BatchPlanner:
             backlog.refresh(self._position(partition))
 
     def _take(self, slices: Mapping[int, list[SegmentSlice]]) -> None:
-        """A segment of each partition in turn until the batch is full; there is always room for a first one.
+        """Adds a segment of each partition in turn until the batch is full. There is always room for a first one.
 
-        The turn goes on where it ended, so that no partition waits behind a busy one for ever.
+        The next batch begins with the partition after the last one, so that no partition waits behind a busy one.
         """
         rows, size = self._limits.rows, self._limits.bytes
         waiting = sorted(partition for partition, run in slices.items() if run)
@@ -181,7 +181,7 @@ class BatchPlanner:
                     size -= segment.bytes
 
     def tasks(self, start: Mapping[int, int], end: Mapping[int, int]) -> list[Range]:
-        """The batch from `start` to `end`, cut at the borders of segments so that every core has its share."""
+        """Splits the batch from `start` to `end` at segment borders into ranges, so that every core has a share."""
         wanted = {p: list(self._backlogs[p].slices(start.get(p, 0), end[p])) for p in sorted(end)}
         total = sum(segment.bytes for run in wanted.values() for segment in run)
         share = max(SMALLEST_TASK_BYTES, total // self._parallelism)
@@ -193,7 +193,7 @@ class BatchPlanner:
 
 
 def join_slices(run: list[SegmentSlice], share: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring pieces joined until they have about `share` bytes."""
+    """Joins neighbouring slices of segments into ranges of about `share` bytes."""
     start, size = None, 0
     for segment in run:
         if start is not None and size + segment.bytes > share * 1.25:

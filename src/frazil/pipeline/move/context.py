@@ -1,4 +1,4 @@
-"""What all movers of a pipeline share."""
+"""The context of a pipeline that all its movers share: settings, lake, store, transaction log, locks and metrics."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from frazil.store import ObjectStore
 T = TypeVar("T")
 
 LOCK_SECONDS = 60.0
-"""How long the mover waits for maintenance of its table; after that both go on, and the commits sort it out."""
+"""How long a mover waits for maintenance of its table. After that both go on, and one of their commits may fail."""
 
 
 class TableLocks:
-    """Mover and maintenance take turns per table, so that neither makes work for the other."""
+    """One lock per table, so that mover and maintenance do not cause conflicts for each other."""
 
     def __init__(self) -> None:
         self._locks: defaultdict[Identifier, threading.Lock] = defaultdict(threading.Lock)
 
     @contextmanager
     def acquire(self, table: Identifier, timeout: float = LOCK_SECONDS) -> Iterator[bool]:
-        """Whether it is really our turn; False when the other did not end in time."""
+        """Locks the table. Yields False if the other side did not release it in time."""
         lock = self._locks[table]
         ours = lock.acquire(timeout=timeout)
         try:
@@ -61,12 +61,13 @@ class PipelineContext:
     stopping: threading.Event = field(default_factory=threading.Event)
     table_locks: TableLocks = field(default_factory=TableLocks)
     starting: threading.Lock = field(default_factory=threading.Lock)
-    """For queries that start, one after the other. Many processes that start at once keep each other from it; and two
-    queries that start at once may damage what Spark holds for all of them, so that no task can be read any more."""
+    """The lock for queries that start, because they must start one after the other. Many processes that start at once
+    slow each other down, and two queries that start at once may damage Spark's shared state, so that tasks cannot be
+    read any more."""
     committed: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
-    """What each table of a topic needs next, as far as this pipeline knows."""
+    """The next offsets that each table of a topic needs, as far as this pipeline knows."""
     running: set[tuple[str, str]] = field(default_factory=set)
-    """Tables and attempts that are being worked on right now."""
+    """The tables and attempts that this pipeline is working on."""
 
     @property
     def backoff(self) -> Backoff:
@@ -78,17 +79,17 @@ class PipelineContext:
             self.metrics.committed.labels(topic, table, partition).set(offset)
 
     def note_opened(self, topic: str, table: Table) -> None:
-        """When it was last committed to, by whomever."""
+        """Sets the metric of the table's last commit, whoever made it."""
         snapshot = table.current_snapshot()
         if snapshot is not None:
             self.metrics.last_commit.labels(topic, dotted(table.name())).set(snapshot.timestamp_ms / 1000)
 
     def call_catalog(self, call: Callable[[], T]) -> T:
-        """Call the catalog, again while it fails in ways that may pass."""
+        """Calls the catalog through its circuit breaker, and retries errors that may pass."""
         return self._ask(self.catalog_breaker, call)
 
     def log_extents(self, topic: str) -> dict[int, Extent]:
-        """How far the sealed log reaches, looked at as if for the first time."""
+        """Reads the extents of the sealed log without a cache."""
         return self.call_store(lambda: Extents(self.store, topic, self.config.data_dir).look(tail=False))
 
     def call_store(self, call: Callable[[], T]) -> T:

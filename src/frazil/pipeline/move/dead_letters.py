@@ -1,4 +1,4 @@
-"""The dead-letter table of a topic: records that cannot become rows, with their bytes and the reason."""
+"""Fills the dead-letter table of a topic with records that cannot become rows, with their bytes and the reason."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DeadLetterState:
-    """What the dead-letter table says about the ranges of a batch."""
+    """What the dead-letter table has decided about the ranges of a batch."""
 
     table: Table | None = None
     decided: dict[int, int] = field(default_factory=dict)
+    """By partition, the offset below which the table has decided which records are dead letters."""
     excluded: dict[int, list[int]] = field(default_factory=dict)
+    """By partition, the offsets of the batch that are dead letters already."""
 
 
 class DeadLetterTable:
@@ -42,7 +44,7 @@ class DeadLetterTable:
         self._identifier = dead_letter_identifier(context.config, topic)
 
     def load_state(self, ranges: tuple[Range, ...]) -> DeadLetterState:
-        """Decisions about these ranges; rows are read only where the table is ahead of them."""
+        """Loads the table's decisions about these ranges. Its rows are read only if it is ahead of the ranges."""
         try:
             table = self._context.call_catalog(lambda: self._context.lake.load(self._identifier))
         except TableNotFound:
@@ -53,7 +55,7 @@ class DeadLetterTable:
         decided = {each.partition: state.offsets.get(each.partition, 0) for each in ranges}
         ahead = [each for each in ranges if decided[each.partition] > each.start]
         if ahead:
-            # It has a say, so it must be about this log.
+            # The table decides about these records, so it must have been filled from this log.
             check_against_log(state, self._context.log_extents(self._topic))
         excluded = {
             each.partition: self._context.call_catalog(partial(_offsets, table, each, decided[each.partition]))
@@ -62,7 +64,7 @@ class DeadLetterTable:
         return DeadLetterState(table, decided, excluded)
 
     def create(self, ranges: tuple[Range, ...]) -> None:
-        """Make the table; it begins where the base table is."""
+        """Creates the table. It begins at the offsets of the base table."""
         self._context.call_catalog(
             lambda: open_dead_letter_table(
                 self._context.lake,
@@ -77,7 +79,10 @@ class DeadLetterTable:
     def commit(
         self, state: DeadLetterState, attempt_id: str, ranges: tuple[Range, ...], written: WrittenFiles
     ) -> bool:
-        """Whether the letters are in the table; its offset moves to the end of the batch with them."""
+        """Commits the letters and moves the table's offsets to the end of the batch.
+
+        Returns whether that succeeded.
+        """
         table = state.table
         assert table is not None
         moved = tuple(
@@ -102,7 +107,7 @@ class DeadLetterTable:
 
 
 def _offsets(table: Table, moved: Range, decided: int) -> list[int]:
-    """The offsets of the range that are in the table, in order."""
+    """Returns the offsets of the range that are in the table, in order."""
     end = min(moved.end, decided)
     wanted = row_filter({moved.partition: Span(moved.start, end)})
     return sorted(

@@ -1,4 +1,4 @@
-"""Derived rows: a Spark SQL query over a batch of a topic's rows, and the files its result becomes."""
+"""Runs the Spark SQL query of a derived table over a batch of rows, and writes its result to data files."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from frazil.pipeline.move.task_reports import TaskReport
 from frazil.pipeline.move.tasks import TargetTable
 
 VIEW = "batch"
-"""What a query calls its input."""
+"""The name of the view that a query reads from."""
 
 
 class DerivedQuery:
-    """One query. `where` names its setting, for messages."""
+    """The query of a derived table. `where` is the key of its setting, for messages."""
 
     def __init__(self, sql: str, where: str) -> None:
         self._sql = sql
         self._where = where
 
     def apply(self, rows: DataFrame) -> DataFrame:
-        """The result of the query; the session of `rows` is its own, so the view meets no other."""
+        """Returns the result of the query. Each batch has its own session, so views of this name do not collide."""
         rows.createOrReplaceTempView(VIEW)
         return rows.sparkSession.sql(self._sql)
 
     def schema(self, spark: SparkSession, rows: StructType) -> Schema:
-        """What a table for the results needs. `ConfigError` with the position when the query does not compile."""
+        """Returns the schema of a table for the result. Raises `ConfigError` if the query does not compile."""
         try:
             result = self.apply(spark.newSession().createDataFrame([], rows)).schema
         except (AnalysisException, ParseException) as error:
@@ -44,7 +44,7 @@ class DerivedQuery:
 
 
 def explain(error: PySparkException) -> str:
-    """What is wrong with a query, and where in it."""
+    """Returns what is wrong with a query, and at which position."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = lines[0].split("; line ")[0].rstrip(".") if lines else type(error).__name__
     contexts = error.getQueryContext() or []
@@ -57,7 +57,7 @@ def explain(error: PySparkException) -> str:
 
 
 def write_rows(target: TargetTable, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of a task: rows come in, a report goes out."""
+    """Runs a task: it gets rows, writes them and yields a report."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -85,7 +85,7 @@ def _write(target: TargetTable, batches: Iterator[pa.RecordBatch], report: TaskR
 
 
 def only_needed_rows(rows: DataFrame, starts: dict[int, int]) -> DataFrame:
-    """Without the rows that the table has already."""
+    """Returns the rows without those that the table has already."""
     for partition, start in sorted(starts.items()):
         if start:
             rows = rows.where(f"{PARTITION} != {partition} OR {OFFSET} >= {start}")

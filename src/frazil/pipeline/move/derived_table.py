@@ -1,6 +1,6 @@
-"""A derived table as a mover's sink: a query of its own, with offsets of its own.
+"""The sink that fills a derived table with the result of its query. It has offsets of its own.
 
-Its rows come from the log, or from the base table where the log does not have them any more.
+Rows come from the log, or from the base table if the log does not have them any more.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ class DerivedSink:
         return self._context.call_catalog(lambda: self._rows.looker.look(tail=False))
 
     def _begin(self, look: Look) -> dict[int, int]:
-        """Where a new table begins: with all there is, or with what the base table does not have yet."""
+        """Returns the first offsets of a new table.
+
+        With `backfill` they are the earliest that exist. Otherwise they are the offsets that the base table is at.
+        """
         if self._config.backfill:
             return {partition: self._rows.earliest(look, partition) for partition in look.partitions}
         return {partition: look.offsets.get(partition, look.extent(partition).start) for partition in look.partitions}

@@ -1,15 +1,16 @@
-"""One batch: clip it to what the table still needs, let tasks write it, commit the dead letters, commit the rows.
+"""Flushes one batch into a table.
 
-A batch may be begun many times, by several processes at once, and ends in the table once: each commit names the
-offsets it starts from, and the table takes it only if it is there.
+The batch is clipped to what the table still needs, tasks write it, and then the dead letters and the rows are
+committed. A batch may be started many times, by several processes at once, and is in the table once: each commit
+names the offsets it starts from, and is accepted only if the table is at these offsets.
 
 Dead letters are committed first, with offsets of their own. Below its offset the dead-letter table decides: a row
-that is there is left out of the base table, any other must fit. So a kill between the two commits neither loses a row
-nor puts it into both. A batch without dead letters does not touch that table, so it lags behind the base table and
-catches up with the next dead letter.
+that is in it is left out of the base table, and any other row must fit. So a kill between the two commits neither
+loses a row nor puts it into both tables. A batch without dead letters does not touch the dead-letter table, which
+therefore lags behind the base table and catches up with the next dead letter.
 
-What columns records have that come as bytes is known only when they are decoded: tasks say what the table lacks, and
-the batch is written again when it has that.
+If records come as bytes, their columns are known only after decoding. Then tasks report which columns the table
+lacks, and the batch is written again when the table has them.
 """
 
 from __future__ import annotations
@@ -36,26 +37,26 @@ from frazil.pipeline.move.tasks import MoveJob, TargetTable
 from frazil.scan.log_place import LogPlace
 
 Run = Callable[[MoveJob], WrittenFiles]
-"""Runs a job in Spark's tasks."""
+"""A function that runs a job in Spark's tasks."""
 
 
 class StartOver(FrazilError):
-    """Raised when the table is not where the stream is, so that the stream must begin again at the table's offset."""
+    """Raised when the table needs earlier offsets than the batch has, so that the stream must restart there."""
 
     retryable = True
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What the stream says is next."""
+    """A batch of the stream: the offsets of each partition from `starts` up to `ends`."""
 
     starts: Mapping[int, int]
     ends: Mapping[int, int]
     bytes: int = 0
-    """Of its segments, as they are stored."""
+    """The stored size of its segments."""
 
     def remaining(self, state: TableState) -> tuple[Range, ...]:
-        """What of it the table still needs; the epochs are not known before the records are read."""
+        """Returns the ranges that the table still needs. They have no epochs before the records are read."""
         ranges = []
         for partition, end in sorted(self.ends.items()):
             start, needed = self.starts.get(partition, 0), state.offsets.get(partition, 0)
@@ -69,11 +70,11 @@ class Batch:
 
 
 Move = Callable[[Table, tuple[Range, ...], FlushAttempt], bool]
-"""Moves ranges into a table as it was loaded; False when that has changed, and they must be looked at again."""
+"""A function that moves ranges into a table. It returns False if the table has changed since it was loaded."""
 
 
 def flush(context: PipelineContext, topic: str, batch: Batch, load: Callable[[], Table], move: Move) -> None:
-    """Return when the table is at or past the end of the batch, moved by us or by somebody else."""
+    """Moves a batch into a table. Returns when the table is at or past its end, also if somebody else moved it."""
     started = context.world.clock.monotonic()
     while True:
         table = load()
@@ -97,7 +98,7 @@ def flush(context: PipelineContext, topic: str, batch: Batch, load: Callable[[],
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """What the records of a topic are, as far as that changes while it is moved."""
+    """The current schema version and decoder of a topic, which may change between batches."""
 
     schema_version: int
     decoder: Decoder | None
@@ -147,10 +148,11 @@ class BaseFlush:
         return attempt.commit(known, written.files, written.tasks)
 
     def _follow(self, table: Table, wanted: tuple[pa.Schema, ...]) -> None:
-        """Change the table for rows of these schemas, or raise: it is never tried again with the same table.
+        """Changes the table for rows of these schemas. Raises if nothing changes, so that no try is repeated for
+        ever.
 
-        Of those that clash the first is followed. What then still clashes is a fault of its record where types are
-        what records show; otherwise it is found by the next try, and a person decides.
+        Of schemas that clash the first is followed. What still clashes is found by the next try: either its records
+        become dead letters, or the topic stops and a person decides.
         """
         failpoint("follow.wanted")
         lake = self._context.lake
@@ -159,7 +161,7 @@ class BaseFlush:
         if after.metadata.current_schema_id != table.metadata.current_schema_id:
             return
         for rows in wanted:
-            # Taken together they seem to fit, so one of them does not by itself.
+            # Together the schemas seem to fit, so one of them does not fit by itself.
             plan_following(after, rows)
         raise TableSchemaMismatch(
             f"Table {dotted(table.name())} has the columns of these rows, yet cannot take them: "
@@ -174,10 +176,11 @@ class BaseFlush:
         written: WrittenFiles,
         attempt: FlushAttempt,
     ) -> bool:
-        """Commit the letters; False when somebody else was there.
+        """Commits the dead letters. Returns False if somebody else has moved the tables.
 
-        A person may have changed what fits since the table was loaded: then others have judged these rows anew. Where
-        that can happen, each batch moves the dead-letter table, letters or not, so of two movers one finds it moved.
+        A person may have changed what fits since the table was loaded, and then another mover decides differently
+        about these rows. Where that can happen, each batch moves the offsets of the dead-letter table, even without
+        letters, so that one of two movers notices the other.
         """
         if not written.dead_letters and not (dead.table and on_mismatch_of(table.metadata) == "dead-letter"):
             return True

@@ -1,4 +1,4 @@
-"""Committing one attempt, and writing down what becomes of it, in the transaction log and in the metrics."""
+"""Commits one attempt to flush a batch, and records its progress in the transaction log and the metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 class FlushAttempt:
     def __init__(self, context: PipelineContext, topic: str, table: Table, attempt: str, size: int = 0) -> None:
-        """`size` is that of the segments it moves, in bytes."""
+        """`size` is the size of the segments that the attempt moves, in bytes."""
         self._context = context
         self._topic = topic
         self._table = table
@@ -46,11 +46,11 @@ class FlushAttempt:
         )
 
     def abandon(self, reason: str) -> None:
-        """No request was sent. The files stay until the attempt is cleaned up."""
+        """Logs that the attempt is given up before its commit. Its files stay until it is cleaned up."""
         logger.info("a batch is written again", extra={"topic": self._topic, "table": self._name, "reason": reason})
 
     def commit(self, ranges: tuple[Range, ...], files: tuple[DataFile, ...], tasks: tuple[int, ...]) -> bool:
-        """Whether the files are in the table now; False when it has changed, and all must be looked at again."""
+        """Commits the files. Returns False if the table has changed, so that the batch must be planned again."""
         state = TableState.of(self._table)
         attempt = Attempt(
             id=self.id,
@@ -78,7 +78,7 @@ class FlushAttempt:
             self._committed(attempt, outcome)
         else:
             reason = f"the table has changed: {type(outcome).__name__.lower()}"
-            # Its files are still there, so it stays open until they are cleaned up.
+            # The files still exist, so the attempt stays open until they are cleaned up.
             self._context.txlog.commit_end(self._topic, self._name, self.id, success=False, reason=reason, retry=True)
             self.abandon(reason)
         return isinstance(outcome, Committed)

@@ -1,4 +1,4 @@
-"""What the next batch will ask of a table, where only the records themselves tell."""
+"""Finds the schemas of the next batch by decoding its records, for topics whose columns are known only from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frazil.store import ObjectStore
 
 
 def first_batch_columns(config: Config, topic: str, decoder: Decoder, extents: Mapping[int, Extent]) -> pa.Schema:
-    """The columns of the rows that a new table gets first."""
+    """Returns the columns of the first batch of a new table."""
     limits = FlushLimits.of(config.pipeline, config.topic(topic).pipeline)
     return first_columns(LogPlace.of(config, topic), decoder, config.format_of(topic), extents, limits.rows)
 
@@ -28,7 +28,7 @@ def first_batch_columns(config: Config, topic: str, decoder: Decoder, extents: M
 def next_batch_schemas(
     config: Config, store: ObjectStore, topic: str, decoder: Decoder, table: Table
 ) -> list[pa.Schema]:
-    """The schemas of the rows that a mover would move next, in the order in which they are first seen."""
+    """Returns the schemas of the rows that a mover would move next, in the order of their first rows."""
     offsets = TableState.of(table).offsets
     limits = FlushLimits.of(config.pipeline, config.topic(topic).pipeline)
     planner = BatchPlanner(

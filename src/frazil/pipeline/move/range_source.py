@@ -1,6 +1,7 @@
-"""The stream that the mover follows: its rows are ranges of the log, so the records themselves never enter the JVM.
+"""The Spark data source of the base table's stream. Its rows are ranges of the log.
 
-Spark asks for offsets at every trigger, in a process of its own beside the driver.
+So the records themselves never enter the JVM: tasks read them. Spark asks for offsets at every trigger, in a process
+beside the driver.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ BYTES = "bytes"
 
 @dataclass(frozen=True)
 class RangeStreamSettings(SettingsFile):
-    """What the stream needs to know."""
+    """The settings of the stream. They are passed in a file."""
 
     topic: str
     store: StoreConfig
@@ -49,7 +50,7 @@ class RangePartition(InputPartition):
 
 
 class RangeSource(DataSource):
-    """`spark.readStream.format(FORMAT).option("settings", file)`."""
+    """The data source of `spark.readStream.format(FORMAT).option("settings", file)`."""
 
     @classmethod
     def name(cls) -> str:
@@ -63,8 +64,10 @@ class RangeSource(DataSource):
 
 
 class RangeStream(DataSourceStreamReader):
-    """Spark's offsets are maps from partition to next offset, with text keys as JSON wants them, and `bytes`: the sum
-    of all that was handed out, so that a batch can tell its size.
+    """Plans the batches of the stream.
+
+    The offsets of the stream are maps from partition (as text, for JSON) to next offset. Their key `bytes` has the
+    size of all segments so far, so that the size of a batch is the difference of two of them.
     """
 
     def __init__(self, settings: RangeStreamSettings) -> None:
@@ -85,7 +88,8 @@ class RangeStream(DataSourceStreamReader):
         except FrazilError as error:
             if not error.retryable:
                 raise
-            # The next trigger asks again; the pipeline's own look at the store tells people.
+            # The next trigger tries again. The pipeline itself also reads the store, and reports the problem in
+            # health.
             if not self._failing:
                 logger.warning("cannot look for new segments", extra={"reason": str(error)})
             self._failing = True
@@ -111,7 +115,7 @@ class RangeStream(DataSourceStreamReader):
         return self._planner
 
     def __getstate__(self) -> dict[str, Any]:
-        """The reader travels to the tasks, which only read: no planner, no credentials."""
+        """Removes planner and credentials from the copies that Spark sends to tasks, which only call `read`."""
         return {"_start": {}, "_end": {}, "_settings": None, "_planner": None, "_failing": False}
 
 

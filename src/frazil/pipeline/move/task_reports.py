@@ -1,4 +1,4 @@
-"""What tasks tell the driver: the files they wrote, how many rows did not fit, and what went wrong."""
+"""Reports of tasks to the driver: the files they wrote, how many rows did not fit, and their errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ARROW = pa.schema(
 
 @dataclass
 class TaskReport:
-    """What one task says, row by row."""
+    """The report of one task. Each fact is a row."""
 
     task: int
     _rows: list[tuple[str, int, int, int, int, bytes]] = field(default_factory=list)
@@ -39,11 +39,11 @@ class TaskReport:
         self._say("dead-letters", rows=file.record_count, payload=encode_data_file(file))
 
     def misfits(self, rows: int, example: str) -> None:
-        """Rows that did not fit, while there is no dead-letter table to write them to."""
+        """Reports rows that did not fit while there is no dead-letter table to write them to."""
         self._say("misfits", rows=rows, payload=example.encode())
 
     def wants(self, rows: pa.Schema) -> None:
-        """The table has to change before it can take rows of this schema: nothing was written."""
+        """Reports that the table has to change before it can take rows of this schema. Nothing was written then."""
         self._say("wants", payload=rows.serialize().to_pybytes())
 
     def range(self, partition: int, end: int, epoch: str, rows: int) -> None:
@@ -64,19 +64,19 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """What all tasks of an attempt wrote."""
+    """The joined reports of all tasks of an attempt."""
 
     files: tuple[DataFile, ...]
     dead_letters: tuple[DataFile, ...]
     misfits: int
-    """Rows that did not fit and are written nowhere."""
+    """How many rows did not fit and were not written anywhere."""
     example: str
-    """Why the first of them did not."""
+    """The reason why the first of them did not fit."""
     tasks: tuple[int, ...]
     epochs: dict[int, str]
     """The epoch of each partition's last record."""
     wanted: tuple[pa.Schema, ...] = ()
-    """Schemas of rows that the table cannot take as it is."""
+    """The schemas of rows for which the table has to change first."""
 
     @property
     def dead_rows(self) -> int:
@@ -84,7 +84,7 @@ class WrittenFiles:
 
 
 def join_reports(table: pa.Table) -> WrittenFiles:
-    """Join the reports of all tasks; raises what a task failed with."""
+    """Joins the reports of all tasks. Raises the error of a task that failed."""
     rows = table.to_pylist()
     for row in rows:
         if row["kind"] == "error":
@@ -107,11 +107,11 @@ def _schema(payload: bytes) -> pa.Schema:
 
 
 def _error(kind: str, message: str) -> FrazilError:
-    """The error of a task as it was there."""
+    """Returns the error of a task with its original class, if that is known."""
     return error_by_name(kind, message) or FrazilError(f"{kind}: {message}")
 
 
 def error_by_name(kind: str, message: str) -> FrazilError | None:
-    """An error of ours by the name of its class."""
+    """Returns the Frazil error with this class name, or None if there is no such class."""
     known = getattr(errors, kind, None)
     return known(message) if isinstance(known, type) and issubclass(known, FrazilError) else None

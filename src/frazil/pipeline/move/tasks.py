@@ -1,4 +1,4 @@
-"""What runs inside Spark's tasks: records of the log become data files of a table."""
+"""The work of Spark's tasks: they read records of the log and write data files of a table."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from frazil.scan.log_place import LogPlace
 
 @dataclass(frozen=True)
 class TargetTable:
-    """A table as a task needs it."""
+    """The table that a task writes to, without its history, so that it can be sent to tasks."""
 
     metadata_json: str
     properties: dict[str, str]
-    """Of its file system."""
+    """The properties of its file IO."""
     attempt: str
 
     @classmethod
@@ -56,38 +56,38 @@ class TargetTable:
 
 @dataclass(frozen=True)
 class MoveJob:
-    """Everything a task has to know to move its ranges."""
+    """Everything that a task needs to move its ranges."""
 
     place: LogPlace
     target: TargetTable
     schema_version: int
-    """Of the topic."""
+    """The schema version of the topic."""
     now_ms: int
     clip: dict[int, int]
-    """What the table has already: nothing below these offsets is written again."""
+    """The offsets up to which the table has rows. Nothing below them is written again."""
     decoder: Decoder | None = None
-    """How records become rows; None where they are."""
+    """The decoder that makes rows of records. It is None if the records are rows."""
     dead_letters: TargetTable | None = None
-    """Where rows go that do not fit; without it they are only counted."""
+    """The dead-letter table for rows that do not fit. Without it they are only counted."""
     decided: dict[int, int] = field(default_factory=dict)
-    """Below these offsets the dead-letter table has decided which rows fit."""
+    """The offsets below which the dead-letter table has decided which rows fit."""
     excluded: dict[int, list[int]] = field(default_factory=dict)
-    """The rows below `decided` that are in the dead-letter table."""
+    """The offsets below `decided` whose rows are in the dead-letter table."""
 
 
 def move_ranges(job: MoveJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of a task: ranges come in, a report goes out."""
+    """Runs a task: it gets ranges and yields a report."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None
     ranges = [Range(**row) for batch in batches for row in batch.to_pylist()]
-    # The id is unique within the application, so that a task that is tried again never meets its own file.
+    # The id is unique within the application, so that a task that is tried again writes other files.
     yield move(job, context.taskAttemptId(), ranges)
 
 
 def move(job: MoveJob, task: int, ranges: list[Range]) -> pa.RecordBatch:
-    """Write the files of one task; its report."""
+    """Writes the files of one task and returns its report."""
     report = TaskReport(task)
     if ranges:
         try:
@@ -124,7 +124,7 @@ class _TaskRun:
         failpoint("task.files-written")
 
     def _give_up(self) -> None:
-        """The batch is moved again when the table has what it lacks."""
+        """Removes the files and reports what the table lacks. The batch is written again when the table has it."""
         self._files.abort()
         if self._dead is not None:
             self._dead.abort()
@@ -144,7 +144,7 @@ class _TaskRun:
             rows += records.batch.num_rows
             self._wanted |= dict.fromkeys(made.wanted)
             if self._wanted:
-                # What is written now would be thrown away; what else the table lacks is to be known.
+                # Files written now would be removed again. The rest is decoded only to find more missing columns.
                 continue
             self._files.write(without_offsets(made.batch, gone))
             if made.misfits:

@@ -1,6 +1,6 @@
-"""Settings for the processes that Spark starts beside the driver.
+"""Passes settings in a private file to the processes that Spark starts beside the driver.
 
-They go through a private file: options of a stream would show credentials to everybody who sees its plan.
+Options of a stream would show credentials to everybody who sees its plan.
 """
 
 from __future__ import annotations
