@@ -14,7 +14,7 @@ from frazil.lake.commit.offsets import snapshot_offsets
 from frazil.lake.tables.table_history import add_table
 from frazil.store import open_store
 from tests.cli.support import FRAZIL, environment, frazil
-from tests.lake.checksums.damaging import data_paths, flip
+from tests.lake.checksums.damage import data_paths, flip
 from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
 from tests.maintain.support import HOUR, move, stray
 

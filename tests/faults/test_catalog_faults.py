@@ -1,4 +1,4 @@
-"""A real catalog behind a wire that fails in every way there is: each record is in one table, once."""
+"""Tests movers with a real catalog behind a faulty network: each record is in one table, once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from frazil.config.model import Config
 from frazil.errors import FrazilError
 from frazil.ops.breaker import State
 from frazil.ops.health import HEALTHY
-from tests.faults.loading import Loader, check_everything, moved
-from tests.faults.wires import FAULTS, PATIENT, TIMES, check_leftovers, faults, move_on
+from tests.faults.loader import Loader, check_everything, moved
+from tests.faults.network_faults import FAULTS, PATIENT, TIMES, check_leftovers, faults, move_on
 from tests.lake.support import nessie_config
 from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.proxy import Proxy
@@ -33,7 +33,7 @@ Lakes = Callable[..., tuple[Config, Config]]
 def lakes(
     tmp_path: Path, nessie: NessieServer, nessie_proxy: Proxy, s3_server: S3Server, namespace: str
 ) -> Callable[..., tuple[Config, Config]]:
-    """The settings of one lake, through the proxy and past it."""
+    """Returns a function that makes the settings of one lake, through the proxy and past it."""
 
     def make(**pipeline: Any) -> tuple[Config, Config]:
         settings: dict[str, Any] = {"pipeline": {**PATIENT, **pipeline}, "timeout_seconds": 2.0}
@@ -69,7 +69,8 @@ def check_fault(lakes: Lakes, proxy: Proxy, seed: int, kind: str, rounds: int) -
             late += kept
             loader.fill(2)
             if chance.random() < 0.5:
-                # By now somebody else has done it, or nobody: the request must change nothing either way.
+                # By now somebody else has made the change, or nobody has. The request must change nothing in either
+                # case.
                 deliver(late)
         move_on(past, loader, seed)
         deliver(late)
@@ -86,7 +87,7 @@ def deliver(late: list[Any]) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_storm(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
-    """Everything at once, on any request, with two movers that know nothing of each other."""
+    """All faults happen at once, on any request, with two movers that do not know of each other."""
     chance = random.Random(seed)
     through, past = lakes()
     late: list[Any] = []

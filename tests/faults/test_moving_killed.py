@@ -1,4 +1,4 @@
-"""Killed at every step between reading a range and the end of a flush: each record is in one table, once."""
+"""Tests kills at every step from reading a range to the end of a flush: each record is in one table, once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BROKEN = (3, 47, 48, 120)
 
 
 def failpoints() -> list[str]:
-    """All places on the way of a batch at which the pipeline can be killed, from the code itself."""
+    """Returns all failpoints on the way of a batch, found in the code itself."""
     modules = [*SOURCE.glob("pipeline/**/*.py"), *SOURCE.glob("lake/**/*.py")]
     found = {name for module in modules for name in re.findall(r'failpoint\("([^"]+)"\)', module.read_text())}
     passed = [name for name in sorted(found) if name.startswith(("create", "evolve", "flush", "task", "commit"))]
@@ -40,7 +40,7 @@ def failpoints() -> list[str]:
 
 @pytest.fixture(params=["local", "nessie"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    """An embedded lake, or a REST catalog with everything on S3."""
+    """Returns the settings of an embedded lake, or of a REST catalog with everything on S3."""
     if request.param == "local":
         return local_config(tmp_path)
     nessie: NessieServer = request.getfixturevalue("nessie")
@@ -76,7 +76,7 @@ def check_killed_at(failpoint: str, config: Config, seed: int) -> None:
             killed = run(config, seed, failpoint)
         assert killed, f"nothing passed {failpoint}"
         move_all(context)
-        # Evidence that an attempt was never committed comes with the commits after it.
+        # Later commits are the evidence that an attempt was never committed.
         AttemptCleanup(context).clean()
         check_rows(context)
         if config.store.url is None:
@@ -86,7 +86,7 @@ def check_killed_at(failpoint: str, config: Config, seed: int) -> None:
 
 
 def fill(context: PipelineContext, chance: random.Random, *, wider: bool = False) -> None:
-    """Records in two partitions and segments of random size, among them some that fit no table."""
+    """Appends records to two partitions in segments of random size. Some of the records fit no table."""
     for partition in (0, 1):
         with closing(writer(context.store, context.config.data_dir, partition=partition)) as log:
             at, end = log.next_offset, log.next_offset + ROWS
@@ -106,9 +106,9 @@ def fill(context: PipelineContext, chance: random.Random, *, wider: bool = False
 
 
 def run(config: Config, seed: int, failpoint: str) -> bool:
-    """Move in a process of its own; whether it was killed on the way."""
+    """Moves in a process of its own, and returns whether it was killed."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.faults.moving"],
+        [sys.executable, "-m", "tests.faults.mover_process"],
         input=pickle.dumps(config),
         env={**os.environ, "FRAZIL_FAILPOINT": failpoint, "SEED": str(seed)},
         capture_output=True,
@@ -130,7 +130,7 @@ def check_rows(context: PipelineContext) -> None:
 
 
 def check_files(context: PipelineContext) -> None:
-    """No file of a batch that did not come into a table is left."""
+    """Checks that no file of a batch that was not committed is left."""
     for identifier in (base_identifier(context.config, TOPIC), dead_letter_identifier(context.config, TOPIC)):
         table = context.lake.load(identifier)
         named = {task.file.file_path for task in table.scan().plan_files()}

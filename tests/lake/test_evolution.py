@@ -1,4 +1,4 @@
-"""Tables follow their topics; what they cannot follow is said, and done when a person agrees."""
+"""Tests that tables follow their topics, and that other changes are reported and made when a person agrees."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.lake.support import local_config, make_base_table, nessie_config
 
 @pytest.fixture(params=["sqlite", "nessie"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    """Each kind of catalog in turn."""
+    """Returns settings for each kind of catalog in turn."""
     if request.param == "sqlite":
         return local_config(tmp_path)
     servers = [request.getfixturevalue(name) for name in ("nessie", "s3_server", "namespace")]
@@ -290,7 +290,7 @@ NUMBERS = [(pa.int8(), pa.int32(), pa.int64()), (pa.float16(), pa.float32(), pa.
 
 @st.composite
 def topics_and_what_they_become(draw: st.DrawFn) -> tuple[pa.Schema, pa.Schema]:
-    """A topic's schema, and one that the log would let it become."""
+    """Draws a topic's schema, and a later one that the log would accept."""
 
     def kind(depth: int) -> tuple[pa.DataType, pa.DataType]:
         choice = draw(st.integers(0, 5 if depth < 3 else 2))
@@ -332,13 +332,13 @@ def test_what_the_log_lets_a_topic_become_its_table_can_follow(change: tuple[pa.
     own = [field for field in schema.fields if field.name.startswith("_")]
     merged = merge.columns(schema.fields, [*wanted, *own])
     assert (problems, merge.problems) == ([], [])
-    # Nothing that was there has another id, and the second time nothing is left to do.
+    # No existing column has another id, and the second time nothing is left to do.
     kept = type(schema)(*merged)
     for field_id in schema.field_ids:
         assert kept.find_column_name(field_id) == schema.find_column_name(field_id)
     again = ColumnMerge.after(kept.highest_field_id)
     assert again.columns(merged, [*wanted, *own]) == merged
     assert (again.changes, again.problems) == ([], [])
-    # It has every column that a table made for the topic today would have.
+    # The table has every column that a new table of the topic would have.
     today = base_table_schema(after)
     assert set(today.column_names) <= set(kept.column_names)

@@ -1,4 +1,4 @@
-"""A workshop for tests, tables with small files, and Spark that must not be needed."""
+"""Helpers for tests of maintenance: a context, tables with small files, and a Spark session only if it is needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.log.support import ManualClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The only planner that needs no further package.
+# This is the only planner that needs no further package.
 os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")
 
 HOUR = 3600.0
@@ -76,7 +76,7 @@ def settings(folder: Path, **maintenance: Any) -> Config:
 
 
 def move(lake: Lake, count: int, rows: int = 10, name: Identifier = NAME) -> Table:
-    """Commit so many batches to partition 0, as a mover does."""
+    """Commits this many batches to partition 0, as a mover does."""
     table = lake.load(name)
     for _ in range(count):
         start = TableState.of(table).offsets[0]
@@ -86,7 +86,7 @@ def move(lake: Lake, count: int, rows: int = 10, name: Identifier = NAME) -> Tab
 
 
 def make_daily(lake: Lake, **layout: object) -> Table:
-    """A base table whose rows have a time, `ts`, and an `id`; partitioned by day unless told."""
+    """Makes a base table whose rows have a time, `ts`, and an `id`. It is partitioned by day by default."""
     return create_table(
         lake,
         DAILY,
@@ -100,7 +100,10 @@ def make_daily(lake: Lake, **layout: object) -> Table:
 
 
 def append_times(lake: Lake, times: Sequence[int | None]) -> None:
-    """Commit a batch with these times, in microseconds, as a mover does; ids count from 0, or are null with them."""
+    """Commits a batch with these times in microseconds, as a mover does.
+
+    Ids count from 0, or are null with the time.
+    """
     table = lake.load(DAILY)
     state = TableState.of(table)
     start = state.offsets[0]
@@ -126,18 +129,18 @@ def append_times(lake: Lake, times: Sequence[int | None]) -> None:
 
 
 def append_days(lake: Lake, days: list[int], rows: int = 5) -> None:
-    """One small file for each of these days, in one commit."""
+    """Commits one small file for each of these days, in one commit."""
     append_times(lake, [day * DAY_MICROS + 60_000_000 * number for day in days for number in range(rows)])
 
 
 def on_disk(table: Table) -> set[str]:
-    """All files below the table's folder."""
+    """Returns all files in the table's folder."""
     root = Path(normalized_path(table.metadata.location))
     return {str(path) for path in root.rglob("*") if path.is_file()}
 
 
 def stray(table: Table, name: str, modified_ms: float) -> Path:
-    """A file in the table's folder that nothing refers to."""
+    """Makes a file in the table's folder that nothing refers to."""
     attempt = new_attempt(int(modified_ms), random.Random(name))
     path = Path(normalized_path(table.metadata.location)) / "data" / attempt / name
     path.parent.mkdir(parents=True)

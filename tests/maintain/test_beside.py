@@ -1,4 +1,4 @@
-"""Everything at once: a mover that takes no turns, a reader, and all maintenance, on one table."""
+"""Tests a mover that takes no locks, a reader and all maintenance at once on one table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.maintain.support import EVENTS, SparkFor, maintenance_context, move
 
 
 def run(folder: Path, spark_for: SparkFor, seed: int, batches: int) -> None:
-    """Every row is there once whenever somebody looks, and maintenance never fails: at most it waits."""
+    """Every row is in the table once at any time, and maintenance never fails: at most it waits."""
     lake = make_lake(folder)
     make_table(lake, {0: 0})
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Compaction: fewer files, the same rows, and an end."""
+"""Tests that compaction leaves fewer files with the same rows, and comes to an end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def own_properties(table: Table) -> dict[str, str]:
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=200), st.integers(2, 10))
 def test_rounds_of_compaction_end(sizes: list[int], least: int) -> None:
-    """Whatever the sizes, the small files of a partition are soon few, or not worth touching."""
+    """Whatever the sizes are, the small files of a partition are soon few, or not worth a rewrite."""
     target = 100
     rounds = 0
     while True:
@@ -55,7 +55,7 @@ def test_rounds_of_compaction_end(sizes: list[int], least: int) -> None:
 
 
 def test_files_that_would_stay_as_they_are_are_left_alone() -> None:
-    """Two files of two thirds of the target would become two files of two thirds of the target."""
+    """Two files of two thirds of the target size would become two files of two thirds again."""
     assert expected_files(130, 100) == 2
     assert not worth_it(SmallFiles((), (65, 65)), 100, 2)
     assert worth_it(SmallFiles((), (20, 20)), 100, 2)
@@ -82,7 +82,7 @@ def test_small_files_become_one_and_rows_stay(tmp_path: Path, spark_for: SparkFo
     assert (entry.op_type, entry.table, entry.topic) == ("compact", "frazil.events", "events")
     assert entry.details["before"]["files"] == 8
 
-    # Nothing is left to do, and nothing is started to find that out.
+    # Nothing is left to do, and Spark is not started to find that out.
     again = run_operation(maintenance_context(lake), Compaction(CompactionConfig()), EVENTS)
     assert again.outcome == "nothing"
     # The mover goes on.
@@ -138,7 +138,7 @@ def test_only_partitions_that_are_worth_it_are_rewritten(tmp_path: Path, spark_f
 def test_every_kind_of_partition_is_found(
     partition_by: list[str], expected: int, tmp_path: Path, spark_for: SparkFor
 ) -> None:
-    """One other partition has two small files, so Spark must be told which ones are meant."""
+    """One other partition has two small files, so Spark must be told which partitions to rewrite."""
     lake = make_lake(tmp_path)
     make_daily(lake, partition_by=partition_by)
     for _ in range(5):
@@ -151,7 +151,7 @@ def test_every_kind_of_partition_is_found(
         maintenance_context(lake, spark=spark_for(lake.config)), Compaction(CompactionConfig()), DAYS
     )
     assert report.outcome == "done"
-    # Where nulls have no partition of their own, theirs are joined with the rest.
+    # If nulls have no partition of their own, their files are joined with the rest.
     assert len(live_files(lake.load(DAILY))) in {expected, expected + 2}
     assert lake.load(DAILY).scan().to_arrow().num_rows == 29
 

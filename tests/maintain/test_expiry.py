@@ -1,4 +1,4 @@
-"""Expiry: old snapshots and their files go, everything that somebody may need stays."""
+"""Tests that expiry removes old snapshots and their files, and nothing that somebody may need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def expire(lake: Lake, clock: ManualClock, config: ExpiryConfig = FEW, dry_run: 
 
 
 def strays(table: Table) -> set[str]:
-    """Files on disk that the table does not refer to, but for notes."""
+    """Returns files on disk that the table does not refer to, apart from notes."""
     return {path for path in on_disk(table) if FOLDER not in path} - ManifestReader().referenced_files(table)
 
 
@@ -76,7 +76,7 @@ def test_snapshots_go_at_once_and_their_files_after_the_grace_time(tmp_path: Pat
     clock.advance(HOUR + 1)
     report = expire(lake, clock)
     assert report.outcome == "done"
-    # The six files that were compacted, their manifests, and the lists of seven snapshots.
+    # These are the six files that were compacted, their manifests, and the lists of seven snapshots.
     assert report.work.removed.files == 6 + 6 + 7
     assert not strays(lake.load(NAME)) - {normalized_path(each.metadata_file) for each in table.metadata.metadata_log}
     assert read_rows(lake) == span(0, 0, 70)
@@ -93,7 +93,7 @@ def test_the_newest_stay_whatever_their_age_and_others_by_age_and_number(tmp_pat
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=4), now) == []
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=4), now + 3_700_000) == ids[:6]
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=2, max_snapshots=7), now) == ids[:3]
-    # What is always kept wins over the most that are kept.
+    # `keep_last` has precedence over `max_snapshots`.
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=8, max_snapshots=7), now) == ids[:2]
 
 
@@ -105,7 +105,7 @@ def test_the_snapshot_with_the_offsets_can_always_be_found(tmp_path: Path) -> No
         compact(lake)
     clock = clock_now()
     report = expire(lake, clock)
-    # Four compactions, and the mover's last commit below them.
+    # There are four compactions, and the mover's last commit below them.
     assert report.work.after.snapshots == 5
     assert snapshot_offsets(lake.load(NAME)) == {0: 80}
     check_not_rolled_back(lake.load(NAME))
@@ -203,7 +203,7 @@ def test_killed_half_way_nothing_is_lost_and_the_next_run_finishes(tmp_path: Pat
 def test_whatever_happens_rows_stay_readable(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
 ) -> None:
-    """And once all is settled, what is on disk is what the table refers to."""
+    """In the end the files on disk are those that the table refers to."""
     folder = tmp_path_factory.mktemp("expiry")
     rng = random.Random(seed)
     lake = make_lake(folder)

@@ -1,4 +1,4 @@
-"""Where files are, however their paths are written."""
+"""Tests that different paths of one file are recognised."""
 
 from __future__ import annotations
 

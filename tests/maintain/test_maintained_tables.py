@@ -1,4 +1,4 @@
-"""Which tables are looked after."""
+"""Tests which tables maintenance is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests become few, and only when that is worth it."""
+"""Tests that manifests are rewritten, and only if that is worth it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migration: step by step, each atomic, whatever comes between."""
+"""Tests that migrations are done step by step, each atomic, whatever happens in between."""
 
 from __future__ import annotations
 

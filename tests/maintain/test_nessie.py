@@ -1,4 +1,4 @@
-"""Maintenance on a REST catalog that collects its own garbage, with tables on S3."""
+"""Tests maintenance on a REST catalog that collects its own garbage, with tables on S3."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_tables_are_compacted_and_the_rest_is_left_to_the_catalog(
         report = run_operation(maintenance_context(lake, clock=clock), operation, target)
         assert report.outcome == "skipped"
         assert "garbage collection" in report.work.note
-    # Six that were compacted, which older states of the catalog need, and one that nobody needs: who could tell?
+    # Six were compacted, and older states of the catalog need them. Nobody needs the seventh, but only the catalog
+    # knows.
     assert "7 old data files" in report.work.note
     assert lake.load(name).io.new_input(never_committed.files[0].file_path).exists()
     table = lake.load(name)

@@ -1,4 +1,4 @@
-"""What becomes of an operation is written down, where there was a reason to try."""
+"""Tests that the outcome of an operation is logged if there was a reason to run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orphan removal: old strays go, everything else stays."""
+"""Tests that orphan removal deletes old unreferenced files, and nothing else."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_expiry_and_orphan_removal_on_s3(tmp_path: Path, s3_server: S3Server, s3
     operation = Expiry(ExpiryConfig(max_age_hours=0, keep_last=1))
     assert run_operation(maintenance_context(lake, clock=clock), operation, EVENTS).work.after.snapshots == 1
     clock.advance(25 * HOUR)
-    # The four files that were compacted, their manifests and that of the compaction, the lists of six snapshots.
+    # These are four compacted files, their manifests, that of the compaction, and the lists of six snapshots.
     assert run_operation(maintenance_context(lake, clock=clock), operation, EVENTS).work.removed.files == 15
     report = remove(lake, dry_run=True, clock=clock)
     assert report.work.items == (never_committed.files[0].file_path,)

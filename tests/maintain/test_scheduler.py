@@ -1,4 +1,4 @@
-"""Maintenance by itself: at its intervals, and with its troubles told."""
+"""Tests that maintenance runs at its intervals, and that its failures are reported."""
 
 from __future__ import annotations
 
@@ -126,5 +126,5 @@ def test_what_is_switched_off_does_not_run() -> None:
     intervals = scheduled(config)
     assert "orphans" not in intervals
     assert intervals["compact"] == 7
-    # A person decides when tables become what only a newer Frazil understands.
+    # A person decides when tables are migrated, because older versions of Frazil cannot use them afterwards.
     assert "migrate" not in intervals

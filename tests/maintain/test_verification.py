@@ -1,4 +1,4 @@
-"""`verify_file` finds what is damaged or has no checksums; nothing damaged is written anew."""
+"""Tests that verification finds damaged files and files without checksums, and that no damaged file is rewritten."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.operations import run_operation
 from frazil.maintain.verification import verify_table
-from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
+from tests.lake.checksums.damage import bit_of_column, data_paths, flip
 from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
 from tests.maintain.support import DAILY, DAYS, EVENTS, SparkFor, append_days, maintenance_context, make_daily, move
 
 
 def daily(folder: Path, files: int) -> tuple[Lake, Table]:
-    """A table of so many files as tasks write them, all of one day."""
+    """Makes a table of this many files as tasks write them, all of one day."""
     lake = make_lake(folder, synced=False)
     make_daily(lake)
     for _ in range(files):
@@ -107,7 +107,7 @@ def test_what_spark_writes_has_checksums_of_pages(tmp_path: Path, spark_for: Spa
 
 
 def test_spark_verifies_pages_of_local_files(tmp_path: Path, spark_for: SparkFor) -> None:
-    """It reads the originals once more after they were verified."""
+    """Spark reads the original files once more after they were verified."""
     lake, table = daily(tmp_path, 1)
     spark = spark_for(lake.config)
     (path,) = data_paths(table)
@@ -119,7 +119,7 @@ def test_spark_verifies_pages_of_local_files(tmp_path: Path, spark_for: SparkFor
 
 
 def test_a_large_footer_is_verified_whole(tmp_path: Path) -> None:
-    """Longer than what is fetched of a file's end at first."""
+    """The footer is longer than what is fetched of a file's end at first."""
     _, table = daily(tmp_path, 0)
     metadata = table.metadata
     metadata.properties["write.parquet.row-group-limit"] = "1"

@@ -31,14 +31,14 @@ from tests.log.support import TOPIC, Machine, rows, writer
 
 
 def seal(store: ObjectStore, folder: Path, count: int, partition: int = 0, seed: int = 0) -> None:
-    """Append records to the topic of the log's tests and seal them as one segment."""
+    """Appends records to the topic of the log's tests and seals them as one segment."""
     with closing(writer(store, folder, Machine(seed), partition=partition)) as log:
         log.append(rows(log.next_offset, count))
         log.seal_all()
 
 
 def broken(start: int, count: int) -> pa.RecordBatch:
-    """Records whose text is no UTF-8, which Arrow takes and no table can."""
+    """Makes records whose text is not UTF-8, which Arrow accepts and no table does."""
     good = rows(start, count)
     text = pa.array([b"\xff"] * count, pa.binary()).view(pa.string())
     return pa.RecordBatch.from_arrays([good.column(0), text], schema=good.schema)
@@ -46,7 +46,7 @@ def broken(start: int, count: int) -> pa.RecordBatch:
 
 @contextmanager
 def pipeline_context(config: Config, seed: int = 0) -> Iterator[PipelineContext]:
-    """The real tools of a pipeline that has no Spark."""
+    """Makes the real context of a pipeline, without Spark."""
     world = World(rng=random.Random(seed))
     breaker = config.pipeline.breaker
     with TransactionLog.open(config.data_dir, config.pipeline.txlog, world) as txlog:
@@ -82,7 +82,10 @@ def move_all(
     batch_rows: int = 1_000_000,
     after_writing: Callable[[], None] = lambda: None,
 ) -> None:
-    """Move what is sealed, batch by batch, as a mover does; `after_writing` happens once, before the first commit."""
+    """Moves what is sealed, batch by batch, as a mover does.
+
+    `after_writing` is called once, before the first commit.
+    """
     waiting = [after_writing]
 
     def once() -> None:
@@ -100,11 +103,11 @@ def move_all(
 
 
 def found_offsets(lake: Lake, identifier: Identifier) -> Counter[tuple[int, int]]:
-    """How often each record is in a table, read by PyIceberg alone."""
+    """Counts how often each record is in a table, as PyIceberg alone reads it."""
     table = lake.load(identifier).scan(selected_fields=(PARTITION, OFFSET)).to_arrow()
     return Counter(zip(table[PARTITION].to_pylist(), table[OFFSET].to_pylist(), strict=True))
 
 
 def expect_once(offsets: Counter[tuple[int, int]], ends: dict[int, int]) -> None:
-    """Each record of the log is there, and once."""
+    """Checks that each record of the log is in the table once."""
     assert offsets == Counter({(partition, offset): 1 for partition, end in ends.items() for offset in range(end)})

@@ -1,4 +1,4 @@
-"""Topics whose records are bytes: their rows are in the table as their format says, each once."""
+"""Tests topics whose records are bytes: their rows are in the table as their format says, each once."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from frazil.errors import DeadLetterMissing
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.decisions.topic_decisions import TopicDecisions
 from frazil.pipeline.move.context import PipelineContext
-from tests.lake.records import TOPIC, door, kafka_offset, put, records
+from tests.lake.kafka_records import TOPIC, door, kafka_offset, put, records
 from tests.lake.support import local_config
-from tests.pipeline.moving import move_until
+from tests.pipeline.mover_process import move_until
 from tests.pipeline.support import expect_once, found_offsets, move_all, pipeline_context
 
 BASE = ("frazil", TOPIC)
@@ -182,7 +182,7 @@ def test_after_a_type_was_accepted_records_of_the_old_one_go_to_the_column_put_a
 
 
 def test_what_the_dead_letters_decided_stays_so_when_decoders_disagree(tmp_path: Path) -> None:
-    """Killed between its two commits a batch is judged again, by decoders that know less and more."""
+    """A batch that was killed between its two commits is decoded again, by decoders that know less and more."""
     objects, less, more = (
         local_config(tmp_path, kafka={"format": {"value": value, "key": key}})
         for value, key in (("json", "raw"), ("json", "json"), ("string", "raw"))

@@ -1,4 +1,4 @@
-"""Rows of topics whose records are bytes, read from wherever they are: the same before, while and after they move."""
+"""Tests reads of topics whose records are bytes: the rows are the same before, while and after they are moved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from frazil.scan.parts import MemoryPart
 from frazil.scan.progress import BatchLimits, Progress
 from frazil.scan.topic import TopicRows
 from frazil.store import ObjectStore
-from tests.lake.records import TOPIC, door, put, records, texts
+from tests.lake.kafka_records import TOPIC, door, put, records, texts
 from tests.lake.support import local_config
 from tests.pipeline.support import move_all, pipeline_context
 
@@ -51,7 +51,7 @@ def rows(context: PipelineContext, **options: Any) -> TopicRows:
 
 
 def read(source: TopicRows, **options: Any) -> pa.Table:
-    """All rows, by partition and offset; each part on its own, as if in another process."""
+    """Reads all rows by partition and offset. Each part is read on its own, as if in another process."""
     plan = source.plan(**options)
     parts = [pickle.loads(pickle.dumps(part)) for part in plan.parts]
     found = pa.Table.from_batches([batch for part in parts for batch in part.read()], plan.shape.arrow)
@@ -59,9 +59,9 @@ def read(source: TopicRows, **options: Any) -> pa.Table:
 
 
 def alike(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows without regard to the order of columns, and to what is empty.
+    """Returns rows without regard to the order of columns and to empty values.
 
-    Nobody knows the type of what is in an empty list: the table gets a column when it has something to put there.
+    The type of an empty list's items is not known: the table gets a column when there is an item.
     """
     return [_full(row) for row in table.to_pylist()]
 
@@ -93,7 +93,7 @@ values = st.one_of(
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[list[Any]], list[Any], int, int]:
-    """Segments, the records after them, how many segments are moved in a batch, and how many before the read."""
+    """Draws segments, the records after them, the segments per batch, and how many are moved before the read."""
     segments = draw(st.lists(st.lists(values, min_size=1, max_size=6), max_size=6))
     tail = draw(st.lists(values, max_size=4))
     return segments, tail, draw(st.integers(3, 20)), draw(st.integers(0, len(segments)))
@@ -160,7 +160,7 @@ def test_provisional_rows_are_seen_by_those_who_are_given_them(context: Pipeline
         assert {partition: position.offset for partition, position in stream.next_end().items()} == {0: 1}
         move_all(context, TOPIC)
         assert read(rows(context, read="table"))[OFFSET].to_pylist() == [0]
-        # Planned before the writer dropped them, and read after.
+        # The read was planned before the writer dropped them, and done after.
         held = source.plan().parts
         log.seal_all()
         assert sum(len(batch) for part in held for batch in part.read()) == 4
@@ -222,7 +222,7 @@ CONDITIONS = [
 
 
 def test_conditions_choose_the_same_rows_everywhere(context: PipelineContext) -> None:
-    """`late` is not in the first file of the table, `new` not in the table at all."""
+    """`late` is not in the first file of the table, and `new` is not in the table at all."""
     folder = context.config.data_dir
     put(context.store, folder, [{"a": 1, "b": "one"}, {"a": 2}, None, {"a": 4, "c": {"d": 1.5}}])
     move_all(context, TOPIC)

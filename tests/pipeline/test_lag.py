@@ -1,4 +1,4 @@
-"""How far a table is behind its log, as the metrics tell it."""
+"""Tests the metrics of how far a table is behind its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the mover wrote is the same to everybody who reads Iceberg."""
+"""Tests that all readers of Iceberg read the same from tables that the mover wrote."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_all_readers_read_the_same_rows(
 
 
 def bare(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows in the order of their offsets, without what libraries dress a value in."""
+    """Returns rows in the order of their offsets, with values that libraries return in different types made equal."""
     return [{key: _bare(value) for key, value in row.items()} for row in table.sort_by(OFFSET).to_pylist()]
 
 

@@ -1,4 +1,4 @@
-"""Avro topics and what becomes of them when their schemas change, with a real registry."""
+"""Tests Avro topics whose schemas change, with a real registry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.decisions.topic_decisions import TopicDecisions
 from frazil.pipeline.move.context import PipelineContext
 from frazil.scan.topic import TopicRows
-from tests.lake.records import put
+from tests.lake.kafka_records import put
 from tests.lake.support import local_config
 from tests.pipeline.support import expect_once, found_offsets, move_all, pipeline_context
 from tests.servers.proxy import Proxy
@@ -97,7 +97,7 @@ def test_versions_in_one_batch_and_additive_changes(context: PipelineContext, pr
 
 
 def clash(context: PipelineContext, producer: Producer) -> None:
-    """The type of a field changes, and records of both types wait to be moved."""
+    """Changes the type of a field, so that records of both types wait to be moved."""
     old = producer.values({"id": "int", "n": "string"}, *({"id": n, "n": f"{n}"} for n in range(4)))
     producer.put(context, [old[0], old[1]])
     move_all(context, producer.topic)
@@ -123,7 +123,7 @@ def test_a_type_that_clashes_stops_the_topic_until_a_person_accepts_it(
     hot = read(context, producer.topic)
     move_all(context, producer.topic)
     found = table(context, producer.topic)
-    # Those who still write the old type, or did before, find their column where it was put.
+    # Records of the old type, from before or from old producers, go to the column that was put aside.
     assert found["n"].to_pylist() == [None, None, None, 10, None, 11]
     assert found["n__1"].to_pylist() == ["0", "1", "2", None, "3", None]
     assert found.select(sorted(found.column_names)).equals(
@@ -152,7 +152,7 @@ def test_or_records_that_do_not_fit_are_dead_letters(context: PipelineContext, p
     TopicDecisions(context.config, context.lake, context.store, producer.topic).decide("dead-letter")
     hot = read(context, producer.topic)
     move_all(context, producer.topic)
-    # A number can be written as a string; a list cannot.
+    # A number can be written as a string, but a list cannot.
     assert table(context, producer.topic)["n"].to_pylist() == ["0", "1", "2", "10", "3", "11"]
     assert hot["n"].to_pylist() == ["0", "1", "2", "10", "3", "11"]
     letters = table(context, producer.topic, "__dead_letter")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lake.records import TOPIC, put
+from tests.lake.kafka_records import TOPIC, put
 from tests.lake.support import local_config
 from tests.pipeline.support import move_all, pipeline_context
 from tests.pyspark_frazil.streams import started

@@ -1,4 +1,1 @@
-"""Maintenance of tables and log.
-
-compaction, expiry, retention, trimming and more, while they are written and read.
-"""
+"""Maintains tables and log while they are written and read: compaction, expiry, retention, trimming and more."""

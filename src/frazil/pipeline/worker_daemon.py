@@ -19,6 +19,15 @@ def main() -> None:
     forget_archives()
     from pyspark import daemon
 
+    import frazil.formats.avro
+    import frazil.formats.json
+    import frazil.formats.json_schema
+    import frazil.formats.protobuf
+    import frazil.pipeline.datasource.row_source
+    import frazil.pipeline.move.derived_query
+    import frazil.pipeline.move.range_source
+    import frazil.pipeline.move.tasks  # noqa: F401
+
     gc.collect()
     gc.freeze()
     daemon.manager()  # type: ignore[no-untyped-call]

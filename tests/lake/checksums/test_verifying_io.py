@@ -1,4 +1,4 @@
-"""A damaged data file is an error that names it: never a wrong answer, never somebody else's fault."""
+"""Tests that a damaged data file is an error that names the file, and never a wrong answer."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from frazil.scan.table_files import FileReader
 from frazil.topics.messages import MESSAGE, Message, to_batch
 from frazil.topics.read.table_files import DataFile as MessageFile
 from frazil.topics.read.table_files import Fields
-from tests.lake.checksums.damaging import flip, flipped
+from tests.lake.checksums.damage import flip, flipped
 from tests.lake.support import local_config, make_base_table
 from tests.servers.shared import S3Server
 
 ROWS = 600
 HEADER_BYTES = 40
-"""At most, of a page; and in files of other writers all columns have one page in each row group."""
+"""The largest size of a page header. In files of other writers all columns have one page in each row group."""
 MARK = b"FRZLCRC1"
 NAMED = "Data file frazil/orders/data/attempt/00000-00000.parquet of table frazil.orders is damaged"
 SCHEMA = pa.schema(
@@ -67,7 +67,7 @@ def records(rng: random.Random) -> pa.RecordBatch:
 
 
 class OneFile:
-    """A table, and one data file as tasks write them, with two row groups of a few pages in each column."""
+    """A table with one data file as tasks write them, with two row groups of a few pages in each column."""
 
     def __init__(self, folder: Path, seed: int, **settings: Any) -> None:
         self.table: Table = make_base_table(Lake(local_config(folder, **settings)), schema=SCHEMA)
@@ -85,7 +85,7 @@ class OneFile:
         return pa.Table.from_batches(batches) if batches else None
 
     def answers(self) -> list[pa.Table]:
-        """Everything, rows of some offsets, and rows chosen by other columns."""
+        """Reads everything, rows of some offsets, and rows chosen by other columns."""
         some = {0: Span(ROWS // 3, ROWS // 3 + 50)}
         return [self.read(), self.read(some), self.read(where="level == 'error' and number > 1000")]
 
@@ -102,7 +102,7 @@ def one(tmp_path: Path, seed: int) -> OneFile:
 
 
 def everywhere(path: Path, rng: random.Random, count: int) -> list[int]:
-    """Bits of a whole file: so many of its pages, and as many of its end, which is much smaller."""
+    """Returns random bits of a file: this many in its pages, and as many at its end, which is much smaller."""
     data = path.read_bytes()
     end = data.index(MARK) * 8
     return rng.sample(range(end), count) + rng.sample(range(end, len(data) * 8), count)
@@ -118,7 +118,7 @@ def headers_of(path: Path) -> PageHeaders:
 
 
 def is_in_header(path: Path, bit: int) -> bool:
-    """Whether a bit may be one of a data page's header, which nothing covers in files of other writers."""
+    """Returns whether a bit may be in the header of a data page, which nothing covers in files of other writers."""
     metadata = pq.read_metadata(path)
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     starts = [group.column(at).data_page_offset for group in groups for at in range(group.num_columns)]
@@ -158,7 +158,7 @@ def test_a_flipped_bit_of_a_page_header_is_damage(one: OneFile, seed: int) -> No
 
 
 def test_a_flipped_bit_of_a_mark_is_damage(one: OneFile) -> None:
-    """It is not taken for a file without checksums."""
+    """The file is not taken for one without checksums."""
     data = one.path.read_bytes()
     for mark in (MARK, b"FRZLPAG1"):
         start = 8 * data.index(mark)
@@ -233,7 +233,7 @@ def test_a_file_that_was_cut_short_or_replaced_is_damaged(one: OneFile) -> None:
 
 
 def test_a_file_with_a_column_of_another_type_is_named(one: OneFile) -> None:
-    """As a wrong footer of another writer's file may say, which no checksum covers."""
+    """The wrong footer of another writer's file may have such a type, and no checksum covers it."""
     rows = pq.read_table(one.path)
     at = rows.schema.get_field_index("level")
     field = pa.field("level", pa.int32(), metadata=rows.schema.field(at).metadata)

@@ -1,4 +1,4 @@
-"""Files are deleted when nobody can ever commit them, and never before."""
+"""Tests that files are deleted when nobody can ever commit them, and never before."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class World:
         return self.lake.load(NAME)
 
     def send(self, attempt: Attempt, *faults: Fault) -> object:
-        """Commit it; an unknown outcome stays so."""
+        """Commits an attempt. An unknown outcome stays unknown."""
         self.faulty.faults = [*faults]
         stored = self.requests.setdefault(attempt.id, [])
         try:
@@ -106,7 +106,7 @@ def test_files_of_a_request_that_may_still_arrive_stay(world: World) -> None:
 
 
 def test_a_compaction_is_not_enough(world: World) -> None:
-    """The request cannot be accepted any more, but was it not accepted before? Here it was."""
+    """The request cannot be accepted any more, but it may have been accepted before, as here."""
     world.commit((0, 0, 1))
     attempt = write_attempt(world.table, (0, 1, 10))
     world.send(attempt, lost_reply)
@@ -155,7 +155,7 @@ def test_the_callers_own_log_is_evidence_where_snapshots_are_forgotten(world: Wo
 
 
 def test_older_snapshots_on_main_show_nothing(world: World) -> None:
-    """As after a replay by hand, where the same rows are on main twice over."""
+    """After a replay by hand the same rows are on main twice."""
     world.commit((0, 0, 10))
     parent = world.table.metadata.current_snapshot_id
     assert parent is not None

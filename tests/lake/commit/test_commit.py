@@ -1,4 +1,4 @@
-"""Every way a commit can end, on a real catalog; what counts is what a fresh reader finds in the table."""
+"""Tests every way in which a commit can end, on a real catalog, by what a fresh reader finds in the table."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ HOUR_MS = 3_600_000
 
 
 class World:
-    """A lake with faults for the one under test, and one without for everybody else."""
+    """A lake with faults for the process under test, and one without for all others."""
 
     def __init__(self, folder: Path) -> None:
         self.lake = FaultyLake(make_lake(folder).config)
@@ -144,7 +144,7 @@ def test_an_empty_range_moves_the_offsets_with_a_snapshot(world: World) -> None:
 
 
 def test_files_keep_their_sequence_through_many_commits(world: World) -> None:
-    """Sequence numbers decide what row-level deletes of other engines apply to."""
+    """Sequence numbers decide which files the row-level deletes of other engines apply to."""
     for start in range(0, 40, 10):
         world.table = world.others.load(NAME)
         world.commit(write_attempt(world.table, (0, start, start + 10)))
@@ -314,7 +314,7 @@ def test_a_handle_whose_snapshot_and_files_are_gone_is_no_obstacle(world: World)
 
 
 def test_a_snapshot_on_another_branch_is_no_obstacle(world: World) -> None:
-    """It takes a sequence number, so the request must be built again though main has not moved."""
+    """The snapshot takes a sequence number, so the request must be built again although main has not moved."""
     attempt = write_attempt(world.table, (0, 0, 10))
     other = world.others.load(NAME)
     main = other.metadata.current_snapshot_id

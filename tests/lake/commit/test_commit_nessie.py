@@ -1,4 +1,4 @@
-"""The same decisions on a real REST catalog, which keeps only the current snapshot, with faults on the wire."""
+"""Tests the same decisions on a real REST catalog, which keeps only the current snapshot, with network faults."""
 
 from __future__ import annotations
 

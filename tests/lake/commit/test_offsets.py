@@ -1,4 +1,4 @@
-"""What a table says of itself, and when its rows and its offsets disagree."""
+"""Tests the committed offsets of a table, and the detection of rollbacks."""
 
 from __future__ import annotations
 

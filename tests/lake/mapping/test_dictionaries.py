@@ -1,4 +1,4 @@
-"""Texts as dictionaries: the same rows, sizes and bounds as without them."""
+"""Tests that dictionary-encoded texts have the same rows, sizes and bounds as plain texts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_sizes_are_those_of_the_texts() -> None:
     assert encoded.nbytes < 0.7 * plain.nbytes
     for start, size in ((0, count), (0, 100), (9_000, 1_000), (5_000, 1)):
         expected = plain.slice(start, size).nbytes
-        # What nulls take is not counted for texts.
+        # The bytes of nulls are not counted for texts.
         assert decoded_bytes(encoded.slice(start, size)) == pytest.approx(expected, rel=0.05, abs=64)
         assert decoded_bytes(plain.slice(start, size)) == expected
 
@@ -55,7 +55,7 @@ def test_sizes_are_those_of_the_texts() -> None:
 @settings(max_examples=200, deadline=None)
 @given(texts=st.lists(_TEXTS, min_size=1, max_size=3), chosen=st.sets(st.integers(0, 11)))
 def test_bounds_are_those_of_the_rows(texts: list[list[str | None]], chosen: set[int]) -> None:
-    """Also where the rows of a file are only some of those that a dictionary was made for."""
+    """A file may have only some of the rows that a dictionary was made for."""
     schema = pa.schema([("text", pa.string()), ("list", pa.list_(pa.string()))])
     given = [pa.record_batch([_coded(each), _listed(each)], ["text", "list"]) for each in texts]
     rows = combine_columns(joined(given, schema), schema)
@@ -72,7 +72,7 @@ def _listed(texts: list[str | None]) -> pa.Array:
 
 
 def _written(rows: pa.Table) -> tuple[list[tuple[object, ...] | None], list[dict[str, object]]]:
-    """What a file says of its columns, and what is in it."""
+    """Returns the statistics of a file's columns, and its rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, store_schema=False)
     source = pa.BufferReader(sink.getvalue())

@@ -1,4 +1,4 @@
-"""Rows of a topic become rows of its table, or are told apart."""
+"""Tests that rows of a topic become rows of its table, or misfits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.lake.random_topics import batches, comparable
 
 
 def _broken_text(values: list[bytes | None]) -> pa.Array:
-    """Strings that may not be UTF-8."""
+    """Makes strings that may not be UTF-8."""
     array = pa.array(values, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(array), array.buffers(), array.null_count)
 
@@ -100,7 +100,7 @@ _MAP = pa.map_(pa.string(), pa.int64())
     [
         (_broken_text([b"ok", b"\xff\xfe", None, b"\xc3", "é".encode()]), [1, 3], "UTF8"),
         (_broken_text([b"x" * 40, b"\xff" * 50, b"y" * 40]), [1], "UTF8"),
-        # Together they would be a character.
+        # Together the two parts would be a character.
         (_broken_text([b"a\xc3", b"\xa9b", b"c"]), [0, 1], "UTF8"),
         (pa.array([0, 2**60, None, -(2**60)], pa.int64()).view(pa.timestamp("ms")), [1, 3], "out of bounds"),
         (
@@ -117,7 +117,7 @@ _MAP = pa.map_(pa.string(), pa.int64())
     ids=["text", "long text", "split text", "timestamp", "decimal", "same key", "date", "list"],
 )
 def test_rows_that_do_not_fit_are_set_aside(column: pa.Array, bad: list[int], reason: str) -> None:
-    # A slice: what lies before and after it must not matter.
+    # The batch is a slice, and values outside of it must not matter.
     batch = pa.record_batch([column, pa.arange(0, len(column))], ["value", "id"])
     for start in range(2):
         part = batch.slice(start)
@@ -141,7 +141,7 @@ def test_rows_that_do_not_fit_are_set_aside(column: pa.Array, bad: list[int], re
 
 
 def _bytes_of(row: pa.RecordBatch) -> bytes:
-    """What a row is in full: values that are broken cannot be compared as Python values."""
+    """Returns a complete row as bytes, because invalid values cannot be compared as Python values."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, row.schema) as writer:
         writer.write_batch(row)
@@ -200,7 +200,7 @@ def test_with_dead_letters_each_value_is_tried() -> None:
 @settings(max_examples=150, deadline=None)
 @given(batches(), st.data())
 def test_good_and_bad_rows_are_all_rows_in_order(batch: pa.RecordBatch, data: st.DataObject) -> None:
-    """A column of strings, of which some are broken, among columns of every kind."""
+    """One column has strings of which some are invalid, among columns of every kind."""
     chosen = data.draw(st.sets(st.integers(0, len(batch) - 1)))
     texts = _broken_text([b"\xff" if i in chosen else b"fine" for i in range(len(batch))])
     schema = batch.schema.append(pa.field("t", pa.string()))
@@ -221,7 +221,7 @@ def test_good_and_bad_rows_are_all_rows_in_order(batch: pa.RecordBatch, data: st
 
 
 def _storable(row: pa.RecordBatch) -> list[Any]:
-    """Nanoseconds have no Python type."""
+    """Converts nanoseconds, which have no Python type."""
     return [str(column) for column in row.columns]
 
 

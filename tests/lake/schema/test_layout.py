@@ -1,4 +1,4 @@
-"""Partitions, order and properties, from the words of the settings."""
+"""Tests partition specs, sort orders and properties that are made from the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for every kind of topic, read alike by everybody."""
+"""Tests tables for topics of every type, which all readers read alike."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.lake.support import local_config, make_base_table
 
 NOON = dt.datetime(2026, 1, 2, 12, 30, 15, 123456, dt.UTC).replace(tzinfo=None)
 EVERYTHING: list[tuple[str, pa.DataType, str, Any]] = [
-    # name, type in the topic, type in the table, a value as the table has it
+    # The columns are name, type in the topic, type in the table, and a value as the table has it.
     ("bool", pa.bool_(), "boolean", True),
     ("int8", pa.int8(), "int", -128),
     ("int16", pa.int16(), "int", 2**15 - 1),
@@ -185,7 +185,7 @@ def test_files_carry_the_ids_of_their_fields(tmp_path: Path) -> None:
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what differs between libraries only in how a value is dressed."""
+    """Converts values that libraries return in different Python types."""
 
     def bare(value: Any) -> Any:
         if isinstance(value, dt.datetime):
@@ -224,6 +224,6 @@ def test_ids_are_unique_and_given_in_the_order_that_catalogs_give_them(
     for field in schema.fields:
         assert isinstance(field, NestedField)
         assert not isinstance(field.field_type, DecimalType) or field.field_type.precision <= 38
-    # What the log gives has the same small types, so that rows need no copy to fit.
+    # The log has the same 32-bit offsets, so that rows need no copy to fit.
     kinds = str(arrow_schema(schema))
     assert "large_" not in kinds

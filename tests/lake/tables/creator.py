@@ -1,6 +1,7 @@
-"""A process that opens the base table of a topic: `python -m tests.lake.tables.creator FOLDER [NESSIE S3 NAMESPACE]`.
+"""A process that opens the base table of a topic.
 
-With `FRAZIL_FAILPOINT` it dies on the way.
+Run it with `python -m tests.lake.tables.creator FOLDER [NESSIE S3 NAMESPACE]`. With `FRAZIL_FAILPOINT` it dies on the
+way.
 """
 
 from __future__ import annotations

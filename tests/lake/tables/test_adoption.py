@@ -1,4 +1,4 @@
-"""Tables that Frazil did not make are taken over when told so, if they fit."""
+"""Tests that tables which Frazil did not create are adopted if the settings say so and they fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADOPT = {TOPIC: {"table": {"adopt": True}}}
 
 @pytest.fixture(params=["sqlite", "nessie"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    """Each kind of catalog in turn."""
+    """Returns settings for each kind of catalog in turn."""
     if request.param == "sqlite":
         return local_config(tmp_path, topics=ADOPT)
     servers = [request.getfixturevalue(name) for name in ("nessie", "s3_server", "namespace")]

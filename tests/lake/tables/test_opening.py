@@ -1,4 +1,4 @@
-"""Opening a topic's tables: made once, recognised ever after, and never mistaken for another."""
+"""Tests that a topic's tables are created once, recognised afterwards, and never mistaken for others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_dropped_table_is_made_anew_only_when_told_so(opened: Opened) -> None:
 
 
 def test_what_is_made_anew_has_a_folder_of_its_own(opened: Opened) -> None:
-    """The table that is gone may live on under another name, and tidying up must not reach its files."""
+    """The old table may still exist under another name, and maintenance must not touch its files."""
     old = opened.open()
     opened.lake.catalog.rename_table(TABLE, ("frazil", "kept"))
     assert opened.recreate().location() not in {old.location(), f"{old.location()}/"}
@@ -149,7 +149,7 @@ STEPS = ["create.staged", "create.snapshot", "create.committed", "create.unmarke
 
 
 def killed(arguments: list[str], step: str) -> None:
-    """Run a creator that dies at this step."""
+    """Runs a creator that dies at this step."""
     command = [sys.executable, "-m", "tests.lake.tables.creator", *arguments]
     done = subprocess.run(command, env={**os.environ, "FRAZIL_FAILPOINT": step}, timeout=100, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -169,7 +169,7 @@ def test_a_creator_killed_half_way_on_rest_blocks_nobody(
     opened = Opened(nessie_config(tmp_path, nessie, s3_server, namespace))
     table = _goes_on(opened)
     left = [each for each in opened.lake.catalog.list_tables((namespace,)) if each != opened.identifier]
-    # What was left half-made has a name that no topic has.
+    # The unfinished table has a name that no topic has.
     assert all(each[-1].startswith(f"{TOPIC}__new_") for each in left)
     assert len(left) == (1 if step in {"create.staged", "create.snapshot"} else 0)
     assert len(table.scan().to_arrow()) == 1
@@ -187,7 +187,7 @@ def test_somebody_killed_while_recreating_blocks_nobody(tmp_path: Path, step: st
 
 
 def _goes_on(opened: Opened) -> Table:
-    """The table is complete, or is made completely, and can be written to."""
+    """Checks that the table is complete, or is created completely, and can be written to."""
     table = opened.open()
     assert table.current_snapshot() is not None
     assert table.properties["frazil.offset.0"] == "7"

@@ -1,4 +1,4 @@
-"""A table makes way for another of its name, and its rows stay."""
+"""Tests that a table is put aside for another of its name, and keeps its rows."""
 
 from __future__ import annotations
 

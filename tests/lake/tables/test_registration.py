@@ -1,4 +1,4 @@
-"""A catalog that was lost, and tables that are found again in the warehouse: every row once, in all of it."""
+"""Tests that tables of a lost catalog are registered again from the warehouse, with every row once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC = "orders"
 
 
 def grown(world: World, batches: int, start: int = 0) -> None:
-    """One batch of ten rows after the other is moved to the table."""
+    """Moves batches of ten rows to the table, one after the other."""
     for number in range(start, start + batches):
         world.append(TOPIC, rows(10 * number, 10))
         world.seal(TOPIC)
@@ -85,7 +85,7 @@ def test_a_first_start_is_no_loss(tmp_path: Path) -> None:
 
 
 def test_of_two_that_may_be_the_last_a_person_chooses_and_rows_are_moved_again(tmp_path: Path) -> None:
-    """One of them lost the race for its version; here it is taken to be the one that won."""
+    """One of the files lost the race for its version. Here it is taken for the one that won."""
     with World(tmp_path) as world:
         grown(world, 3)
         *_, before, last = metadata_of(world.config)

@@ -1,4 +1,4 @@
-"""What the log remembers of a topic's tables."""
+"""Tests the history of a topic's tables that is stored beside the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files arrive as they were sent."""
+"""Tests that data files are decoded as they were encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files hold the rows they were given, every reader reads them, and what they say of themselves is true."""
+"""Tests that data files have the rows they were given, can be read by every reader, and have the right metrics."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def write_batches(
     batches: Iterator[MappedBatch],
     gather_bytes: int = 2**28,
 ) -> Written:
-    """Write all rows that fit, as a task does."""
+    """Writes all rows that fit, as a task does."""
     misfits: list[Misfits] = []
     with DataFileWriter(io, metadata, folder, task, gather_bytes) as writer:
         for mapped in batches:
@@ -153,7 +153,7 @@ def test_every_reader_reads_the_rows_that_were_written(
     fields: list[PartitionField] = []
     for field in chosen:
         able = [transform for transform in transforms if transform.can_transform(field.field_type)]
-        # Of a required column PyIceberg cannot store that its part is void.
+        # PyIceberg cannot store a void partition field of a required column.
         able += [VoidTransform()] if field.optional else []
         transform = data.draw(st.sampled_from(able))
         fields.append(PartitionField(field.field_id, 1000 + len(fields), transform, f"part{len(fields)}"))
@@ -196,7 +196,10 @@ def _misread(kind: pa.DataType) -> bool:
 
 
 def _sorted_rows(table: pa.Table) -> list[Any]:
-    """As Python values, by offset; blobs of fixed length and zones of times are the reader's own business."""
+    """Returns the rows as Python values by offset.
+
+    Types of fixed-size binaries and time zones depend on the reader.
+    """
     columns = []
     for column in table.columns:
         if pa.types.is_timestamp(column.type) and column.type.tz:
@@ -227,7 +230,8 @@ def _check_metrics(schema: Schema, file: DataFile, rows: pa.Table) -> None:
         plain = _comparable_values(values)
         assert all(_given(field.field_type, low) <= value for value in plain)
         if high is None:
-            # Only what cannot be counted up has no upper bound: text of the last character, bytes of 0xFF.
+            # Only values that cannot be incremented lack an upper bound: text of the last character, or bytes of
+            # 0xFF.
             assert max(plain).startswith((b"\xff" * 16, ("\U0010ffff" * 16).encode()))
         else:
             assert all(_given(field.field_type, high) >= value for value in plain)
@@ -395,7 +399,7 @@ def test_files_end_at_the_size_the_table_wants(warehouse: Warehouse) -> None:
 
 
 def test_row_groups_are_equal_but_for_the_last(warehouse: Warehouse) -> None:
-    """Each has the whole dictionary, which must not make it two."""
+    """Each batch has the whole dictionary, which must not make two row groups of one."""
     rows = with_dictionaries(pa.record_batch({"text": pa.array([f"{i % 100:0100d}" for i in range(4_000)])}))
     schema = base_table_schema(rows.schema)
     limit = {"write_parquet_row-group-size-bytes": str(rows.nbytes // 4)}
@@ -499,7 +503,7 @@ def test_metrics_are_kept_as_the_table_says(
 
 
 def test_bounds_that_parquet_left_out_of_one_row_group_are_left_out_of_the_file(warehouse: Warehouse) -> None:
-    """Parquet drops bounds of very long values; those of the other row groups would hide the long value."""
+    """Parquet drops the bounds of very long values. The bounds of other row groups would hide the long value."""
     properties = {"write.parquet.row-group-limit": "1"}
     rows = pa.record_batch([pa.array(["m", "z" * 10_000, None])], ["text"])
     table = warehouse.catalog.create_table(

@@ -1,4 +1,4 @@
-"""Rows come out in the order that Iceberg defines."""
+"""Tests that rows are sorted in the order that Iceberg defines."""
 
 from __future__ import annotations
 

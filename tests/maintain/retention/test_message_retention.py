@@ -1,4 +1,4 @@
-"""Retention of topics of messages: from the front of each partition, and not before subscriptions have them."""
+"""Tests retention of topics of messages: from the front of each partition, and not before subscriptions have them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DAY = 86_400_000
 NOW = 20_000 * DAY
 GIB = 1024**3
 SIZE = 2000
-"""Of a payload: the rest of a file matters less."""
+"""The size of a payload, which is most of the size of a file."""
 
 
 def limited(topic: str = TOPIC, **table: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def limited(topic: str = TOPIC, **table: Any) -> dict[str, Any]:
 
 
 async def put(shop: Shop, days: list[float], partition: int = 0, topic: str = TOPIC) -> None:
-    """Messages of so many days ago, one behind the other, as one file of the table."""
+    """Puts messages of these ages in days, in this order, as one file of the table."""
     at = (await shop.topics.get_write_position(topic))[partition]
     batch = [Message(str(at + number).encode(), NOW - int(day * DAY)) for number, day in enumerate(days)]
     await shop.topics.store(topic, batch, partition=partition)
@@ -53,7 +53,7 @@ async def put(shop: Shop, days: list[float], partition: int = 0, topic: str = TO
 
 
 async def put_large(shop: Shop, partition: int, count: int, days: float, seed: int = 0) -> None:
-    """A file whose size is about `count` times that of a payload."""
+    """Puts messages into a file whose size is about `count` times that of a payload."""
     text = [f"{seed}-{partition}-{number}" * (SIZE // 5) for number in range(count)]
     batch = [Message(each.encode()[:SIZE], NOW - int(days * DAY)) for each in text]
     await shop.topics.store(TOPIC, batch, partition=partition)
@@ -62,7 +62,7 @@ async def put_large(shop: Shop, partition: int, count: int, days: float, seed: i
 
 
 def drop(shop: Shop, topic: str = TOPIC, *, spark: SparkSession | None = None, **table: Any) -> OperationReport:
-    """Retention runs, by other limits than the shop's if some are given."""
+    """Runs retention, with the given limits or those of the shop."""
     config = shop.config
     if table:
         data = config.model_dump() | limited(topic, **table)
@@ -74,7 +74,7 @@ def drop(shop: Shop, topic: str = TOPIC, *, spark: SparkSession | None = None, *
 
 
 def trim_log(shop: Shop, config: Config | None = None) -> None:
-    """All that the table has leaves the log, unless it is to stay."""
+    """Trims everything that the table has from the log, unless the settings keep it."""
     clock = ManualClock()
     target = MaintainedTable(base_identifier(shop.config, TOPIC), TOPIC, "base")
     for _ in range(2):
@@ -92,7 +92,7 @@ def run(folder: Path, body: Callable[[Shop], Awaitable[None]], partitions: int =
 
 
 async def subscribe(shop: Shop, name: str, start: Start, acknowledged: int = 0, partition: int | None = None) -> None:
-    """A subscription that was there, has acknowledged so much of each partition, and is not served now."""
+    """Makes a subscription that has acknowledged this much of each partition and is not connected now."""
     subscriptions = Subscriptions(shop.topics, shop.log, "a test")
     namespace, _, topic = TOPIC.partition(".")
     where = TOPIC if partition is None else f"/{namespace}/{topic}-part-{partition}"
@@ -279,7 +279,7 @@ def test_a_table_keeps_its_size(tmp_path: Path) -> None:
         for partition, offsets in before.items():
             left = shop.table_offsets(partition)
             assert left == offsets[len(offsets) - len(left) :], "what is left has no hole"
-        # Of the eight files, the three of the oldest days went, whatever their partition.
+        # Of the eight files, the three of the oldest days were removed, whatever their partition.
         assert (len(shop.table_offsets(0)), len(shop.table_offsets(1))) == (20, 30)
 
     run(tmp_path, body, partitions=2)
@@ -320,7 +320,7 @@ STEPS = st.lists(
 def test_only_what_is_past_its_limits_goes_and_from_the_front(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:
-    """Each file has messages of one time, in whatever order: what goes must be old, and leave no hole."""
+    """Each file has messages of one time, in any order. What is removed must be old, and leave no gap."""
 
     async def body(shop: Shop) -> None:
         times: dict[int, list[int]] = {0: [], 1: []}
@@ -345,7 +345,7 @@ def test_only_what_is_past_its_limits_goes_and_from_the_front(
                     gone = range(first[each], begin)
                     assert all(ages[offset] > number for offset in gone)
                     assert all(ages[offset] > value for offset in gone if offset >= held)
-                    # Whole files go, so what may go and did not shares its file with what may not.
+                    # Only whole files are removed, so old messages that stay share their file with others.
                     if begin < len(ages):
                         file = range(begin, begin + 2)
                         free = all(offset < held for offset in file) or ages[begin] > value

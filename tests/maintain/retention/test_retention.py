@@ -1,4 +1,4 @@
-"""Retention: old rows go, by files where that is possible, and no others."""
+"""Tests that retention removes old rows, as whole files if possible, and no others."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def drop(
 
 
 def make_beside(lake: Lake, name: str, role: Role, offset: int) -> MaintainedTable:
-    """A table of the same topic that has come so far."""
+    """Creates another table of the same topic with this offset."""
     schema = dead_letter_schema() if role == "dead-letter" else derived_table_schema(DAILY_SCHEMA, "")
     identifier = ("frazil", name)
     layout = TableLayoutConfig()
@@ -79,7 +79,7 @@ def make_beside(lake: Lake, name: str, role: Role, offset: int) -> MaintainedTab
 
 
 def append(lake: Lake, target: MaintainedTable, rows: pa.RecordBatch) -> None:
-    """One more file, whatever its offsets."""
+    """Appends one more file, whatever its offsets."""
     table = lake.load(target.identifier)
     folder = attempt_folder(table.metadata.location, new_attempt(NOW_MS, random.Random()))
     writer = DataFileWriter(table.io, table.metadata, folder, 0)
@@ -90,7 +90,7 @@ def append(lake: Lake, target: MaintainedTable, rows: pa.RecordBatch) -> None:
 
 
 def go_on(lake: Lake, target: MaintainedTable, offset: int) -> None:
-    """Move a table's offset, as a batch without rows does."""
+    """Moves a table's offset, as a batch without rows does."""
     table = lake.load(target.identifier)
     state = TableState.of(table)
     moved = Attempt(
@@ -135,14 +135,14 @@ def test_a_file_of_old_and_young_rows_is_written_again_once_a_day_at_most(
 ) -> None:
     lake = lake_of(tmp_path)
     make_daily(lake, partition_by=[])
-    # One row an hour, over ten days.
+    # There is one row per hour, over ten days.
     append_times(lake, [(TODAY - 10) * DAY_MICROS + hour * DAY_MICROS // 24 for hour in range(240)])
     append_times(lake, [TODAY * DAY_MICROS, None])
     spark = spark_for(lake.config)
     report = drop(lake, spark=spark)
     assert report.outcome == "done"
     assert offsets(lake) == list(range(120, 242))
-    # An hour later two rows are over the limit. They can wait, and nothing is started for them.
+    # An hour later two rows are over the limit. They can wait, and Spark is not started for them.
     assert drop(lake, day=TODAY + 1 / 24).outcome == "nothing"
     assert drop(lake, spark=spark, day=TODAY + 0.6).outcome == "done"
     assert offsets(lake)[0] == 120 + 15
@@ -296,7 +296,7 @@ def test_rows_of_a_mixed_file_wait_too(tmp_path: Path, spark_for: SparkFor) -> N
     assert drop(lake, spark=spark).outcome == "done"
     assert offsets(lake) == list(range(50, 240))
     assert complete_from(lake.load(DAILY)) == {0: 50}
-    # The file has rows that may go as far as its statistics tell, and none that may.
+    # By its statistics the file may have rows to remove, but it has none.
     append_times(lake, [TODAY * DAY_MICROS])
     assert drop(lake, spark=spark).outcome == "skipped"
     go_on(lake, loud, 241)

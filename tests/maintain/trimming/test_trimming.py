@@ -1,4 +1,4 @@
-"""Trimming: the log keeps what any of its tables still needs."""
+"""Tests that the log keeps what any of its tables still needs."""
 
 from __future__ import annotations
 
@@ -161,7 +161,10 @@ def test_partitions_that_the_table_has_not_heard_of_are_kept(tmp_path: Path) -> 
 
 
 def sealed_hourly(place: Place) -> dict[int, int]:
-    """The segments as if one had been sealed each hour, the last now; their sizes by first offset."""
+    """Makes the segments look as if one had been sealed each hour, the last one now.
+
+    Returns their sizes by first offset.
+    """
     sizes = {}
     for info in place.store.list(layout.partition_prefix(TOPIC, place.partition)):
         if (first := layout.parse_segment(info.key)) is not None:
@@ -173,7 +176,7 @@ def sealed_hourly(place: Place) -> dict[int, int]:
 
 
 def trim_at_last(place: Place) -> list[int]:
-    """What is left when the grace time is over too."""
+    """Trims until the grace time is over, and returns what is left."""
     place.trim()
     place.clock.advance(3601)
     place.trim()
@@ -247,7 +250,7 @@ def test_the_log_is_kept_for_a_table_of_another_catalog_until_somebody_lets_go_o
     place.clock.advance(3601)
     assert place.trim().outcome == "done"
     assert place.firsts() == [40]
-    # A table that is made under that name afterwards counts again.
+    # A table that is created under that name afterwards counts again.
     place.make_table(45, name=OTHER)
     place.lake.catalog.drop_table(OTHER)
     place.trimming = Trimming()

@@ -1,4 +1,4 @@
-"""Dead letters that can be read now come into the base table, each once, whatever happens meanwhile."""
+"""Tests that dead letters that can be decoded now become rows of the base table, each exactly once."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from frazil.pipeline.decisions.topic_decisions import TopicDecisions
 from frazil.pipeline.move.context import PipelineContext
 from frazil.scan.topic import TopicRows
 from tests.lake.commit.commits import compact
-from tests.lake.records import TOPIC, put
+from tests.lake.kafka_records import TOPIC, put
 from tests.lake.support import local_config, nessie_config
-from tests.pipeline.deadletters.replaying import replay, replay_until
-from tests.pipeline.moving import move_until
+from tests.pipeline.deadletters.replay_process import replay, replay_until
+from tests.pipeline.mover_process import move_until
 from tests.pipeline.support import expect_once, found_offsets, move_all, pipeline_context
 from tests.servers.shared import NessieServer, S3Server
 
 STRICT = {"format": {"value": "json"}}
 MENDED = {"format": {"value": "string"}}
-"""With it everything that is UTF-8 can be read."""
+"""With these settings everything that is UTF-8 can be decoded."""
 BAD = b"{no json"
 HOPELESS = b"\xff"
 
@@ -188,7 +188,7 @@ def test_two_at_a_time_with_a_mover_between_them(context: PipelineContext) -> No
 
 
 def test_letters_above_the_offset_of_the_base_table_wait_for_it(context: PipelineContext) -> None:
-    """The log would be read there as well, so the row would be seen twice."""
+    """The log would be read there as well, so the row would be duplicated."""
     fill(context, [{"a": 1}, BAD])
     move_until("flush.dead-letters-committed", context.config, TOPIC)
     done = replay(mended(context.config), TOPIC)
@@ -206,7 +206,7 @@ def roll_back(context: PipelineContext, snapshots: int) -> None:
 
 @pytest.mark.parametrize("snapshots", [1, 2, 3])
 def test_rolled_back_and_moved_again(context: PipelineContext, snapshots: int) -> None:
-    """Taken back are the last batch, the replay before it, and the batch with the letter before that."""
+    """The rollback removes the last batch, the replay before it, and the batch with the letter before that."""
     fill(context, [{"a": 0}])
     move_all(context, TOPIC)
     fill(context, [BAD, {"a": 2}])

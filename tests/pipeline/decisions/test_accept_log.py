@@ -1,4 +1,7 @@
-"""A table whose log is not what it was goes on: no row is moved twice, and what is not moved is said."""
+"""Tests that a table goes on with another log.
+
+no record is moved twice, and records that are not moved are reported.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,7 @@ def logs(draw: st.DrawFn) -> Extent:
 
 @given(logs(), st.integers(0, 45), st.sampled_from("abcdef"))
 def test_what_is_shared_is_what_the_log_agrees_to(extent: Extent, offset: int, epoch: str) -> None:
-    """A table that ended where the shared part does would be taken by the log as its own, and one row later not."""
+    """If the table ended where the shared part ends, the log would accept it, and one row later it would not."""
     shared = _shared_end(epoch, offset, extent)
     assert 0 <= shared <= offset
 

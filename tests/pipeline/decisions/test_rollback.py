@@ -1,4 +1,4 @@
-"""A person went back in a table's history, and decides what becomes of the rows."""
+"""Tests what a person can decide about a table that was rolled back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.lake.commit.commits import (
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A table that had offsets 0 to 20 of partition 0 and went back to 10."""
+    """Makes a table that had offsets 0 to 20 of partition 0 and was rolled back to 10."""
     lake = make_lake(tmp_path)
     make_table(lake)
     back = commit(lake, (0, 0, 10))
@@ -69,7 +69,7 @@ def test_accept_goes_on_without_the_rows(lake: Lake) -> None:
 
 
 def test_rows_that_came_back_are_not_moved_twice(lake: Lake) -> None:
-    """Back, replayed, and then forward again: the rows are ahead of the offsets."""
+    """The table is rolled back, replayed, and then set forward again: the rows are ahead of the offsets."""
     forward = lake.load(NAME).snapshots()[-1].snapshot_id
     replay_table(lake, lake.load(NAME), {})
     table = roll_back(lake, forward)
@@ -105,7 +105,7 @@ def test_requests_sent_before_the_decision_do_nothing_after_it(tmp_path: Path) -
     commit_add_files(slow, table, write_attempt(table, (0, 0, 10)), clock=lambda: NOW_MS)
     first = table.metadata.current_snapshot_id
     assert first is not None
-    # Once the snapshot itself is forgotten only the decision stands in the way of its second copy.
+    # Once the snapshot itself has expired, only the decision prevents that its rows are moved again.
     roll_back(lake, first)
     replay_table(lake, lake.load(NAME), {})
     expire(lake)

@@ -1,4 +1,4 @@
-"""A person decides about a topic that stopped, and every record is in its tables as that person wanted."""
+"""Tests decisions about a topic that stopped: every record is in its tables as the person wanted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def lose_log(context: PipelineContext) -> None:
 
 
 def derive(context: PipelineContext, offset: int) -> None:
-    """The derived table as its mover makes it, filled up to this offset."""
+    """Makes the derived table as its mover does, filled up to this offset."""
     schema = base_table_schema(pa.schema([SCHEMA.field("id")]))
     open_derived_table(
         context.lake, context.store, context.config, TOPIC, "big", schema, {0: offset}, {0: newest_epoch(context)}
@@ -86,7 +86,7 @@ def newest_epoch(context: PipelineContext) -> str:
 
 
 def everything(config: Config) -> dict[str, bytes]:
-    """All files but the one that SQLite's readers share."""
+    """Returns all files except the one that SQLite's readers share."""
     files = (path for path in config.data_dir.rglob("*") if path.is_file() and path.suffix != ".db-shm")
     return {str(path): path.read_bytes() for path in files}
 
@@ -214,7 +214,7 @@ def test_another_log_and_a_table_that_goes_on(context: PipelineContext) -> None:
 
 
 def test_a_base_table_made_anew_takes_old_dead_letters_with_it(context: PipelineContext) -> None:
-    """The next table may have another schema, so what did not fit is judged again."""
+    """The next table may have another schema, so rows that did not fit are tried again."""
     append(context, rows(0, 2), broken(2, 1), rows(3, 1))
     move_all(context)
     context.lake.catalog.drop_table(BASE)
@@ -274,7 +274,7 @@ def test_a_derived_table_that_was_dropped_or_rolled_back(context: PipelineContex
 
 
 def test_dead_letters_that_somebody_deleted(context: PipelineContext) -> None:
-    """A letter that is missing below the dead-letter table's offset is no fault that looking could show."""
+    """A letter that is missing below the dead-letter table's offset cannot be seen by examining the tables."""
     append(context, rows(0, 2), broken(2, 1))
     move_all(context)
     context.lake.load(LETTERS).delete(f"{OFFSET} == 2")

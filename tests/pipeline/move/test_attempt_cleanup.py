@@ -1,4 +1,4 @@
-"""Files of batches that did not come into their table."""
+"""Tests the cleanup of attempts that were not committed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_files_that_the_table_has_stay_whatever_the_transaction_log_says(tmp_pat
         snapshot = table.current_snapshot()
         assert snapshot is not None
         attempt = summary_of(snapshot)[ATTEMPT]
-        # As it would look to somebody whose copy is old, at a catalog that forgets.
+        # It looks like this to a process with an old copy, at a catalog that forgets snapshots.
         context.txlog.flush_start(
             TOPIC, ".".join(identifier), attempt, record_count=5, batch_size=0, ranges=[Range(0, 0, 5, "")]
         )
@@ -61,7 +61,7 @@ def test_files_that_nobody_can_commit_are_deleted(tmp_path: Path) -> None:
 
 
 def test_dead_letters_of_a_batch_that_was_not_committed_are_deleted(tmp_path: Path) -> None:
-    """The transaction log says nothing of them before they are to be committed."""
+    """The transaction log has nothing about them before they are to be committed."""
     attempt = "20200101T000000000-00000001"
     with pipeline_context(local_config(tmp_path)) as context:
         with closing(writer(context.store, context.config.data_dir)) as log:

@@ -119,7 +119,7 @@ def test_new_columns_come_before_the_rows_that_have_them(tmp_path: Path) -> None
 
 
 def changed_by_hand(context: PipelineContext) -> None:
-    """Somebody makes `text` another column of another type."""
+    """Makes `text` another column of another type, as a person could do."""
     with context.lake.load(base_identifier(context.config, TOPIC)).update_schema(
         allow_incompatible_changes=True
     ) as update:

@@ -61,8 +61,7 @@ class Attempt:
     tasks: tuple[int, ...] = ()
     """The Spark application, and the tasks of it that wrote the files."""
     log_starts: Mapping[int, int] = field(default_factory=dict)
-    """The start of the log of partitions that the table does not know yet. It is 0 for those that are missing
-    here."""
+    """The first offsets in the log of partitions that the table does not know yet. Missing ones begin at 0."""
     summary: Mapping[str, str] = field(default_factory=dict)
     """Additional entries of the snapshot's summary."""
 

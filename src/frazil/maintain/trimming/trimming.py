@@ -41,8 +41,7 @@ class Trimming:
 
     def __init__(self) -> None:
         self._settled: dict[str, dict[int, int]] = {}
-        """For topics with one base table, its offsets when nothing was left to do. While it has them, nothing is
-        read."""
+        """For topics with one base table, its offsets when nothing was left to do. Until they move, nothing is read."""
 
     def applies(self, target: MaintainedTable) -> bool:
         return target.role == "base"

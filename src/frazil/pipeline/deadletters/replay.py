@@ -1,5 +1,4 @@
-"""Replays dead letters: tries again to make rows of them, and appends the rows to the base table at their old
-offsets.
+"""Replays dead letters: decodes them again, and appends the rows to the base table at their old offsets.
 
 A row is appended by a commit that asserts the snapshot in which the row was looked for and not found. So of all that
 try, at the same time or after a crash, one succeeds and the others find the row. The letter is marked afterwards. A

@@ -148,8 +148,7 @@ class BaseFlush:
         return attempt.commit(known, written.files, written.tasks)
 
     def _follow(self, table: Table, wanted: tuple[pa.Schema, ...]) -> None:
-        """Changes the table for rows of these schemas. Raises if nothing changes, so that no try is repeated for
-        ever.
+        """Changes the table for rows of these schemas. Raises if nothing changes, to avoid endless tries.
 
         Of schemas that clash the first is followed. What still clashes is found by the next try: either its records
         become dead letters, or the topic stops and a person decides.

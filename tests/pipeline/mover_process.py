@@ -1,6 +1,7 @@
-"""A process that moves a topic without Spark, and can be killed: `python -m tests.pipeline.moving`.
+"""A process that moves a topic without Spark, and can be killed.
 
-It reads a pickled configuration and the topic from its standard input.
+Run it with `python -m tests.pipeline.mover_process`. It reads a pickled configuration and the topic from its standard
+input.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from tests.pipeline.support import move_all, pipeline_context
 
 
 def move_until(failpoint: str, config: Config, topic: str) -> None:
-    """Move in a process of its own, which is killed at a failpoint."""
+    """Moves in a process of its own, which is killed at a failpoint."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.moving"],
+        [sys.executable, "-m", "tests.pipeline.mover_process"],
         input=pickle.dumps((config, topic)),
         env={**os.environ, "FRAZIL_FAILPOINT": failpoint},
         capture_output=True,

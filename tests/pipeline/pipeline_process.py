@@ -1,4 +1,4 @@
-"""The pipeline's process, for tests that need a real one with Spark."""
+"""Runs the pipeline's process, for tests that need a real one with Spark."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _STARTING = Health("degraded", "starting")
 
 
 class PipelineProcess:
-    """Started by entering it, stopped by leaving it, whatever happened."""
+    """The process of a pipeline. Entering the context starts it, and leaving stops it in any case."""
 
     def __init__(self, config: Config, env: Mapping[str, str] | None = None) -> None:
         self._config = config
-        # As the command has it that starts such processes.
+        # The command that starts such processes sets the same.
         self._env = {**os.environ, OWN_PROCESS: "1", **(env or {})}
         self._reports: list[PipelineReport] = []
         self._said: list[str] = []
@@ -69,7 +69,7 @@ class PipelineProcess:
 
     @property
     def health(self) -> Health:
-        """As the worst of its components have it."""
+        """Returns the health of its worst component."""
         report = HealthReport(self._reports[-1].health if self._reports else {"pipeline": _STARTING}, 0.0)
         return Health(report.status, report.reason)
 
@@ -82,11 +82,11 @@ class PipelineProcess:
 
     @property
     def said(self) -> str:
-        """All that it said to people."""
+        """Returns all that it has logged."""
         return "".join(self._said)
 
     def wait_for(self, done: Callable[[], bool], what: str, seconds: float = START_SECONDS) -> None:
-        """Look again and again until it is so; fail with what the process said when it is not in time."""
+        """Waits until a condition is true. Fails with the log of the process if it is not true in time."""
         deadline = time.monotonic() + seconds
         while not done():
             if self.process.poll() is not None or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Pipelines with Spark that are killed, paused and started again, several on one lake."""
+"""Runs several pipelines with Spark on one lake, and kills, pauses and restarts them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Self
 from frazil.config.model import Config
 from frazil.failpoints import VARIABLE
 from tests.lake.support import local_config
-from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.pipeline_process import PipelineProcess
 from tests.servers.spark import SHORT_LIVED
 
 QUICK: dict[str, Any] = {
@@ -35,7 +35,7 @@ MOVED_SECONDS = 240.0
 
 
 def pipeline_config(folder: Path, master: str = "local[2]", **settings: Any) -> Config:
-    """A pipeline that moves at once and tidies up all the time."""
+    """Returns settings of a pipeline that moves records at once and runs maintenance all the time."""
     spark = {**SHORT_LIVED, "spark.master": master}
     log = {"trim_grace_seconds": 5}
     return local_config(
@@ -44,7 +44,7 @@ def pipeline_config(folder: Path, master: str = "local[2]", **settings: Any) -> 
 
 
 class Fleet:
-    """Pipelines that work on the same lake; each may be killed in several ways. `kills` counts what was done."""
+    """Pipelines that work on the same lake. Each may be killed in several ways. `kills` counts the kills."""
 
     def __init__(self, config: Config, chance: random.Random) -> None:
         self.kills: dict[str, int] = {}
@@ -68,7 +68,10 @@ class Fleet:
         return pipeline
 
     def kill(self, pipeline: PipelineProcess, what: str) -> bool:
-        """The driver, its JVM, or one of the processes that tasks run in; whether there is one by now."""
+        """Kills the driver, its JVM, or one of the processes that run tasks.
+
+        Returns whether there was such a process.
+        """
         pid = pipeline.process.pid
         match what:
             case "driver":
@@ -87,7 +90,7 @@ class Fleet:
         return True
 
     def bury(self, pipeline: PipelineProcess) -> None:
-        """Wait for the end of one that cannot go on."""
+        """Waits for the end of a pipeline that cannot go on."""
         deadline = time.monotonic() + MOVED_SECONDS
         while pipeline.process.poll() is None:
             assert time.monotonic() < deadline, f"the pipeline goes on; {pipeline.health}; it said:\n{pipeline.said}"
@@ -95,7 +98,7 @@ class Fleet:
         self.running.remove(pipeline)
 
     def pause(self, pipeline: PipelineProcess) -> None:
-        """Stop it with all its processes, as a machine that is out of memory or frozen does."""
+        """Stops it with all its processes, like a machine that is frozen or out of memory."""
         self._signal(pipeline, signal.SIGSTOP)
 
     def resume(self, pipeline: PipelineProcess) -> None:
@@ -109,7 +112,7 @@ class Fleet:
 
 
 def spark_workers(pipeline: PipelineProcess) -> list[int]:
-    """The Python processes beside the JVM: those of tasks, and those that tell the streams what is new."""
+    """Returns the Python processes beside the JVM: those of tasks, and those that plan the streams."""
     return [each for each in descendants(pipeline.process.pid) if re.search(r"^\S*python.* pyspark\.", command(each))]
 
 
@@ -118,7 +121,7 @@ def children(pid: int) -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):
-                # The name of a program, in parentheses, may contain anything.
+                # The name of a program, in parentheses, may contain any character.
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
                 if int(fields[1]) == pid:
                     found.append(int(folder.name))

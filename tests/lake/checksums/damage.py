@@ -1,4 +1,4 @@
-"""Damaging the data files of a table, bit by bit."""
+"""Damages the data files of a table, bit by bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.maintain.manifest_reader import ManifestReader
 
 
 def data_paths(table: Table) -> list[Path]:
-    """Where the data files of a local table are."""
+    """Returns the paths of the data files of a local table."""
     return sorted(Path(normalized_path(file.file_path)) for file in ManifestReader().data_files(table))
 
 
@@ -26,7 +26,7 @@ def flip(path: Path, bit: int) -> None:
 
 @contextmanager
 def flipped(path: Path, bit: int) -> Iterator[None]:
-    """One bit is wrong for a while."""
+    """Flips one bit of a file for a while."""
     flip(path, bit)
     try:
         yield
@@ -35,7 +35,7 @@ def flipped(path: Path, bit: int) -> Iterator[None]:
 
 
 def bit_of_column(path: Path, column: str) -> int:
-    """A bit in the middle of the last page of a column."""
+    """Returns a bit in the middle of the last page of a column."""
     metadata = pq.read_metadata(path)
     group = metadata.row_group(metadata.num_row_groups - 1)
     (chunk,) = (each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == column)

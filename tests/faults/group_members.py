@@ -1,6 +1,6 @@
 """Members of a consumer group that are killed, frozen and told to leave.
 
-Each is a `frazil ingest` with a disk of its own: they share broker and store, and nothing else.
+Each member is a `frazil ingest` with a disk of its own. They share only the broker and the store.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY
 
 PARTITIONS = 4
 SESSION_SECONDS = 3.0
-"""How long a member may be silent. Short of it a busy machine would be taken for a dead one."""
+"""How long a member may be silent. With a shorter time a slow machine would be taken for a dead one."""
 WAIT_SECONDS = 120.0
 
 Settings = dict[str, Any]
 
 
 def door_settings(kafka: KafkaServer, topic: str, store: Mapping[str, Any], seal_seconds: float = 0.2) -> Settings:
-    """Of all members: quick to seal, and to notice what is gone."""
+    """Returns the settings of all members, with which they seal and detect failures quickly."""
     return {
         "store": dict(store),
         "kafka": {
@@ -59,7 +59,7 @@ def s3_settings(endpoint: str, prefix: str, timeout_seconds: float = 20.0) -> di
 
 
 class Member:
-    """A process that runs until it is told otherwise."""
+    """A member process, which runs until it is told otherwise."""
 
     def __init__(self, folder: Path, settings: Settings, failpoint: str | None = None) -> None:
         folder.mkdir(parents=True)
@@ -73,7 +73,7 @@ class Member:
 
     @property
     def ready(self) -> bool:
-        """Whether it has said where its health can be asked for, which it does last."""
+        """Returns whether it has printed the address of its health endpoint, which it prints last."""
         return "/health" in self.said
 
     @property
@@ -84,7 +84,7 @@ class Member:
         self._child.kill()
 
     def leave(self) -> None:
-        """Stop as it is meant to, which hands its partitions over."""
+        """Stops it cleanly, so that it hands its partitions over."""
         self._child.signal(signal.SIGTERM)
         assert self._child.wait(WAIT_SECONDS) == 130, self.said
 
@@ -99,7 +99,7 @@ class Member:
 
 
 class Group:
-    """The members there are, and the way to have more or fewer."""
+    """The members of a group. Members can be added and removed."""
 
     def __init__(self, folder: Path, kafka: KafkaServer, topic: str) -> None:
         self.members: list[Member] = []
@@ -130,11 +130,11 @@ class Group:
         self.members.remove(member)
 
     def offsets(self) -> dict[int, int]:
-        """Up to where the group says that records are in the log."""
+        """Returns the offsets that the group has committed."""
         return self._kafka.group_offsets(self._topic, self._topic)
 
     def wait_for(self, done: Callable[[], bool], what: str, mortal: Collection[Member] = ()) -> None:
-        """Until it is so; meanwhile no member may end by itself but those that are `mortal`."""
+        """Waits until a condition is true. Meanwhile no member may end by itself, except those that are `mortal`."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not done():
             dead = [member for member in self.members if not member.alive and member not in mortal]
@@ -144,7 +144,7 @@ class Group:
             time.sleep(0.1)
 
     def wait_for_progress(self, partitions: int = 1) -> None:
-        """Until the group has committed further in this many partitions than it has by now."""
+        """Waits until the group has committed further in this many partitions."""
         before = self.offsets()
 
         def further() -> bool:

@@ -22,11 +22,11 @@ from tests.log.support import EXECUTOR, Machine
 
 TOPIC = "clicks"
 FIRST_KAFKA_OFFSET = 1000
-"""Kafka's offsets are others than the log's, and have gaps."""
+"""Kafka's offsets differ from those of the log, and have gaps."""
 
 
 def records(start: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> pa.RecordBatch:
-    """Values from the log's offset `start` on."""
+    """Makes records of these values, beginning at the log's offset `start`."""
     count = len(values)
     offsets = [kafka_offset(offset) for offset in range(start, start + count)]
     columns = [
@@ -46,12 +46,12 @@ def kafka_offset(offset: int) -> int:
 
 
 def texts(values: Iterable[Any]) -> list[bytes | None]:
-    """Each value as JSON; bytes, and None for a tombstone, as they are."""
+    """Encodes each value as JSON. Bytes, and None for a tombstone, stay as they are."""
     return [each if each is None or isinstance(each, bytes) else json.dumps(each).encode() for each in values]
 
 
 def door(store: ObjectStore, folder: Path, partition: int = 0, topic: str = TOPIC, seed: int = 0) -> PartitionWriter:
-    """A writer as the Kafka door has it: without a WAL, and it seals when it is told to."""
+    """Returns a writer like that of the Kafka door: it has no WAL, and seals when it is told to."""
     schemas = TopicSchemas(store, topic)
     schemas.admit(kafka.SCHEMA)
     return open_writer(
@@ -69,7 +69,7 @@ def door(store: ObjectStore, folder: Path, partition: int = 0, topic: str = TOPI
 def put(
     store: ObjectStore, folder: Path, *segments: Sequence[Any], partition: int = 0, topic: str = TOPIC, seed: int = 0
 ) -> None:
-    """Seal values (see `texts`), a segment for each sequence."""
+    """Seals values (see `texts`), with one segment for each sequence."""
     with closing(door(store, folder, partition, topic, seed)) as log:
         for values in segments:
             log.submit(records(log.next_offset, texts(values)))

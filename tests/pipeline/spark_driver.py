@@ -1,4 +1,6 @@
-"""A process with a Spark session, told on standard input what to do: `python -m tests.pipeline.driver CONFIG EXTRA`.
+"""A process with a Spark session that reads commands from its standard input.
+
+Run it with `python -m tests.pipeline.spark_driver CONFIG EXTRA`. The commands are:
 
     job       runs a small job with Python workers; answers with what the workers saw
     stop      stops Spark; answers with what is left in the folder for temporary files
@@ -53,7 +55,7 @@ def _answer(value: object) -> None:
 
 def main() -> None:
     setup_logging(LoggingConfig(format="json"))
-    # Whoever runs tests in the background has it ignored, and so have all that they start.
+    # Processes in the background ignore Ctrl-C, and so do all that they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     spark = start_session(Config.model_validate_json(sys.argv[1]), extra=json.loads(sys.argv[2]))
     _answer({"jvm": spark_jvm().pid, "java": spark._jvm.System.getProperty("java.version")})  # type: ignore[union-attr]

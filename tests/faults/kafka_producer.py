@@ -1,7 +1,8 @@
-"""A producer that never stops, whatever becomes of the broker: plain records, and transactions that commit or abort.
+"""A producer that never stops, whatever happens to the broker.
 
-What must arrive is what Kafka itself shows of it (`KafkaServer.committed`); what the producer was told is kept beside
-it, so that the one can be checked by the other.
+It sends plain records, and transactions that commit or abort.
+The records that must arrive are those that Kafka itself returns (`KafkaServer.committed`). The acknowledgements that
+the producer got are kept too, so that each can be checked by the other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ KEYS = 20
 
 _SECONDS = 120.0
 _PATIENCE_MS = 600_000
-"""The broker aborts a transaction after this time, and the producer cannot go on. None should last so long."""
+"""The broker aborts a transaction after this time, and then the producer cannot go on. So it is long."""
 _LASTING: dict[str, str | int | float | bool] = {
     "message.timeout.ms": 0,
     "reconnect.backoff.max.ms": 200,
@@ -34,7 +35,7 @@ class Producing:
 
     def __init__(self, kafka: KafkaServer, topic: str, partitions: int, seed: int, pause: float = 0.01) -> None:
         self.kept: dict[Place, Record] = {}
-        """What was acknowledged, if in a transaction then in one that was committed."""
+        """The records that were acknowledged, and if they were in a transaction, in one that was committed."""
         self.aborted: set[Place] = set()
         self._kafka = kafka
         self._topic = topic
@@ -60,7 +61,7 @@ class Producing:
             raise self._failure from error
 
     def stop(self) -> dict[Place, Record]:
-        """End it, and return what every reader of committed records must see."""
+        """Stops, and returns the records that every reader of committed records must see."""
         self._end()
         truth = self._kafka.committed(self._topic)
         assert self.kept, "nothing was produced"
@@ -111,7 +112,7 @@ class Producing:
         self.aborted |= sent.keys()
 
     def _send(self, producer: Producer, records: list[Record]) -> dict[Place, Record]:
-        """Where each record is, as far as is known: those of a transaction that has to be aborted may be lost."""
+        """Sends records and returns where each is, as far as known. Records of an aborted transaction may be lost."""
         sent: dict[Place, Record] = {}
         for record in records:
 
@@ -134,7 +135,7 @@ class Producing:
 
 
 def _insist(call: Callable[[], None]) -> None:
-    """Again for as long as it makes sense, which the broker's absence does not change."""
+    """Repeats a call as long as its error says that it may succeed, also while the broker is down."""
     while True:
         try:
             call()

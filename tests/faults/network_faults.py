@@ -1,4 +1,4 @@
-"""Faults on the way to a catalog or an object store, and movers without Spark that go on in spite of them."""
+"""Faults on the network to a catalog or an object store, and movers without Spark that go on in spite of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from frazil.maintain.operations import run_operation
 from frazil.maintain.orphans import OrphanRemoval
 from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
 from frazil.store import open_store
-from tests.faults.loading import Loader, moved, reachable
+from tests.faults.loader import Loader, moved, reachable
 from tests.log.support import ManualClock
 from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.proxy import Exchange, Proxy, Rule
@@ -39,7 +39,7 @@ PATIENT = {
 LONGEST_SECONDS = 120.0
 GRACE_HOURS = 100
 TIMES = (1, 2, 6, 30)
-"""How often a fault strikes: what tries again by itself gets over a few, and gives up at more."""
+"""How often a fault strikes. Retries get over a few faults, and give up after more."""
 
 Fault = Callable[[Rule, int], object]
 
@@ -59,7 +59,10 @@ FAULTS: dict[str, Fault] = {
 
 
 def move_on(config: Config, loader: Loader, seed: int, most_rows: int = 200) -> int:
-    """Move until the tables are where the log ends, as one process after the other; how many had to give up."""
+    """Moves until the tables have everything in the log, with one process after the other.
+
+    Returns how many gave up.
+    """
     failed = 0
     deadline = time.monotonic() + LONGEST_SECONDS
     while True:
@@ -81,7 +84,7 @@ def move_on(config: Config, loader: Loader, seed: int, most_rows: int = 200) -> 
 def faults(
     proxy: Proxy, chance: random.Random, kind: str, pattern: str, method: str = "*"
 ) -> Iterator[list[Exchange]]:
-    """Some requests fail in this way; those that are kept are the test's to let through."""
+    """Makes some requests fail in this way. Requests that are held back are yielded, for the test to send them."""
     kept: list[Exchange] = []
     for _ in range(chance.randint(1, 3)):
         held = FAULTS[kind](proxy.on(method, pattern), chance.choice(TIMES))
@@ -103,7 +106,7 @@ def tables_of(lake: Lake, config: Config, topics: tuple[str, ...]) -> list[Table
 
 
 def check_leftovers(config: Config, topics: tuple[str, ...], seed: int) -> None:
-    """A file that is in no table belongs to an attempt that cannot be decided yet; the others are deleted."""
+    """Checks that a file that is in no table belongs to an attempt that cannot be decided yet. Others are deleted."""
     with pipeline_context(config, seed) as context:
         AttemptCleanup(context).clean()
         waiting = {attempt.attempt for attempt in context.txlog.open_attempts()}
@@ -118,7 +121,7 @@ def _data_files(table: Table) -> list[str]:
 
 
 def check_no_orphans(config: Config, topics: tuple[str, ...]) -> None:
-    """After the grace time, maintenance leaves nothing that the metadata does not lead to."""
+    """Checks that after the grace time maintenance leaves no file that the metadata does not refer to."""
     lake = Lake(config)
     clock = ManualClock()
     clock.ms = int(time.time() * 1000) + GRACE_HOURS * 3_600_000

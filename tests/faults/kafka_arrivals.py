@@ -1,4 +1,4 @@
-"""What came from Kafka into log and table, compared with what Kafka itself shows."""
+"""Compares the records that came from Kafka into log and table with the records that Kafka itself returns."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
-from tests.faults.members import Group
+from tests.faults.group_members import Group
 from tests.servers.kafka import Place, Record
 
 
 def wait_until_arrived(group: Group, truth: Mapping[Place, Record]) -> None:
-    """Until the group has committed past the last record of each partition."""
+    """Waits until the group has committed past the last record of each partition."""
     ends = {place.partition: place.offset + 1 for place in sorted(truth)}
     group.wait_for(lambda: all(group.offsets().get(each, 0) >= end for each, end in ends.items()), f"at {ends}")
 
 
 def check_log(config: Config, topic: str, truth: Mapping[Place, Record]) -> None:
-    """Each record is in the log of its partition, once, in Kafka's order."""
+    """Checks that each record is in the log of its partition, once, in Kafka's order."""
     assert log_places(config, topic) == sorted(truth)
     with Log(config) as log:
         batches = [run.batch for each in log.partitions(topic) for run in log.reader(topic, each).read(0)]
@@ -34,7 +34,7 @@ def check_log(config: Config, topic: str, truth: Mapping[Place, Record]) -> None
 
 
 def log_places(config: Config, topic: str) -> list[Place]:
-    """What is sealed, partition by partition in the log's order."""
+    """Returns where the sealed records came from, partition by partition in the log's order."""
     places: list[Place] = []
     with Log(config) as log:
         for partition in log.partitions(topic):
@@ -46,13 +46,13 @@ def log_places(config: Config, topic: str) -> list[Place]:
 
 
 def check_table(config: Config, topic: str, truth: Mapping[Place, Record]) -> None:
-    """Each record is in the table, once; read by PyIceberg alone."""
+    """Checks that each record is in the table once, as PyIceberg alone reads it."""
     with closing(Lake(config)) as lake:
         _compare(lake.load(base_identifier(config, topic)).scan().to_arrow(), "value", truth)
 
 
 def moved(config: Config, topic: str) -> bool:
-    """Whether the table is where the log ends."""
+    """Returns whether the table has everything that is in the log."""
     with Log(config) as log, closing(Lake(config)) as lake:
         ends = {partition: log.reader(topic, partition).bounds().sealed_end for partition in log.partitions(topic)}
         try:

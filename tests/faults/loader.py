@@ -1,6 +1,7 @@
-"""A log that is filled while others fail, and what must be in the tables at the end, told by readers of their own.
+"""Fills a log while other processes fail, and checks in the end with independent readers what is in the tables.
 
-What is in a record follows from its place in the log, so every value can be checked, not only how many there are.
+The content of a record follows from its position in the log, so every value can be checked, not only the number of
+records.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text",
 NOTE = pa.field("note", pa.string())
 LARGEST = 120
 UNFIT = 0.1
-"""How many of the batches no table can take."""
+"""The part of the batches that no table can take."""
 
 Place = tuple[str, int]
 """A topic and a partition."""
@@ -46,7 +47,7 @@ def text(topic: str, partition: int, offset: int) -> str:
 
 
 class Loader:
-    """Appends and seals, from a thread of its own between `start` and `stop`, or when it is told to `fill`."""
+    """Appends and seals, from a thread of its own between `start` and `stop`, or when `fill` is called."""
 
     def __init__(self, config: Config, seed: int, topics: Iterable[str] = TOPICS, pause: float = 0.05) -> None:
         self.config = config
@@ -54,7 +55,7 @@ class Loader:
         self.ends: dict[Place, int] = {(topic, each): 0 for topic in self.topics for each in PARTITIONS}
         self.unfit: set[tuple[str, int, int]] = set()
         self.wide_from: dict[Place, int] = {}
-        """Where records begin to have a note."""
+        """The offset of each partition from which on records have a note."""
         self._log = Log(config)
         self._chance = random.Random(seed)
         self._pause = pause
@@ -80,7 +81,7 @@ class Loader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Seal the last; what is there now must be in the tables in the end."""
+        """Stops and seals the rest. All records that exist now must be in the tables in the end."""
         self._stopping.set()
         self._thread.join()
         if self._failure is not None:
@@ -88,7 +89,7 @@ class Loader:
         self._seal()
 
     def widen(self, topic: str) -> None:
-        """From now on, records of the topic have one column more."""
+        """Makes records of the topic have one more column from now on."""
         self._wide.add(topic)
 
     def fill(self, batches: int) -> None:
@@ -128,7 +129,7 @@ class Loader:
         assert writer.append(batch).offset == start
         self.ends[place] = offsets.stop
 
-    # --- what must be there -------------------------------------------------------------------------------
+    # --- the expected content -----------------------------------------------------------------------------
 
     def fitting(self, topic: str) -> list[dict[str, Any]]:
         rows = []
@@ -149,7 +150,7 @@ def _records(topic: str, partition: int, offsets: range, *, wide: bool, fits: bo
     texts = [text(topic, partition, offset).encode() if fits else b"\xff" for offset in offsets]
     columns = [
         pa.array([identity(partition, offset) for offset in offsets], pa.int64()),
-        # Arrow takes text that is no UTF-8, and no table can.
+        # Arrow accepts text that is not UTF-8, and no table does.
         pa.array(texts, pa.binary()).view(pa.string()),
     ]
     if wide:
@@ -158,7 +159,7 @@ def _records(topic: str, partition: int, offsets: range, *, wide: bool, fits: bo
 
 
 def moved(config: Config, loader: Loader) -> bool:
-    """Whether every table is where the log ends."""
+    """Returns whether every table has everything that is in the log."""
     lake = Lake(config)
     try:
         tables = {
@@ -172,7 +173,10 @@ def moved(config: Config, loader: Loader) -> bool:
 
 
 def check_everything(config: Config, loader: Loader) -> None:
-    """Each record is in its base table or its dead-letter table, once and with its values; offsets are at the end."""
+    """Checks that each record is in its base table or its dead-letter table, once and with its values.
+
+    The offsets of the tables must be at the end of the log.
+    """
     lake = Lake(config)
     try:
         for topic in loader.topics:
@@ -201,7 +205,7 @@ def compare(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None
 
 
 def read_by_duckdb(table: Table) -> list[dict[str, Any]]:
-    """The rows of a table's files by a reader that shares no code with the one that wrote them."""
+    """Reads the rows of a table's files with a reader that shares no code with the writer."""
     tasks = list(table.scan().plan_files())
     assert not any(task.delete_files for task in tasks)
     paths = [str(task.file.file_path).removeprefix("file://") for task in tasks]
@@ -224,7 +228,7 @@ def check_letters(lake: Lake, config: Config, topic: str, unfit: set[tuple[int, 
 
 
 def reachable(table: Table) -> set[str]:
-    """The places of all files that the table's metadata leads to."""
+    """Returns the paths of all files that the table's metadata refers to."""
     metadata = table.metadata
     found = {table.metadata_location, *(each.metadata_file for each in metadata.metadata_log)}
     for snapshot in metadata.snapshots:

@@ -1,4 +1,4 @@
-"""Clients of the doors for telemetry that send one request after the other, each again until it is acknowledged."""
+"""Clients of the telemetry doors. Each sends one request after the other, and repeats it until it is acknowledged."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from tests.doors.telemetry.support import PROTOBUF, TIME, logs_request
 from tests.formats.remote_write.support import TIME_MS, add
 
 RECORDS = 5
-"""In each request."""
+"""The number of records in each request."""
 CALL_SECONDS = 30.0
 PAUSE_SECONDS = 0.05
-"""Before a request is sent again."""
+"""How long a client waits before it sends a request again."""
 
 COLUMNS = {LOGS: "body", SPANS: "name", METRICS: "metric_name"}
-"""Where the text by which a record is known is found again."""
+"""The column in which the text of a record is stored."""
 
 Make = Callable[[list[str], int], bytes]
-"""Makes the body of a request with a record for each text; the number is its own among those of its sender."""
+"""A function that makes the body of a request with a record for each text. The number is unique for its sender."""
 
 
 def _times(number: int) -> int:
-    """Of its first record: no other request of the sender has it."""
+    """Returns the time of the first record of a request. No other request of the sender has it."""
     return TIME + number * RECORDS
 
 
@@ -68,7 +68,7 @@ def points_of(texts: list[str], number: int) -> bytes:
 
 
 def lines_of(texts: list[str], number: int) -> bytes:
-    """As Loki's clients push them."""
+    """Makes a request of log lines as Loki's clients push them."""
     return push_body(*texts, time=_times(number))
 
 
@@ -80,20 +80,20 @@ def samples_request(texts: list[str], number: int) -> Message:
 
 
 def samples_of(texts: list[str], number: int) -> bytes:
-    """As Prometheus writes them."""
+    """Makes a request of samples as Prometheus writes them."""
     return packed(_bytes(samples_request(texts, number)))
 
 
 class Link(ABC):
-    """A connection of one client."""
+    """The connection of one client."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
-        """Answers that a client does not try again after."""
+        """The answers after which a client does not try again."""
 
     @abstractmethod
     def send(self, body: bytes) -> bool:
-        """Whether it was acknowledged."""
+        """Sends a request and returns whether it was acknowledged."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -121,7 +121,7 @@ class HttpLink(Link):
 
 
 class GrpcLink(Link):
-    # A client that waits ever longer for a server that died often would hardly send anything.
+    # gRPC's default backoff would grow until the client hardly sends anything to a server that died often.
     _OPTIONS = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500))
     _AGAIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED)
 
@@ -147,7 +147,7 @@ class Exporter(threading.Thread):
     def __init__(
         self, name: str, signal: Signal, make: Make, link: Link, stopping: threading.Event, pause: float
     ) -> None:
-        """What is sent ends where that signal does."""
+        """`signal` is the topic in which the records of this client are stored."""
         super().__init__(name=name, daemon=True)
         self.signal = signal
         self.link = link
@@ -171,15 +171,18 @@ class Exporter(threading.Thread):
             number += 1
 
     def send_last_again(self, until: float) -> None:
-        """Once it has ended: what was acknowledged last, as one does who never got to know that it was."""
+        """Sends the last acknowledged request again, as a client does that did not get the acknowledgement."""
         while not self.link.send(self._last):
             assert time.monotonic() < until, f"{self.name} is not acknowledged again; refused: {self.link.refused}"
             time.sleep(PAUSE_SECONDS)
 
 
 class Exporters:
-    """One client of each kind, for each signal: OTLP over HTTP, plain or compressed, and over gRPC, likewise; Loki's
-    and Prometheus's."""
+    """One client of each kind for each signal.
+
+    The kinds are OTLP over HTTP and over gRPC, each plain and compressed, Loki's push API and Prometheus's remote
+    write.
+    """
 
     def __init__(self, ports: Ports, pause: float) -> None:
         self._stopping = threading.Event()
@@ -210,7 +213,7 @@ class Exporters:
 
     def __exit__(self, *_: object) -> None:
         for exporter in self.all:
-            # One that still tries would only say that its link is closed, when something else is wrong.
+            # A client that still tries would only report that its link is closed, and hide the real error.
             if not exporter.is_alive():
                 exporter.link.close()
 
@@ -219,7 +222,7 @@ class Exporters:
             exporter.start()
 
     def stop(self, seconds: float) -> None:
-        """Each ends once its last request is acknowledged."""
+        """Waits until each client has got the acknowledgement of its last request, and stops."""
         self._stopping.set()
         until = time.monotonic() + seconds
         for exporter in self.all:
@@ -228,14 +231,17 @@ class Exporters:
         assert not waiting, f"never acknowledged: {waiting}"
 
     def send_last_again(self, seconds: float) -> int:
-        """After they have ended: how many requests that were acknowledged were acknowledged once more."""
+        """Sends the last requests again after the clients have stopped.
+
+        Returns how many were acknowledged once more.
+        """
         until = time.monotonic() + seconds
         for exporter in self.all:
             exporter.send_last_again(until)
         return len(self.all)
 
     def await_progress(self, seconds: float) -> None:
-        """Until each has got an acknowledgement since now."""
+        """Waits until each client has got another acknowledgement."""
         before = [len(exporter.acknowledged) for exporter in self.all]
         until = time.monotonic() + seconds
         while behind := [e.name for e, count in zip(self.all, before, strict=True) if len(e.acknowledged) <= count]:
@@ -251,5 +257,5 @@ class Exporters:
         return sum(exporter.repeated for exporter in self.all)
 
     def acknowledged(self, signal: Signal) -> list[str]:
-        """Of all clients, as it is now."""
+        """Returns the texts that all clients have acknowledged by now."""
         return [text for exporter in self.all if exporter.signal is signal for text in exporter.acknowledged[:]]

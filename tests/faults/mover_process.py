@@ -1,6 +1,6 @@
-"""A process that moves a topic into its table without Spark, and can be killed: `python -m tests.faults.moving`.
+"""A process that moves a topic into its table without Spark, and can be killed.
 
-It reads a pickled configuration from its standard input.
+Run it with `python -m tests.faults.mover_process`. It reads a pickled configuration from its standard input.
 """
 
 from __future__ import annotations

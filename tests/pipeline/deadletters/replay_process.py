@@ -1,8 +1,7 @@
 """A process that replays the dead letters of a topic, and can be killed.
 
-Run it with `python -m tests.pipeline.deadletters.replaying`.
-
-It reads a pickled configuration and the topic from its standard input.
+Run it with `python -m tests.pipeline.deadletters.replay_process`. It reads a pickled configuration and the topic from
+its standard input.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ def replay(config: Config, topic: str) -> ReplayResult:
 
 
 def replay_until(failpoint: str, config: Config, topic: str) -> None:
-    """Replay in a process of its own, which is killed at a failpoint."""
+    """Replays in a process of its own, which is killed at a failpoint."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.deadletters.replaying"],
+        [sys.executable, "-m", "tests.pipeline.deadletters.replay_process"],
         input=pickle.dumps((config, topic)),
         env={**os.environ, "FRAZIL_FAILPOINT": failpoint},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Who listens for connections among a process and those below it, and what they say to one without their secret."""
+"""Finds the ports on which a process and its children listen, and what they answer without their secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 GATEWAY = b"r\nu\njava.lang.System\nrj\ne\n"
 CALLBACK = b"g\nnobody\ne\n"
-"""Commands of py4j, to a gateway and to a callback port, without their tokens. Obeyed, they get a `y`."""
+"""Commands of Py4J to a gateway and to a callback port, without their tokens. The answer `y` means obeyed."""
 
 
 def text(value: str) -> bytes:
@@ -21,22 +21,25 @@ def text(value: str) -> bytes:
 
 
 def name(value: str) -> bytes:
-    """As Java writes one."""
+    """Encodes a name as Java does."""
     return struct.pack(">H", len(value)) + value.encode()
 
 
 def frame(kind: int, body: bytes) -> bytes:
-    """A message between Spark's processes; the length counts itself."""
+    """Encodes a message between Spark's processes. The length includes itself."""
     return struct.pack(">qb", 9 + len(body), kind) + body
 
 
 def request(body: bytes) -> bytes:
-    """A call of another process, with a number by which its answer is known."""
+    """Encodes a call of another process, with a number by which its answer is recognised."""
     return frame(3, struct.pack(">qi", 7, len(body)) + body)
 
 
 def to_an_endpoint(port: int) -> bytes:
-    """From nobody to the endpoint that tells which there are: a Java object, which is read before it is looked at."""
+    """Encodes a call to the endpoint that lists the others.
+
+    It has a Java object, which is decoded before it is checked.
+    """
     return request(b"\0\1" + name("127.0.0.1") + struct.pack(">i", port) + name("endpoint-verifier") + STRING)
 
 
@@ -50,9 +53,9 @@ class Listener(NamedTuple):
     port: int
     address: str
     commands: str
-    """Of the processes that have it."""
+    """The commands of the processes that have the port."""
     waiting: int
-    """Connections that nobody has accepted yet."""
+    """How many connections nobody has accepted yet."""
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -61,7 +64,7 @@ def descendants(pid: int) -> Iterator[int]:
         try:
             children = path.read_text().split()
         except OSError:
-            # A thread that is gone since.
+            # The thread has ended meanwhile.
             continue
         for child in children:
             yield from descendants(int(child))
@@ -101,7 +104,7 @@ def unix_listeners(pid: int) -> list[str]:
 
 
 def says(port: int, sent: bytes) -> bytes:
-    """What is answered before the connection is closed, or within two seconds."""
+    """Returns what is answered before the connection is closed, or within two seconds."""
     answer = b""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
@@ -118,7 +121,7 @@ def is_gateway(port: int) -> bool:
 
 
 def is_of_spark(port: int) -> bool:
-    """It takes no call before it was told the secret, and hands out nothing."""
+    """Returns whether it is a port of Spark, which accepts no call without the secret and returns nothing."""
     refused = b"Expected SaslMessage"
     if not all(refused in says(port, sent) for sent in (to_an_endpoint(port), OPEN_BLOCKS)):
         return False
@@ -126,7 +129,7 @@ def is_of_spark(port: int) -> bool:
 
 
 def is_of_workers(port: int) -> bool:
-    """The number of a process, and that it does not work for us."""
+    """Returns whether it is a port of workers, which answers with a process id and refuses to work."""
     return says(port, text("wrong"))[4:] == text("err")
 
 
