@@ -21,14 +21,14 @@ from bench.log import rng
 from frazil.config.model import Config
 from frazil.config.sections.lake import TableLayoutConfig
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.checksums import damage
-from frazil.lake.checksums.verification import verify
+from frazil.lake.checksums import verifying_io
+from frazil.lake.checksums.verification import verify_file
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.tables.tables import base_identifier, create_table
 from frazil.lake.write.data_files import DataFileWriter
-from frazil.lake.write.parquet import Options, ParquetFile, _worth_a_dictionary
-from frazil.lake.write.statistics import leaves
+from frazil.lake.write.parquet import ParquetFileWriter, ParquetOptions, _worth_a_dictionary
+from frazil.lake.write.statistics import leaf_columns
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.table_files import FileReader
 
@@ -57,7 +57,7 @@ def checksums(bench: Bench) -> Iterator[Figure]:
     rounds = bench.speeds(
         "verifying",
         lambda: _cost(rows, lambda: _read_bare(table, task, table.schema())),
-        lambda: _cost(rows, lambda: verify(table.io, task.file)),
+        lambda: _cost(rows, lambda: verify_file(table.io, task.file)),
     )
     yield figure("whole data file verified", "CPU s/M", rounds, "read and decoded")
 
@@ -75,7 +75,7 @@ def _table(bench: Bench, schema: pa.Schema) -> Table:
     return create_table(
         Lake(config),
         base_identifier(config, "logs"),
-        target_schema(records),
+        base_table_schema(records),
         topic="logs",
         role="base",
         layout=TableLayoutConfig(),
@@ -94,14 +94,16 @@ def _written(table: Table, rows: pa.Table) -> DataFile:
 
 def _write(table: Table, rows: pa.Table) -> None:
     properties = table.metadata.properties
-    file = ParquetFile(table.io, _new(table), rows, leaves(table.schema(), properties), Options.of(properties))
+    file = ParquetFileWriter(
+        table.io, _new(table), rows, leaf_columns(table.schema(), properties), ParquetOptions.of(properties)
+    )
     file.write(rows)
     file.close()
 
 
 def _write_bare(table: Table, rows: pa.Table) -> None:
     """The same file without a checksum anywhere."""
-    known = {**Options.of(table.metadata.properties).arguments, "write_page_checksum": False}
+    known = {**ParquetOptions.of(table.metadata.properties).arguments, "write_page_checksum": False}
     with (
         table.io.new_output(_new(table)).create() as sink,
         pq.ParquetWriter(sink, rows.schema, use_dictionary=_worth_a_dictionary(rows), **known) as writer,
@@ -122,7 +124,7 @@ def _read_bare(table: Table, task: FileScanTask, wanted: Schema) -> None:
     """The same read without a look at any checksum."""
     with (
         patch.object(reading, "_get_file_format", reading._get_file_format.__wrapped__),
-        patch.object(damage, "check_footer", lambda stream: None),
+        patch.object(verifying_io, "check_footer", lambda stream: None),
     ):
         _read(table, task, wanted)
 

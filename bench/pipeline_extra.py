@@ -34,7 +34,7 @@ from frazil.lake.tables.opening import open_base_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.log import Log
-from frazil.pipeline.report import settings_line
+from frazil.pipeline.process_messages import settings_line
 from frazil.store import open_store
 
 IDLE_TOPICS = 3

@@ -23,10 +23,10 @@ from frazil.log.positions import Origin, Sequence
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.wal.entries import Entry
 from frazil.log.writer.writer import PartitionWriter
-from frazil.pipeline.move.leftovers import Leftovers
+from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
 from frazil.pipeline.txlog.show import history
 from frazil.topics import Kind, Message, from_batch, open_topics
-from tests.pipeline.support import found_offsets, move_all, tools_of
+from tests.pipeline.support import found_offsets, move_all, pipeline_context
 
 HOME = Path("/tmp/frazil-fixture-0.1")
 """The tables in it name their files by this path."""
@@ -81,9 +81,9 @@ def lines(config: Config) -> list[str]:
 
 
 def move(config: Config, *topics: str) -> None:
-    with tools_of(config) as tools:
+    with pipeline_context(config) as context:
         for topic in topics:
-            move_all(tools, topic)
+            move_all(context, topic)
 
 
 def test_every_row_is_read_once(config: Config) -> None:
@@ -148,13 +148,13 @@ def test_the_transaction_log_is_taken_over(config: Config) -> None:
     before = history(config.data_dir)
     assert before.damage is None
     assert [told.entry.number for told in before.entries] == list(range(before.entries[-1].entry.number + 1))
-    with tools_of(config) as tools:
-        assert {each.attempt for each in tools.txlog.open_attempts()} == {ABANDONED, UNFINISHED}
-        assert set(tools.txlog.last_commits()) == {"frazil.orders", "frazil.orders__dead_letter", "frazil.logs"}
-        assert tools.txlog.last_offsets()["orders", 0].offset == 30
+    with pipeline_context(config) as context:
+        assert {each.attempt for each in context.txlog.open_attempts()} == {ABANDONED, UNFINISHED}
+        assert set(context.txlog.last_commits()) == {"frazil.orders", "frazil.orders__dead_letter", "frazil.logs"}
+        assert context.txlog.last_offsets()["orders", 0].offset == 30
         assert list(HOME.rglob(f"orders/data/{ABANDONED}/*.parquet"))
-        Leftovers(tools).clean()
-        assert tools.txlog.open_attempts() == []
+        AttemptCleanup(context).clean()
+        assert context.txlog.open_attempts() == []
     assert not list(HOME.rglob(f"orders/data/{ABANDONED}/*.parquet")), "nobody is going to commit its file"
     assert ids(config) == ORDERS
 

@@ -25,18 +25,18 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         from frazil.pipeline.datasource.options import rows_of
-        from frazil.pipeline.datasource.types import spark_schema
+        from frazil.pipeline.datasource.spark_types import spark_schema
 
         return spark_schema(rows_of(self.options).schema())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from frazil.pipeline.datasource.batch import TopicReader
-        from frazil.pipeline.datasource.options import Options
+        from frazil.pipeline.datasource.options import SourceOptions
 
-        return TopicReader(Options.parse(self.options), schema)
+        return TopicReader(SourceOptions.parse(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from frazil.pipeline.datasource.options import Options
+        from frazil.pipeline.datasource.options import SourceOptions
         from frazil.pipeline.datasource.stream import TopicStream
 
-        return TopicStream(Options.parse(self.options, stream=True), schema)
+        return TopicStream(SourceOptions.parse(self.options, stream=True), schema)

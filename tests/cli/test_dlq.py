@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 
 from tests.cli.support import frazil
-from tests.lake.records import TOPIC, put
+from tests.lake.kafka_records import TOPIC, put
 from tests.lake.support import local_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 
 def test_an_offset_of_several_partitions_needs_its_partition(tmp_path: Path) -> None:
     settings = {"format": {"value": "json"}}
     (tmp_path / "frazil.yaml").write_text(json.dumps({"kafka": settings}))
-    with tools_of(local_config(tmp_path, kafka=settings)) as tools:
+    with pipeline_context(local_config(tmp_path, kafka=settings)) as tools:
         put(tools.store, tools.config.data_dir, [b"{no json"])
         put(tools.store, tools.config.data_dir, [b"{nor this", b"{nor that"], partition=1)
         move_all(tools, TOPIC)
@@ -30,7 +30,7 @@ def test_an_offset_of_several_partitions_needs_its_partition(tmp_path: Path) -> 
 def test_listed_shown_and_replayed(tmp_path: Path) -> None:
     settings = {"format": {"value": "json"}}
     (tmp_path / "frazil.yaml").write_text(json.dumps({"kafka": settings}))
-    with tools_of(local_config(tmp_path, kafka=settings)) as tools:
+    with pipeline_context(local_config(tmp_path, kafka=settings)) as tools:
         put(tools.store, tools.config.data_dir, [{"a": 1}])
         move_all(tools, TOPIC)
         assert frazil(tmp_path, "dlq", "list", TOPIC).stdout == "There are no dead letters of topic 'clicks'.\n"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.offsets import history_offsets
-from frazil.lake.tables.markers import mark
+from frazil.lake.commit.offsets import snapshot_offsets
+from frazil.lake.tables.table_history import add_table
 from frazil.store import open_store
 from tests.cli.support import FRAZIL, environment, frazil
-from tests.lake.checksums.damaging import data_paths, flip
+from tests.lake.checksums.damage import data_paths, flip
 from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
 from tests.maintain.support import HOUR, move, stray
 
@@ -69,7 +69,7 @@ def test_compaction_reports_files_before_and_after(tmp_path: Path, lake: Lake) -
     assert "6 → 1" in done.stdout
     assert len(live_files(lake.load(NAME))) == 1
     assert read_rows(lake) == span(0, 0, 60)
-    assert history_offsets(lake.load(NAME)) == {0: 60}
+    assert snapshot_offsets(lake.load(NAME)) == {0: 60}
     again = frazil(tmp_path, "maintain", "compact", "events")
     assert again.returncode == 0
     assert "nothing" in again.stdout
@@ -110,7 +110,7 @@ def test_a_failure_is_exit_3_with_its_reason(tmp_path: Path, lake: Lake) -> None
 def test_a_base_table_that_is_gone_for_good_is_let_go_of(tmp_path: Path, lake: Lake) -> None:
     gone = ("frazil", "events_of_old")
     store = open_store(lake.config.store, lake.config.data_dir)
-    mark(store, "events", gone, make_table(lake, {0: 0}, gone), "base")
+    add_table(store, "events", gone, make_table(lake, {0: 0}, gone), "base")
     lake.catalog.drop_table(gone)
     told = frazil(tmp_path, "maintain", "trim", "events")
     assert "frazil maintain trim events --release frazil.events_of_old" in told.stdout

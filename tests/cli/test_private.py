@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.cli.support import Served, serving
-from tests.pipeline.spark.listening import (
+from tests.pipeline.spark.open_ports import (
     CALLBACK,
     LOOPBACK,
     is_gateway,

@@ -1,6 +1,6 @@
-"""A process that appends until it is killed, and says on standard output what was acknowledged.
+"""A process that appends until it is killed, and prints what was acknowledged.
 
-`python -m tests.faults.appender CONFIG_JSON FIRST_ID`
+Run it with `python -m tests.faults.appender CONFIG_JSON FIRST_ID`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ THREADS = 2
 
 
 def say(first: int, offset: int, count: int) -> None:
-    """One write: a killed process leaves a whole acknowledgement or none."""
+    """Prints an acknowledgement in one write, so that a killed process leaves a whole line or none."""
     os.write(1, ACK.pack(first, offset, count))
 
 

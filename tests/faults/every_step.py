@@ -1,7 +1,8 @@
-"""The life of a partition, cut off or failing at one system call after the other.
+"""Runs the life of a partition again and again, with a fault at one system call after the other.
 
-`python -m tests.faults.every_step kill|eio|enospc SYNC FIRST STEP`: at system call FIRST, then FIRST + STEP, and so
-on until a life ends without reaching it. Each time everything acknowledged must be found again, once.
+Run it with `python -m tests.faults.every_step kill|eio|enospc SYNC FIRST STEP`. The fault is at system call FIRST,
+then FIRST + STEP, and so on until a life ends without reaching it. Each time everything acknowledged must be found
+again, once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SESSIONS = 3
 
 
 class InThisThread(Executor):
-    """So that the n-th call is the same one every time."""
+    """Runs calls in this thread, so that the n-th call is the same one every time."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -44,7 +45,7 @@ class InThisThread(Executor):
 
 
 class Fault:
-    """Strikes at the n-th system call of this process, once."""
+    """A fault at the n-th system call of this process, once."""
 
     def __init__(self, at: int, strike: Callable[[], None]) -> None:
         self.struck = False
@@ -73,7 +74,7 @@ def opened(folder: Path, machine: Machine, sync: str) -> PartitionWriter:
 
 
 def live(folder: Path, machine: Machine, sync: str, acknowledged: Callable[[int, int], None]) -> None:
-    """Appends, rotations, seals, a clean stop and crashes; what fails is tried again or left."""
+    """Appends, rotates, seals, stops and crashes. What fails is tried again or left."""
     number = 0
     for session in range(SESSIONS):
         w = tried(lambda: opened(folder, machine, sync))
@@ -94,7 +95,7 @@ def live(folder: Path, machine: Machine, sync: str, acknowledged: Callable[[int,
 
 
 def tried(what: Callable[[], Any], times: int = 3) -> Any:
-    """Only Frazil's own errors may come out."""
+    """Calls a function up to three times. Only Frazil's own errors may be raised."""
     for _ in range(times):
         try:
             return what()
@@ -120,13 +121,16 @@ def check(folder: Path, acknowledged: list[tuple[int, int]], sync: str, machine:
 
 
 def killed_at(at: int, folder: Path, sync: str) -> tuple[list[tuple[int, int]], bool]:
-    """Run a life in a child that exits at the n-th call; what it acknowledged, and whether it got that far."""
+    """Runs a life in a child that exits at the n-th call.
+
+    Returns what it acknowledged, and whether it got that far.
+    """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         tell = os.write
         fault = Fault(at, lambda: os._exit(9))
-        # A store to the mapped watermark is no system call, but the process may die there too.
+        # A write to the memory-mapped watermark is no system call, but the process may die there too.
         setattr(Wal, "publish", fault.counting(Wal.publish))  # noqa: B010
         live(folder, Machine(), sync, lambda number, offset: void(tell(write, f"{number} {offset}\n".encode())))
         os._exit(0)

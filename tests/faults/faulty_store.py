@@ -1,4 +1,4 @@
-"""An object store that fails as one seed decides."""
+"""An object store that fails at random, as one seed decides."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from frazil.store import ObjectInfo, ObjectStore
 
 @dataclass(frozen=True)
 class Faults:
-    """How likely each fault is, per call. They exclude each other, so their sum is at most 1."""
+    """The probability of each fault per call. They exclude each other, so their sum is at most 1."""
 
     before: float = 0.0
-    """Nothing is done, and the call fails."""
+    """The call fails and does nothing."""
 
     after: float = 0.0
-    """It is done, and the call fails: a lost acknowledgement. A listing breaks off somewhere."""
+    """The call does its work and fails, like a lost acknowledgement. A listing ends early."""
 
     delayed: float = 0.0
-    """A put fails, and lands at the next `release_delayed`. For other calls as `before`."""
+    """A put fails, and is done by the next `release_delayed`. Other calls fail without doing anything."""
 
     slow: float = 0.0
-    """It is done after a sleep of up to `slow_seconds`."""
+    """The call is done after a sleep of up to `slow_seconds`."""
 
     slow_seconds: float = 1.0
 
@@ -37,7 +37,10 @@ NO_FAULTS = Faults()
 
 
 class FaultyStore:
-    """Set `down` to make every call fail, and `faults` to change what goes wrong from now on."""
+    """An object store with faults.
+
+    Set `down` to make every call fail, and `faults` to change the faults from now on.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class FaultyStore:
             raise _unavailable("put", key, fault)
 
     def release_delayed(self) -> list[str]:
-        """Let the delayed puts arrive, in any order; returns the keys of those that were still new."""
+        """Does the delayed puts in random order, and returns the keys of those that did not exist."""
         with self._lock:
             arriving, self._delayed = self._delayed, []
             self._rng.shuffle(arriving)
@@ -121,13 +124,13 @@ class FaultyStore:
         raise _unavailable("list", prefix, "after")
 
     def _fail_or_sleep(self, operation: str, key: str) -> None:
-        """For calls that change nothing: failing before or after is the same."""
+        """Fails or sleeps in calls that change nothing, where failing before or after is the same."""
         fault = self._fault()
         if fault is not None:
             raise _unavailable(operation, key, fault)
 
     def _fault(self) -> str | None:
-        """The fault of one call; one that is slow has slept when this returns, and has no other."""
+        """Returns the fault of one call. A slow call has slept when this returns, and has no other fault."""
         if self.down:
             return "before"
         faults = self.faults

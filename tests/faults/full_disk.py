@@ -1,7 +1,7 @@
-"""Appends on a disk of two megabytes until it is full, makes room, and goes on.
+"""Appends to a disk of two megabytes until it is full, makes room, and goes on.
 
-`unshare --user --map-root-user --mount python -m tests.faults.full_disk FOLDER SYNC`; the disk is a tmpfs that only
-this process sees.
+Run it with `unshare --user --map-root-user --mount python -m tests.faults.full_disk FOLDER SYNC`. The disk is a tmpfs
+that only this process sees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Moves a topic on a disk that is too small for it, makes room, and goes on.
 
-`unshare --user --map-root-user --mount python -m tests.faults.full_warehouse FOLDER PART SEED`; PART of the data is
-on a tmpfs that only this process sees: the warehouse, or the transaction log.
+Run it with `unshare --user --map-root-user --mount python -m tests.faults.full_warehouse FOLDER PART SEED`. PART of
+the data is on a tmpfs that only this process sees: the warehouse or the transaction log.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError
-from tests.faults.loading import Loader, check_everything
-from tests.faults.wires import PATIENT, check_no_orphans, move_on
+from tests.faults.loader import Loader, check_everything
+from tests.faults.network_faults import PATIENT, check_no_orphans, move_on
 from tests.lake.support import local_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 TOPICS = ("orders",)
 PARTS = {"warehouse": ("store/warehouse", "48k"), "txlog": ("txlog", "8k")}
@@ -41,9 +41,9 @@ def main(folder: Path, part: str, seed: int) -> None:
 
 
 def fail_once(config: Config, seed: int) -> FrazilError:
-    """What stops a mover of small batches."""
-    with pytest.raises(FrazilError) as caught, tools_of(config, seed) as tools:
-        move_all(tools, TOPICS[0], batch_rows=20)
+    """Moves small batches until a mover fails, and returns its error."""
+    with pytest.raises(FrazilError) as caught, pipeline_context(config, seed) as context:
+        move_all(context, TOPICS[0], batch_rows=20)
     return caught.value
 
 

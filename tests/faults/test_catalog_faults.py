@@ -1,4 +1,4 @@
-"""A real catalog behind a wire that fails in every way there is: each record is in one table, once."""
+"""Tests movers with a real catalog behind a faulty network: each record is in one table, once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from frazil.config.model import Config
 from frazil.errors import FrazilError
 from frazil.ops.breaker import State
 from frazil.ops.health import HEALTHY
-from tests.faults.loading import Loader, check_everything, moved
-from tests.faults.wires import FAULTS, PATIENT, TIMES, check_leftovers, faults, move_on
+from tests.faults.loader import Loader, check_everything, moved
+from tests.faults.network_faults import FAULTS, PATIENT, TIMES, check_leftovers, faults, move_on
 from tests.lake.support import nessie_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.proxy import Proxy
 from tests.servers.shared import NessieServer, S3Server
 
@@ -33,7 +33,7 @@ Lakes = Callable[..., tuple[Config, Config]]
 def lakes(
     tmp_path: Path, nessie: NessieServer, nessie_proxy: Proxy, s3_server: S3Server, namespace: str
 ) -> Callable[..., tuple[Config, Config]]:
-    """The settings of one lake, through the proxy and past it."""
+    """Returns a function that makes the settings of one lake, through the proxy and past it."""
 
     def make(**pipeline: Any) -> tuple[Config, Config]:
         settings: dict[str, Any] = {"pipeline": {**PATIENT, **pipeline}, "timeout_seconds": 2.0}
@@ -69,7 +69,8 @@ def check_fault(lakes: Lakes, proxy: Proxy, seed: int, kind: str, rounds: int) -
             late += kept
             loader.fill(2)
             if chance.random() < 0.5:
-                # By now somebody else has done it, or nobody: the request must change nothing either way.
+                # By now somebody else has made the change, or nobody has. The request must change nothing in either
+                # case.
                 deliver(late)
         move_on(past, loader, seed)
         deliver(late)
@@ -86,7 +87,7 @@ def deliver(late: list[Any]) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_storm(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
-    """Everything at once, on any request, with two movers that know nothing of each other."""
+    """All faults happen at once, on any request, with two movers that do not know of each other."""
     chance = random.Random(seed)
     through, past = lakes()
     late: list[Any] = []
@@ -115,24 +116,24 @@ def test_a_storm(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
 
 def test_a_catalog_that_goes_and_comes_back(lakes: Lakes, nessie_proxy: Proxy, seed: int) -> None:
     through, past = lakes(breaker={"failure_threshold": 2, "reset_timeout_seconds": 0.1, "success_threshold": 1})
-    with Loader(past, seed, TOPICS) as loader, tools_of(through, seed) as tools:
+    with Loader(past, seed, TOPICS) as loader, pipeline_context(through, seed) as context:
         loader.fill(4)
-        move_all(tools, TOPICS[0])
+        move_all(context, TOPICS[0])
         loader.fill(4)
         nessie_proxy.down()
         with pytest.raises(FrazilError) as caught:
-            move_all(tools, TOPICS[0])
+            move_all(context, TOPICS[0])
         assert caught.value.retryable
-        assert tools.catalog_breaker.state is not State.CLOSED
-        health = tools.catalog_breaker.health()
+        assert context.catalog_breaker.state is not State.CLOSED
+        health = context.catalog_breaker.health()
         assert health.status == "degraded"
         assert "it kept failing" in health.reason
         assert "Check that the catalog runs" in health.reason
-        assert tools.store_breaker.health() == HEALTHY
+        assert context.store_breaker.health() == HEALTHY
         nessie_proxy.up()
         until = time.monotonic() + 30
         while not moved(past, loader) and time.monotonic() < until:
-            move_all(tools, TOPICS[0])
-        assert tools.catalog_breaker.health() == HEALTHY
-        assert tools.catalog_breaker.opened >= 1
+            move_all(context, TOPICS[0])
+        assert context.catalog_breaker.health() == HEALTHY
+        assert context.catalog_breaker.opened >= 1
         check_everything(past, loader)

@@ -1,4 +1,4 @@
-"""Danube's own client produces and consumes while the server is killed again and again."""
+"""Tests Danube's own client, which produces and consumes while the server is killed again and again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPIC, TABLE = "/default/orders", "default.orders"
 PARTITIONS, KEYS = 4, 16
 WAIT_SECONDS = 300.0
 LATE_SECONDS = 5.0
-"""A message that was on its way a second time when its acknowledgement arrived may come so much later."""
+"""A message that is sent again when its acknowledgement arrives may come this much later."""
 
 
 def killed(tmp_path: Path, seed: int, messages: int, deaths: int) -> None:
@@ -95,7 +95,7 @@ def has_sent(producer: Producer, messages: int) -> bool:
 
 
 def check_once_acknowledged(events: Iterable[Event]) -> None:
-    """What was acknowledged does not come again."""
+    """Checks that messages do not come again after they were acknowledged."""
     acknowledged: dict[tuple[str, int], float] = {}
     for event in events:
         if event.what == "acknowledged":
@@ -106,7 +106,7 @@ def check_once_acknowledged(events: Iterable[Event]) -> None:
 
 
 def check_order(events: Iterable[Event]) -> None:
-    """Messages of a key come in their order; some of them again, after which come those behind them."""
+    """Checks that messages of a key come in their order. Some may come again, followed by those after them."""
     seen: defaultdict[str, list[int]] = defaultdict(list)
     for event in events:
         if event.what == "received" and event.number not in seen[event.key]:

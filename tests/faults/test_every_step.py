@@ -1,4 +1,4 @@
-"""A kill, an I/O error or a full disk at every single system call of a partition's life."""
+"""Tests a kill, an I/O error or a full disk at every single system call of a partition's life."""
 
 from __future__ import annotations
 

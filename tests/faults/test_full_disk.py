@@ -25,7 +25,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path, sync: str) -> None:
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """Writes stop in the middle, as on a full disk, wherever a file would grow past this size."""
+    """Limits the size of files, so that writes stop in the middle, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -1,4 +1,4 @@
-"""From Kafka into log and table exactly once, while members of the group and the broker die, hang and return."""
+"""Tests that records get from Kafka into log and table exactly once while members and broker fail and return."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.arrivals import check_log, check_table, few, log_places, moved, wait_until_arrived
-from tests.faults.members import PARTITIONS, SESSION_SECONDS, Group, Settings, door_settings, s3_settings
-from tests.faults.pipelines import BUSY, MOVED_SECONDS, QUICK
-from tests.faults.producing import Producing
-from tests.pipeline.processes import PipelineProcess
-from tests.pipeline.support import move_all, tools_of
+from tests.faults.group_members import PARTITIONS, SESSION_SECONDS, Group, Settings, door_settings, s3_settings
+from tests.faults.kafka_arrivals import check_log, check_table, few, log_places, moved, wait_until_arrived
+from tests.faults.kafka_producer import Producing
+from tests.faults.pipeline_fleet import BUSY, MOVED_SECONDS, QUICK
+from tests.pipeline.pipeline_process import PipelineProcess
+from tests.pipeline.support import move_all, pipeline_context
 from tests.servers.broker import Broker
 from tests.servers.kafka import KafkaServer
 from tests.servers.shared import S3Server
@@ -24,7 +24,10 @@ MEMBERS = 2
 
 
 class Chaos:
-    """Does to a group what happens to it in a year; `done` counts it."""
+    """Does random things to a group: members join, leave, die and hang, and the broker restarts.
+
+    `done` counts them.
+    """
 
     def __init__(self, group: Group, broker: Broker, settings: Settings, chance: random.Random) -> None:
         self.done: dict[str, int] = {}
@@ -38,7 +41,7 @@ class Chaos:
             self._group.start(self._settings)
         if self._chance.random() < 0.7:
             self._group.wait_for_progress()
-        # Otherwise it happens while members start, join or hand over.
+        # In the other cases it happens while members start, join or hand over.
         time.sleep(self._chance.uniform(0.0, 1.0))
         getattr(self, f"_{deed}")()
         self.done[deed] = self.done.get(deed, 0) + 1
@@ -55,7 +58,7 @@ class Chaos:
         self._group.start(self._settings)
 
     def _freeze(self) -> None:
-        """Longer than the others wait for it, at times."""
+        """Freezes a member, sometimes for longer than the others wait for it."""
         member = self._chance.choice(self._group.members)
         member.freeze()
         time.sleep(self._chance.uniform(0.5, 2.0) * SESSION_SECONDS)
@@ -87,14 +90,14 @@ def test_a_few_deaths(own_kafka: Broker, s3_server: S3Server, s3_prefix: str, tm
         check_committed_is_stored(config, topic, group, producing)
         truth = producing.stop()
         wait_until_arrived(group, truth)
-        with tools_of(config, seed) as tools:
-            move_all(tools, topic)
+        with pipeline_context(config, seed) as context:
+            move_all(context, topic)
         check_log(config, topic, truth)
         check_table(config, topic, truth)
 
 
 def check_committed_is_stored(config: Config, topic: str, group: Group, producing: Producing) -> None:
-    """What the group has committed it does not need again: it is in the log."""
+    """Checks that what the group has committed is in the log, because it will not be read again."""
     kept = set(producing.kept.copy())
     ends = group.offsets()
     lost = {place for place in kept if place.offset < ends.get(place.partition, 0)} - set(log_places(config, topic))
@@ -108,7 +111,7 @@ def check_committed_is_stored(config: Config, topic: str, group: Group, producin
 def test_many_deaths(
     kind: str, own_kafka: Broker, s3_server: S3Server, s3_prefix: str, tmp_path: Path, seed: int
 ) -> None:
-    """With a real pipeline beside it, which also trims the log."""
+    """A real pipeline runs beside it, which also trims the log."""
     chance = random.Random(seed)
     deeds = ["kill"] * 20 + ["leave"] * 5 + ["join"] * 5 + ["freeze"] * 5 + ["restart_broker"] * 2 + ["freeze_broker"]
     chance.shuffle(deeds)

@@ -1,4 +1,4 @@
-"""The door is killed at every step between Kafka and the group's offsets: each record arrives once."""
+"""Tests that each record arrives once if the door is killed at any step between Kafka and the group's offsets."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.arrivals import check_log, wait_until_arrived
-from tests.faults.members import PARTITIONS, Group, door_settings
-from tests.faults.producing import Producing
+from tests.faults.group_members import PARTITIONS, Group, door_settings
+from tests.faults.kafka_arrivals import check_log, wait_until_arrived
+from tests.faults.kafka_producer import Producing
 from tests.servers.kafka import KafkaServer
 
 DOOR = Path(__file__).parents[2] / "src" / "frazil" / "doors" / "kafka"
 
 
 def failpoints() -> list[str]:
-    """All places at which the door can be killed, from the code itself."""
+    """Returns all failpoints of the door, found in the code itself."""
     found = {
         name for module in DOOR.glob("*.py") for name in re.findall(r'failpoint\("([^"]+)"\)', module.read_text())
     }
@@ -49,7 +49,7 @@ def check_killed_at(failpoint: str, kafka: KafkaServer, folder: Path, seed: int)
     with Producing(kafka, topic, PARTITIONS, seed) as producing, Group(folder, kafka, topic) as group:
         doomed = group.start(settings, failpoint)
         group.wait_for(lambda: doomed.ready or not doomed.alive, "ready", mortal=[doomed])
-        # Some steps are only passed when another joins.
+        # Some steps are only passed when another member joins.
         group.start(settings)
         group.wait_for(lambda: not doomed.alive, f"killed at {failpoint}", mortal=[doomed])
         group.kill(doomed)

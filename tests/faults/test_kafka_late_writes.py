@@ -1,4 +1,4 @@
-"""An owner that is replaced while it still writes: no record is lost, none comes twice."""
+"""Tests an owner that is replaced while it still writes: no record is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.arrivals import check_log, wait_until_arrived
-from tests.faults.members import PARTITIONS, Group, door_settings, s3_settings
-from tests.faults.producing import Producing
+from tests.faults.group_members import PARTITIONS, Group, door_settings, s3_settings
+from tests.faults.kafka_arrivals import check_log, wait_until_arrived
+from tests.faults.kafka_producer import Producing
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import Exchange, Proxy
 from tests.servers.shared import S3Server
@@ -28,7 +28,7 @@ def other_proxy(s3_server: S3Server) -> Iterator[Proxy]:
 def test_replaced_while_it_writes(
     late: str, kafka: KafkaServer, s3_prefix: str, s3_proxy: Proxy, other_proxy: Proxy, tmp_path: Path, seed: int
 ) -> None:
-    """What the old owner sent arrives before the new one looks, just before it writes, or after it has written."""
+    """The old owner's writes arrive before the new one reads the log, just before it writes, or after that."""
     topic = kafka.create_topic(PARTITIONS)
     of_old = door_settings(kafka, topic, s3_settings(s3_proxy.endpoint, s3_prefix))
     of_new = door_settings(kafka, topic, s3_settings(other_proxy.endpoint, s3_prefix))
@@ -66,6 +66,6 @@ def paths(requests: list[Exchange]) -> set[str]:
 
 
 def deliver(requests: list[Exchange]) -> None:
-    """Each segment as it was sent first."""
+    """Delivers each segment as it was sent first."""
     for path in paths(requests):
         next(request for request in requests if request.path == path).forward()

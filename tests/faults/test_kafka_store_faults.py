@@ -1,4 +1,4 @@
-"""The store fails while records from Kafka are sealed: each arrives once all the same."""
+"""Tests that records from Kafka arrive once although the store fails while they are sealed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.arrivals import check_log, wait_until_arrived
-from tests.faults.members import PARTITIONS, Group, door_settings, s3_settings
-from tests.faults.producing import Producing
+from tests.faults.group_members import PARTITIONS, Group, door_settings, s3_settings
+from tests.faults.kafka_arrivals import check_log, wait_until_arrived
+from tests.faults.kafka_producer import Producing
 from tests.servers.kafka import KafkaServer
 from tests.servers.proxy import Proxy
 

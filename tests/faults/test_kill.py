@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: every acknowledged record is found once, where it was said to be."""
+"""Tests SIGKILL at random moments: every acknowledged record is found once, at the offset that was acknowledged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Life:
                 self._first.set()
 
     def kill_after(self, seconds: float) -> None:
-        """Counted from the first acknowledgement."""
+        """Kills it this long after its first acknowledgement."""
         try:
             assert self._first.wait(60), "the process acknowledged nothing"
             threading.Event().wait(seconds)

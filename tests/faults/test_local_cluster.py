@@ -1,4 +1,4 @@
-"""Spark with executors in processes of their own does the same as Spark in one process."""
+"""Tests that Spark with executors in processes of their own does the same as Spark in one process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from frazil.config.model import Config
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.tables.tables import find_table
-from tests.faults.loading import TOPICS, Loader, check_everything, moved
-from tests.faults.pipelines import LOCAL_CLUSTER, MOVED_SECONDS, Fleet, pipeline_config
+from tests.faults.loader import TOPICS, Loader, check_everything, moved
+from tests.faults.pipeline_fleet import LOCAL_CLUSTER, MOVED_SECONDS, Fleet, pipeline_config
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
 
@@ -27,7 +27,10 @@ def config_of(folder: Path, master: str) -> Config:
 
 @pytest.mark.timeout(900)
 def test_an_executor_is_killed(tmp_path: Path, seed: int) -> None:
-    """The tables of a query and of dead letters too; Spark replaces the executor, and the batch is done again."""
+    """The topic has a derived table and dead letters too.
+
+    Spark replaces the executor, and the batch is done again.
+    """
     config = config_of(tmp_path, LOCAL_CLUSTER)
     with Loader(config, seed) as loader, Fleet(config, random.Random(seed)) as fleet:
         loader.fill(10)
@@ -51,7 +54,8 @@ def test_killed_and_started_again(tmp_path: Path, seed: int, master: str) -> Non
         loader.start()
         for number in range(ROUNDS):
             step = chance.choice(["task.files-written", "flush.written", "flush.committed", "commit.after-request"])
-            # A step of a task kills the process of the task, which Spark replaces; so the driver is killed anyway.
+            # A failpoint in a task kills only the task's process, which Spark replaces. So the driver is killed in
+            # any case.
             pipeline = fleet.start(f"{step}:{chance.randint(1, 6)}")
             for what in ("worker", "executor" if master == LOCAL_CLUSTER else "worker"):
                 pipeline.wait_for(

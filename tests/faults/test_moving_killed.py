@@ -1,4 +1,4 @@
-"""Killed at every step between reading a range and the end of a flush: each record is in one table, once."""
+"""Tests kills at every step from reading a range to the end of a flush: each record is in one table, once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
-from frazil.pipeline.move.leftovers import Leftovers
-from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
+from frazil.pipeline.move.context import PipelineContext
 from tests.lake.support import local_config, nessie_config
 from tests.log.support import TOPIC, rows, writer
-from tests.pipeline.support import broken, found_offsets, move_all, tools_of
+from tests.pipeline.support import broken, found_offsets, move_all, pipeline_context
 from tests.servers.shared import NessieServer, S3Server
 
 SOURCE = Path(__file__).parents[2] / "src" / "frazil"
@@ -30,7 +30,7 @@ BROKEN = (3, 47, 48, 120)
 
 
 def failpoints() -> list[str]:
-    """All places on the way of a batch at which the pipeline can be killed, from the code itself."""
+    """Returns all failpoints on the way of a batch, found in the code itself."""
     modules = [*SOURCE.glob("pipeline/**/*.py"), *SOURCE.glob("lake/**/*.py")]
     found = {name for module in modules for name in re.findall(r'failpoint\("([^"]+)"\)', module.read_text())}
     passed = [name for name in sorted(found) if name.startswith(("create", "evolve", "flush", "task", "commit"))]
@@ -40,7 +40,7 @@ def failpoints() -> list[str]:
 
 @pytest.fixture(params=["local", "nessie"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    """An embedded lake, or a REST catalog with everything on S3."""
+    """Returns the settings of an embedded lake, or of a REST catalog with everything on S3."""
     if request.param == "local":
         return local_config(tmp_path)
     nessie: NessieServer = request.getfixturevalue("nessie")
@@ -68,27 +68,27 @@ def test_killed_later(failpoint: str, count: int, config: Config, seed: int) -> 
 
 def check_killed_at(failpoint: str, config: Config, seed: int) -> None:
     chance = random.Random(seed)
-    with tools_of(config, seed) as tools:
-        fill(tools, chance)
+    with pipeline_context(config, seed) as context:
+        fill(context, chance)
         killed = run(config, seed, failpoint)
         if not killed:
-            fill(tools, chance, wider=True)
+            fill(context, chance, wider=True)
             killed = run(config, seed, failpoint)
         assert killed, f"nothing passed {failpoint}"
-        move_all(tools)
-        # Evidence that an attempt was never committed comes with the commits after it.
-        Leftovers(tools).clean()
-        check_rows(tools)
+        move_all(context)
+        # Later commits are the evidence that an attempt was never committed.
+        AttemptCleanup(context).clean()
+        check_rows(context)
         if config.store.url is None:
             # A catalog that keeps only the newest snapshot cannot show what became of each attempt.
-            check_files(tools)
-            assert not tools.txlog.open_attempts()
+            check_files(context)
+            assert not context.txlog.open_attempts()
 
 
-def fill(tools: Tools, chance: random.Random, *, wider: bool = False) -> None:
-    """Records in two partitions and segments of random size, among them some that fit no table."""
+def fill(context: PipelineContext, chance: random.Random, *, wider: bool = False) -> None:
+    """Appends records to two partitions in segments of random size. Some of the records fit no table."""
     for partition in (0, 1):
-        with closing(writer(tools.store, tools.config.data_dir, partition=partition)) as log:
+        with closing(writer(context.store, context.config.data_dir, partition=partition)) as log:
             at, end = log.next_offset, log.next_offset + ROWS
             while at < end:
                 count = 1 if at % ROWS in BROKEN else chance.randint(1, 20)
@@ -106,9 +106,9 @@ def fill(tools: Tools, chance: random.Random, *, wider: bool = False) -> None:
 
 
 def run(config: Config, seed: int, failpoint: str) -> bool:
-    """Move in a process of its own; whether it was killed on the way."""
+    """Moves in a process of its own, and returns whether it was killed."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.faults.moving"],
+        [sys.executable, "-m", "tests.faults.mover_process"],
         input=pickle.dumps(config),
         env={**os.environ, "FRAZIL_FAILPOINT": failpoint, "SEED": str(seed)},
         capture_output=True,
@@ -119,9 +119,9 @@ def run(config: Config, seed: int, failpoint: str) -> bool:
     return ended.returncode != 0
 
 
-def check_rows(tools: Tools) -> None:
-    base = found_offsets(tools.lake, base_identifier(tools.config, TOPIC))
-    dead = found_offsets(tools.lake, dead_letter_identifier(tools.config, TOPIC))
+def check_rows(context: PipelineContext) -> None:
+    base = found_offsets(context.lake, base_identifier(context.config, TOPIC))
+    dead = found_offsets(context.lake, dead_letter_identifier(context.config, TOPIC))
     rounds = max(offset for _, offset in base) // ROWS + 1
     unfit = {(partition, n * ROWS + at) for partition in (0, 1) for n in range(rounds) for at in BROKEN}
     everything = {(partition, offset) for partition in (0, 1) for offset in range(rounds * ROWS)}
@@ -129,10 +129,10 @@ def check_rows(tools: Tools) -> None:
     assert base == Counter(everything - unfit)
 
 
-def check_files(tools: Tools) -> None:
-    """No file of a batch that did not come into a table is left."""
-    for identifier in (base_identifier(tools.config, TOPIC), dead_letter_identifier(tools.config, TOPIC)):
-        table = tools.lake.load(identifier)
+def check_files(context: PipelineContext) -> None:
+    """Checks that no file of a batch that was not committed is left."""
+    for identifier in (base_identifier(context.config, TOPIC), dead_letter_identifier(context.config, TOPIC)):
+        table = context.lake.load(identifier)
         named = {task.file.file_path for task in table.scan().plan_files()}
         folder = Path(table.location().removeprefix("file://")) / "data"
         assert {path.as_uri() for path in folder.rglob("*.parquet")} == named

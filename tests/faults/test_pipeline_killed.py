@@ -1,4 +1,4 @@
-"""Pipelines with Spark are killed under load, with a second one at work and maintenance in between."""
+"""Tests pipelines with Spark that are killed under load, with a second pipeline at work and maintenance running."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.loading import TOPICS, Loader, check_everything, moved
-from tests.faults.pipelines import MOVED_SECONDS, Fleet, pipeline_config, spark_workers
+from tests.faults.loader import TOPICS, Loader, check_everything, moved
+from tests.faults.pipeline_fleet import MOVED_SECONDS, Fleet, pipeline_config, spark_workers
 from tests.faults.test_moving_killed import failpoints
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
 
 KILLS = 30
 LIFE_SECONDS = 25.0
-"""The longest; Spark alone takes several seconds to start."""
+"""The longest life of a pipeline. Spark alone takes several seconds to start."""
 
 
 @pytest.mark.timeout(900)
 def test_killed_twice(tmp_path: Path, seed: int) -> None:
-    """One worker of Spark's, which it replaces by itself, then the driver at one of its steps."""
+    """First one of Spark's workers is killed, which Spark replaces by itself, then the driver at one of its steps."""
     chance = random.Random(seed)
     config = pipeline_config(tmp_path)
     with Loader(config, seed, pause=1.0) as loader, Fleet(config, chance) as fleet:
@@ -52,7 +52,7 @@ def test_killed_many_times(tmp_path: Path, seed: int, count: int) -> None:
         loader.start()
         while sum(fleet.kills.values()) < KILLS:
             if len(fleet.running) < count:
-                # A step that nobody passes kills nobody; then the life ends by chance.
+                # If nobody passes the step, nobody is killed there. Then the life ends at random.
                 at = f"{chance.choice(steps)}:{chance.randint(1, 4)}" if chance.random() < 0.4 else None
                 fleet.start(at)
             pipeline = chance.choice(fleet.running)
@@ -76,7 +76,7 @@ def test_killed_many_times(tmp_path: Path, seed: int, count: int) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_paused_and_continued(tmp_path: Path, seed: int) -> None:
-    """One that slept through the work of another goes on as if nothing had happened."""
+    """A pipeline that slept while another worked goes on as if nothing had happened."""
     chance = random.Random(seed)
     config = pipeline_config(tmp_path)
     with Loader(config, seed, pause=0.1) as loader, Fleet(config, chance) as fleet:
@@ -105,7 +105,7 @@ def test_paused_and_continued(tmp_path: Path, seed: int) -> None:
 
 
 def finish(config: Config, loader: Loader, fleet: Fleet, *, tidied: bool = False) -> None:
-    """Let one pipeline move what is left, beside any that still runs, and look at everything."""
+    """Lets one pipeline move what is left, beside any that still runs, and checks everything."""
     last = fleet.start()
     last.wait_for(lambda: moved(config, loader), "moved everything", MOVED_SECONDS)
     if tidied:
@@ -113,7 +113,7 @@ def finish(config: Config, loader: Loader, fleet: Fleet, *, tidied: bool = False
         last.wait_for(lambda: moved(config, loader), "moved what came last", MOVED_SECONDS)
         for done in ("compact", "expire"):
             ran = re.compile(rf'frazil_maintenance_runs_total{{op="{done}",outcome="done"')
-            # Any of those that run: what one has tidied up is nothing to do for the others.
+            # Any running pipeline may have cleaned up. Then the others find nothing to do.
             last.wait_for(
                 lambda ran=ran: any(ran.search(each.metrics) for each in fleet.running),  # type: ignore[misc]
                 f"tidied up: {done}",

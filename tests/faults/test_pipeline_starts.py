@@ -1,4 +1,4 @@
-"""What a pipeline says and does when what it needs is not there, refuses it, or has no room."""
+"""Tests what a pipeline does and logs if something it needs is missing, refuses it, or has no room."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.loading import Loader, check_everything, moved
-from tests.faults.pipelines import MOVED_SECONDS, QUICK
+from tests.faults.loader import Loader, check_everything, moved
+from tests.faults.pipeline_fleet import MOVED_SECONDS, QUICK
 from tests.lake.support import nessie_config
-from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.pipeline_process import PipelineProcess
 from tests.servers.proxy import Proxy
 from tests.servers.shared import NessieServer, S3Server
 from tests.servers.spark import SHORT_LIVED
@@ -26,7 +26,7 @@ TOPICS = ("orders",)
 def lake_at(
     tmp_path: Path, nessie: NessieServer, s3_server: S3Server, namespace: str
 ) -> Callable[[str | None], Config]:
-    """Settings of a lake whose catalog is at some address."""
+    """Returns a function that makes the settings of a lake whose catalog is at a given address."""
 
     def at(endpoint: str | None) -> Config:
         pipeline = {**QUICK, "spark": SHORT_LIVED}

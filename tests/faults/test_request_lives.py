@@ -1,5 +1,7 @@
-"""Random lives of a partition that is fed by requests and by producers: each append is stored once, however often it
-comes, and each segment knows those below its end and no others."""
+"""Tests random lives of a partition that is fed by requests and by producers.
+
+Each append is stored once, however often it is sent, and each segment has the requests below its end and no others.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from tests.log.support import TOPIC, Machine, crash, ids, reader, rows, writer
 FAULTS = Faults(before=0.1, after=0.1, delayed=0.1)
 LIVES = 20
 STEP = 10
-"""Ids of one append are below those of the next by so much."""
+"""The ids of one append are lower than those of the next by this much."""
 
 
 def origin_of(number: int) -> Origin:
@@ -49,7 +51,7 @@ class Life:
 
     def _open(self) -> None:
         self._store.faults = NO_FAULTS
-        # Without a WAL, each life of a writer has a name of its own.
+        # Without a WAL, each life of a writer has its own name.
         machine = self._machine if self._options["ack"] == "local" else Machine(self._chance.getrandbits(32))
         self._machine.clock.ms = machine.clock.ms = max(machine.clock.ms, self._machine.clock.ms)
         self._writer = writer(self._store, self._folder, machine, **self._options)
@@ -101,7 +103,7 @@ class Life:
         self._open()
 
     def _interfere(self) -> None:
-        """Another writer comes first, where two are possible."""
+        """Lets another writer append first, if two writers are possible."""
         if self._options["ack"] == "local" or not self._sent:
             return
         number = self._chance.randrange(self._sent)

@@ -1,4 +1,7 @@
-"""`frazil serve` and its pipeline are killed: neither outlives the other, and each record is in one table, once."""
+"""Tests kills of `frazil serve` and its pipeline.
+
+neither outlives the other, and each record is in one table, once.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ import yaml
 
 from frazil.config.model import Config
 from tests.cli.support import FRAZIL, environment
-from tests.faults.loading import TOPICS, Loader, check_everything, moved
-from tests.faults.pipelines import MOVED_SECONDS, QUICK, children, command, pipeline_config
+from tests.faults.loader import TOPICS, Loader, check_everything, moved
+from tests.faults.pipeline_fleet import MOVED_SECONDS, QUICK, children, command, pipeline_config
 from tests.lake.support import local_config
 from tests.servers.proxy import Proxy
 from tests.servers.shared import NessieServer
@@ -29,7 +32,7 @@ LIFE_SECONDS = 25.0
 
 
 class Serve:
-    """`frazil serve` with a log file, so that nobody has to listen to it."""
+    """Runs `frazil serve` with a log file, so that nobody has to read its output."""
 
     def __init__(self, folder: Path, config: Config, **variables: str) -> None:
         folder.mkdir(exist_ok=True)
@@ -63,20 +66,20 @@ class Serve:
 
     @property
     def pipeline(self) -> int | None:
-        """The process of its pipeline, while there is one."""
+        """Returns the process of its pipeline, if there is one."""
         found = [each for each in children(self.process.pid) if "frazil.app.pipeline_process" in command(each)]
         return found[0] if found else None
 
     @property
     def url(self) -> str | None:
-        """Of its operations; nothing before it listens."""
+        """Returns the address of its operations port, or None before it listens."""
         with self._log.open("rb") as log:
             log.seek(self._begun)
             found = re.search(r"operations +(http://\S+)", log.read().decode(errors="replace"))
         return found[1] if found else None
 
     def health(self) -> dict[str, Any]:
-        """What it says of itself; nothing before it listens."""
+        """Returns its health, which is empty before it listens."""
         if (url := self.url) is None:
             return {"status": "", "components": {}}
         health: dict[str, Any] = httpx.get(f"{url}/health", timeout=30).json()
@@ -91,7 +94,7 @@ class Serve:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody waits for has too."""
+    """Returns whether a process has ended. A zombie has ended, too."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -100,7 +103,7 @@ def gone(pid: int) -> bool:
 
 
 def test_neither_outlives_the_other(tmp_path: Path, nessie: NessieServer, nessie_proxy: Proxy) -> None:
-    """The catalog is away, so the pipeline needs no Spark yet."""
+    """The catalog is down, so the pipeline does not start Spark yet."""
     nessie_proxy.down()
     config = local_config(tmp_path, lake={"properties": nessie.properties(nessie_proxy.endpoint)}, pipeline=QUICK)
     with Serve(tmp_path / "serve", config) as serve:
@@ -120,7 +123,7 @@ def test_neither_outlives_the_other(tmp_path: Path, nessie: NessieServer, nessie
         while not gone(second):
             assert time.monotonic() < deadline, "the pipeline outlives its parent"
             time.sleep(0.05)
-        # Python says so of a child that was just being started for queries.
+        # Python prints this if a child for queries was just being started.
         assert "Traceback" not in serve.said or "Ran out of input" in serve.said
 
 
@@ -139,7 +142,7 @@ def test_killed_many_times(tmp_path: Path, seed: int) -> None:
             if chance.random() < 0.5:
                 serve.process.kill()
                 serve.process.wait()
-                # The one it leaves behind finishes what it does, beside the one of the next.
+                # The pipeline that it leaves behind finishes its batch while the next one runs.
                 serve.start()
                 kills["serve"] += 1
             elif (pid := serve.pipeline) is not None:

@@ -1,6 +1,6 @@
-"""Random lives of a partition against a plain list: nothing acknowledged is lost, repeated or reordered.
+"""Tests random lives of a partition against a plain list: nothing acknowledged is lost, repeated or reordered.
 
-The store fails before and after doing what it is asked, and lets puts arrive late; the process dies at any step.
+The store fails before or after doing its work, and does puts late. The process dies at any step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAULTS = Faults(before=0.1, after=0.1, delayed=0.2)
 
 
 class PartitionLife(RuleBasedStateMachine):
-    """`ack: local`; the subclass does without a WAL."""
+    """A partition with `ack: local`. The subclass has no WAL."""
 
     ack = "local"
 
@@ -44,12 +44,12 @@ class PartitionLife(RuleBasedStateMachine):
         self.store = FaultyStore(self.inner, random.Random(seed), sleep=lambda _: None)
         self.sync = sync
         self.expected: dict[int, int] = {}
-        """Offset to id, of what was acknowledged."""
+        """The id at each offset that was acknowledged."""
         self.unknown: set[int] = set()
-        """Ids that were sent, but of which nobody was told whether they are stored."""
+        """The ids that were sent, and of which it is unknown whether they are stored."""
         self.waiting: list[tuple[Pending, int, int, int]] = []
         self.recent: list[tuple[int, int, int]] = []
-        """The newest appends, acknowledged or not: first id, count, sequence."""
+        """The newest appends, acknowledged or not, as first id, count and sequence."""
         self.next_id = 0
         self.sequence = 0
         self.open()
@@ -76,7 +76,7 @@ class PartitionLife(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 3))
     def append_again(self, back: int) -> None:
-        """As a client does that lost the acknowledgement, also across restarts: one of its newest, in order."""
+        """Sends one of the newest appends again, perhaps after a restart, as if its acknowledgement was lost."""
         if self.recent:
             self._send(*self.recent[-1 - min(back, len(self.recent) - 1)])
 
@@ -91,7 +91,7 @@ class PartitionLife(RuleBasedStateMachine):
         self._collect()
 
     def _collect(self) -> None:
-        """Note what was acknowledged meanwhile."""
+        """Records what was acknowledged meanwhile."""
         done = [each for each in self.waiting if each[0].done()]
         self.waiting = [each for each in self.waiting if each not in done]
         for pending, first, count, _ in done:
@@ -123,7 +123,7 @@ class PartitionLife(RuleBasedStateMachine):
 
     @rule(torn=st.binary(max_size=40), reboot=st.booleans(), late=st.booleans())
     def die(self, torn: bytes, reboot: bool, late: bool) -> None:
-        """At any moment, perhaps in the middle of writing a frame; puts under way may arrive before the restart."""
+        """Kills the process, perhaps in the middle of writing a frame. Delayed puts may arrive before the restart."""
         self._settle()
         crash(self.w)
         self.waiting.clear()
@@ -150,7 +150,10 @@ class PartitionLife(RuleBasedStateMachine):
         self.open()
 
     def _settle(self) -> None:
-        """In `always` mode a thread commits; what it has not done when the process dies is simply not done."""
+        """Waits for the committing thread of the `always` mode.
+
+        What it has not done when the process dies is not done.
+        """
         if self.ack == "local":
             for pending, *_ in self.waiting:
                 pending.group.event().wait(10)
@@ -166,7 +169,7 @@ class PartitionLife(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**32), steps=st.integers(20, 80))
     def live_on(self, seed: int, steps: int) -> None:
-        """Many steps at once: deep states are where the trouble is."""
+        """Does many random steps at once, because bugs are in deep states."""
         rng = random.Random(seed)
 
         def flip() -> bool:
@@ -217,7 +220,7 @@ class PartitionLife(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def _finish(self) -> None:
-        """After all faults: everything is sealed and read from the store alone."""
+        """Ends all faults, seals everything, and reads it from the store alone."""
         self.store.release_delayed()
         self.store.faults = NO_FAULTS
         for _ in range(100):

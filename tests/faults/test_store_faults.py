@@ -1,4 +1,4 @@
-"""A real S3 server that is slow, fails, loses its answers or is away; and two writers on one partition."""
+"""Tests a real S3 server that is slow, fails, loses its answers or is down, and two writers on one partition."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def append_and_check(config: Config, s3_store: ObjectStore, count: int = 20) -> None:
-    """Everything acknowledged is sealed in the end, once, in order."""
+    """Checks that everything acknowledged is sealed in the end, once and in order."""
     with Log(config) as log:
         w = log.writer(TOPIC, SCHEMA)
         for i in range(count):
@@ -75,7 +75,7 @@ def test_stored_but_the_answer_comes_too_late(config: Config, s3_store: ObjectSt
 
 @pytest.mark.parametrize("away_seconds", [2, pytest.param(60, marks=pytest.mark.soak)])
 def test_away_for_a_while(config: Config, s3_store: ObjectStore, s3_proxy: Proxy, away_seconds: float) -> None:
-    """Appends are acknowledged until the tail is full, then refused, and go on when the store is back."""
+    """Appends are acknowledged until the tail is full, then refused, and accepted again when the store is back."""
     with Log(config) as log:
         w = log.writer(TOPIC, SCHEMA)
         count = w.append(rows(0, 1000)).rows
@@ -114,7 +114,7 @@ def test_with_ack_object_each_acknowledged_append_is_there_once(
 def test_two_writers_race_for_a_partition(
     tmp_path: Path, s3_server: S3Server, s3_prefix: str, s3_store: ObjectStore
 ) -> None:
-    """Both have appends acknowledged, each of them once, and neither overwrites the other."""
+    """Appends of both writers are acknowledged and stored once, and neither overwrites the other."""
     acknowledged: list[tuple[int, int]] = []
     lock = threading.Lock()
 

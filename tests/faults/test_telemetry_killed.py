@@ -1,4 +1,4 @@
-"""The doors for telemetry are killed under load: what it acknowledged is there, once, and what is sent again too."""
+"""Tests kills of the telemetry doors under load: what they acknowledged is stored once, also if it is sent again."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.scan.read_api import read
 from tests.doors.telemetry.process import OPEN, DoorProcess, Ports
-from tests.faults.exporting import COLUMNS, Exporters
-from tests.faults.pipelines import MOVED_SECONDS, pipeline_config
+from tests.faults.pipeline_fleet import MOVED_SECONDS, pipeline_config
+from tests.faults.telemetry_clients import COLUMNS, Exporters
 from tests.faults.test_serve_killed import Serve
 from tests.pipeline.test_pipeline import committed
 
 WAIT_SECONDS = 120.0
 DEATHS = 25
 LONG_LIVES = 0.4
-"""How many of the lives last until the pipeline has moved something."""
+"""The part of the lives that last until the pipeline has moved something."""
 
 
 def check_log_and_table(config: Config, exporters: Exporters) -> None:
-    """Whatever is acknowledged by now is there; nothing is there twice."""
+    """Checks that whatever is acknowledged by now is stored, and nothing twice."""
     for signal in SIGNALS:
         acknowledged = set(exporters.acknowledged(signal))
         column = COLUMNS[signal]
@@ -40,7 +40,7 @@ def check_log_and_table(config: Config, exporters: Exporters) -> None:
 
 
 def check_recognised(serve: Serve, exporters: Exporters) -> None:
-    """It is killed as soon as the last requests are acknowledged: the next one to live knows them."""
+    """Kills it as soon as the last requests are acknowledged, and checks that the next process recognises them."""
     exporters.stop(WAIT_SECONDS)
     kill_and_start(serve)
     sent = exporters.send_last_again(WAIT_SECONDS)
@@ -53,7 +53,7 @@ def check_exactly(exporters: Exporters, signal: Signal, found: list[str]) -> Non
 
 
 def check_all(config: Config, exporters: Exporters) -> None:
-    """After the end."""
+    """Checks everything after the end."""
     assert not exporters.refused
     assert exporters.repeated > 0
     for signal in SIGNALS:
@@ -68,7 +68,7 @@ def kill_and_start(serve: Serve) -> None:
 
 
 def duplicates(serve: Serve) -> int:
-    """Requests that this life has recognised."""
+    """Returns how many duplicate requests this process has recognised."""
     if (url := serve.url) is None:
         return 0
     text = httpx.get(f"{url}/metrics", timeout=30).text
@@ -95,7 +95,10 @@ def test_a_few_deaths(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.xdist_group("own-jvm")
 def test_deaths_of_serve(tmp_path: Path, seed: int) -> None:
-    """Once under load, and once when all that was sent is acknowledged. Nobody waits for Spark."""
+    """It is killed once under load, and once when everything that was sent is acknowledged.
+
+    Nobody waits for Spark.
+    """
     chance = random.Random(seed)
     ports = Ports.free()
     config = pipeline_config(tmp_path, **ports.settings, log={"seal": {"interval_seconds": 0.5}})
@@ -109,11 +112,11 @@ def test_deaths_of_serve(tmp_path: Path, seed: int) -> None:
     check_all(config, exporters)
 
 
-# --- with everything beside it -----------------------------------------------------------------------------
+# --- with the pipeline and maintenance ---------------------------------------------------------------------
 
 
 def rows_in_table(config: Config, signal: Signal) -> list[str]:
-    """As PyIceberg reads them, without the log."""
+    """Returns the rows as PyIceberg reads them, without the log."""
     lake = Lake(config)
     try:
         table = lake.load(base_identifier(config, signal.requests.topic))
@@ -137,7 +140,7 @@ def await_batch(serve: Serve, config: Config) -> None:
 @pytest.mark.timeout(3000)
 @pytest.mark.xdist_group("own-jvm")
 def test_many_deaths(tmp_path: Path, seed: int) -> None:
-    """The whole of `frazil serve`: the pipeline moves, compacts, expires and trims as often as it can."""
+    """The whole of `frazil serve` runs: the pipeline moves, compacts, expires and trims as often as it can."""
     chance = random.Random(seed)
     ports = Ports.free()
     log = {"trim_grace_seconds": 5, "seal": {"interval_seconds": 0.5}}

@@ -1,5 +1,6 @@
-"""An object store that fails the puts and gets of a table's files: each record is in one table, once, and no file of
-a failed try is left when maintenance has had its time.
+"""Tests an object store that fails puts and gets of a table's files.
+
+Each record is in one table, once, and no file of a failed attempt is left after maintenance.
 """
 
 from __future__ import annotations
@@ -10,27 +11,27 @@ from pathlib import Path
 import pytest
 
 from frazil.config.model import Config
-from tests.faults.loading import Loader, check_everything
-from tests.faults.wires import FAULTS, PATIENT, check_no_orphans, faults, move_on
+from tests.faults.loader import Loader, check_everything
+from tests.faults.network_faults import FAULTS, PATIENT, check_no_orphans, faults, move_on
 from tests.servers.proxy import Proxy
 from tests.servers.shared import S3Server
 
 TOPICS = ("orders",)
 ROUNDS = 3
-# A store that answers 409 to a put is not one: that is a catalog's word.
+# Object stores do not answer 409 to a put. Only catalogs do.
 KINDS = sorted(kind for kind in FAULTS if not kind.startswith("409"))
 FILES = {"data": "*/warehouse/*.parquet", "manifests": "*/warehouse/*.avro", "metadata": "*/warehouse/*.json"}
 
 
 @pytest.fixture
 def past(tmp_path: Path, s3_server: S3Server, s3_prefix: str) -> Config:
-    """An SQLite catalog with log and warehouse on S3."""
+    """Returns the settings of an SQLite catalog with log and warehouse on S3."""
     return _config(tmp_path, s3_server, s3_prefix, None)
 
 
 @pytest.fixture
 def through(tmp_path: Path, s3_server: S3Server, s3_prefix: str, s3_proxy: Proxy) -> Config:
-    """The same through the proxy."""
+    """Returns the same settings through the proxy."""
     return _config(tmp_path, s3_server, s3_prefix, s3_proxy.endpoint)
 
 

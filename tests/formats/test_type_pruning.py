@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyiceberg.schema import index_by_name
 
 from frazil.formats.type_pruning import without_repeated_paths
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.log.schema.paths import named_paths
 
 INSIDE = pa.struct([("x.y", pa.int64()), ("z", pa.list_(pa.string()))])
@@ -25,7 +25,7 @@ COLUMNS = pa.schema(
 def test_paths_are_those_of_iceberg() -> None:
     found = list(named_paths(pa.struct(COLUMNS)))
     short = {"l.x.y", "l.z", "large.x.y", "large.z", "m.x.y", "m.z", "m.value.x.y", "m.value.z", "m.element.x.y"}
-    assert {part.path for part in found} <= set(index_by_name(target_schema(COLUMNS)))
+    assert {part.path for part in found} <= set(index_by_name(base_table_schema(COLUMNS)))
     assert not {part.path for part in found} & short
     assert {part.path for part in found if part.name == "x.y"} == {
         "s.x.y",

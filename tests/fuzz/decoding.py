@@ -27,7 +27,7 @@ from frazil.errors import RequestError
 from frazil.formats.otlp.raw import ERROR
 from frazil.log.forms import RawAppends
 from frazil.ops.metrics import create_registry
-from tests.faults.exporting import logs_of, points_of, samples_request, spans_of
+from tests.faults.telemetry_clients import logs_of, points_of, samples_request, spans_of
 from tests.formats.remote_write.v2_support import second
 from tests.fuzz.building import build
 from tests.fuzz.mutating import damaged, message

@@ -21,7 +21,7 @@ from pyiceberg.table import Table
 
 from frazil.errors import SchemaEvolution
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.evolution import follow_first, lacks, set_on_mismatch
+from frazil.lake.evolution import follow_first, must_change_for, set_on_mismatch
 from frazil.lake.mapping.misfits import dead_letter_batch
 from frazil.lake.schema.widening import widest
 from frazil.log.schema.columns import OFFSET
@@ -127,7 +127,9 @@ class _Topic:
     def _made(self, table: Table, batch: pa.RecordBatch, counts: Counter[str]) -> tuple[DecodedRecords, Table]:
         """Rows of a table that follows what they need, as far as it can; the others are dead letters then."""
         while True:
-            maker = RowDecoder(DecodingRules.of(table.metadata, self._source.decoder), partial(lacks, table.metadata))
+            maker = RowDecoder(
+                DecodingRules.of(table.metadata, self._source.decoder), partial(must_change_for, table.metadata)
+            )
             made = maker.decode(batch, 0, self._offset)
             if not made.wanted:
                 return made, table

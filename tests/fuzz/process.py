@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.doors.telemetry.process import OPEN, DoorProcess
-from tests.faults.pipelines import MOVED_SECONDS, QUICK
+from tests.faults.pipeline_fleet import MOVED_SECONDS, QUICK
 from tests.servers.child import free_ports
 from tests.servers.spark import SHORT_LIVED
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from frazil.doors.otlp.signals import SIGNALS
 from frazil.scan.read_api import read
-from tests.faults.exporting import COLUMNS
+from tests.faults.telemetry_clients import COLUMNS
 from tests.fuzz.answering import Answered
 from tests.fuzz.process import AllDoors
 from tests.fuzz.ways import Way, every_way

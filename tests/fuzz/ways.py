@@ -27,7 +27,7 @@ from tests.doors.loki.support import PATH as LOKI_PUSH
 from tests.doors.prometheus.support import PATH as REMOTE_WRITE
 from tests.doors.prometheus.support import TYPE_2 as REMOTE_WRITE_2
 from tests.doors.telemetry.support import JSON, PROTOBUF, TIME
-from tests.faults.exporting import COLUMNS, Make, logs_of, points_of, samples_request, spans_of
+from tests.faults.telemetry_clients import COLUMNS, Make, logs_of, points_of, samples_request, spans_of
 from tests.formats.remote_write.v2_support import second
 from tests.fuzz import mutating
 from tests.fuzz.answering import Answered, of_error

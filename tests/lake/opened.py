@@ -7,10 +7,10 @@ from pyiceberg.table import Table
 
 from frazil.config.model import Config
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.schema.table_schema import target_schema
-from frazil.lake.tables.identity import Check, Standing, check_table
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.tables.opening import accept_table, open_base_table
-from frazil.lake.tables.retirement import retire
+from frazil.lake.tables.put_aside import put_table_aside
+from frazil.lake.tables.table_check import TableCheck, TableStatus, check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.store import ObjectStore, open_store
 from tests.lake.support import EPOCH, TOPIC, TOPIC_SCHEMA
@@ -31,18 +31,18 @@ class Opened:
         return open_base_table(self.lake, self.store, self.config, TOPIC, schema, {0: start}, {0: EPOCH})
 
     def recreate(self) -> Table:
-        retire(self.lake, self.store, self.check())
+        put_table_aside(self.lake, self.store, self.check())
         return self.open()
 
     def accept(self) -> Table:
         return accept_table(self.lake, self.store, self.check(), TOPIC_SCHEMA, {0: 7}, {0: EPOCH})
 
-    def standing(self) -> Standing:
-        return self.check().standing
+    def status(self) -> TableStatus:
+        return self.check().status
 
-    def check(self) -> Check:
+    def check(self) -> TableCheck:
         return check_table(self.lake, self.store, TOPIC, self.identifier)
 
     def make_foreign(self, schema: pa.Schema = TOPIC_SCHEMA, **properties: str) -> Table:
         self.lake.ensure_namespace(self.identifier[:-1])
-        return self.lake.catalog.create_table(self.identifier, target_schema(schema), properties=properties)
+        return self.lake.catalog.create_table(self.identifier, base_table_schema(schema), properties=properties)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-# Years that Python's own dates have: rows are compared as Python values.
+# Years are in the range of Python's dates, because rows are compared as Python values.
 _MICROSECONDS = st.integers(-62_000_000_000_000_000, 250_000_000_000_000_000)
 _TEXT = st.text(max_size=20) | st.text("aé€😀\U0010ffff", min_size=14, max_size=20)
 _LEAVES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -70,12 +70,12 @@ def values(kind: pa.DataType) -> st.SearchStrategy[Any]:
 
 @st.composite
 def batches(draw: st.DrawFn, max_rows: int = 30) -> pa.RecordBatch:
-    """Rows of some topic; some columns are required."""
+    """Draws rows of a random topic. Some columns are required."""
     count = draw(st.integers(1, max_rows))
     fields, columns = [], []
     for place, kind in enumerate(draw(st.lists(kinds(), min_size=1, max_size=5))):
         required = draw(st.booleans())
-        # In column names of users there are dots and dashes.
+        # Column names of users have dots and dashes.
         fields.append(pa.field(("column", "a.b", "x-y")[place % 3] + str(place), kind, not required))
         given = values(kind) if required else st.none() | values(kind)
         columns.append(pa.array(draw(st.lists(given, min_size=count, max_size=count)), kind))
@@ -83,7 +83,7 @@ def batches(draw: st.DrawFn, max_rows: int = 30) -> pa.RecordBatch:
 
 
 def with_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as they are read from Parquet with a dictionary for each column of texts."""
+    """Returns the rows as they are read from Parquet with a dictionary for each column of texts."""
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches([batch]), sink)
     data = sink.getvalue()
@@ -94,7 +94,7 @@ def with_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def comparable(value: Any) -> Any:
-    """The same for what readers give differently: maps as pairs or structs, NaNs, which equal nothing."""
+    """Makes values equal that readers return differently, such as maps as pairs or structs, and NaNs."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, tuple):

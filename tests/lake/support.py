@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from frazil.config.model import Config
 from frazil.config.sections.lake import TableLayoutConfig
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.tables.tables import base_identifier, create_table
 from tests.servers.shared import NessieServer, S3Server
 
@@ -22,7 +22,7 @@ EPOCH = "epoch-one"
 
 
 def local_config(folder: Path, **settings: Any) -> Config:
-    """An embedded lake: an SQLite catalog and a warehouse, both in `folder`."""
+    """Returns the settings of an embedded lake: an SQLite catalog and a warehouse, both in `folder`."""
     return Config.model_validate({"data_dir": folder / "data", **settings})
 
 
@@ -37,7 +37,7 @@ def nessie_config(
     timeout_seconds: float = 20.0,
     **settings: Any,
 ) -> Config:
-    """A lake on a REST catalog, perhaps through a proxy at `endpoint`, with its log on the S3 server."""
+    """Returns the settings of a lake on a REST catalog, perhaps through a proxy at `endpoint`, with its log on S3."""
     lake = {
         "properties": nessie.properties(endpoint),
         "namespace": namespace,
@@ -54,12 +54,12 @@ def make_base_table(
     offsets: Mapping[int, int] | None = None,
     layout: TableLayoutConfig | None = None,
 ) -> Table:
-    """The base table of a topic, born at these offsets (partition 0 from 0 on, unless told)."""
+    """Creates the base table of a topic at these offsets. By default it has partition 0 from offset 0 on."""
     offsets = {0: 0} if offsets is None else offsets
     return create_table(
         lake,
         base_identifier(lake.config, topic),
-        target_schema(schema),
+        base_table_schema(schema),
         topic=topic,
         role="base",
         layout=layout or TableLayoutConfig(),

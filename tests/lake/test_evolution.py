@@ -1,4 +1,4 @@
-"""Tables follow their topics; what they cannot follow is said, and done when a person agrees."""
+"""Tests that tables follow their topics, and that other changes are reported and made when a person agrees."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from pyiceberg.table import Table
 from frazil.config.model import Config
 from frazil.config.sections.lake import TableLayoutConfig
 from frazil.errors import SchemaEvolution
-from frazil.lake.acceptance import accept_schema
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.evolution import (
+    evolved_schema,
     follow_first,
     follow_topic,
-    grown,
-    lacks,
+    must_change_for,
     plan_evolution,
     set_on_mismatch,
 )
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.merging import Merge
-from frazil.lake.schema.table_schema import target_schema, topic_fields
+from frazil.lake.schema.column_merge import ColumnMerge
+from frazil.lake.schema.table_schema import base_table_schema, topic_fields
+from frazil.lake.schema_acceptance import accept_schema
 from tests.examples import examples
 from tests.lake.support import local_config, make_base_table, nessie_config
 
 
 @pytest.fixture(params=["sqlite", "nessie"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    """Each kind of catalog in turn."""
+    """Returns settings for each kind of catalog in turn."""
     if request.param == "sqlite":
         return local_config(tmp_path)
     servers = [request.getfixturevalue(name) for name in ("nessie", "s3_server", "namespace")]
@@ -91,7 +91,7 @@ def test_a_table_follows_all_that_a_topic_may_become(config: Config) -> None:
     table = follow_topic(lake, lake.load(table.name()), AFTER)
     for name, field_id in old.items():
         assert table.schema().find_field(name).field_id == field_id
-    wanted = target_schema(AFTER)
+    wanted = base_table_schema(AFTER)
     simple = [name for name in wanted.column_names if wanted.find_field(name).field_type.is_primitive]
     assert {name: types(table)[name] for name in simple} == {
         name: str(wanted.find_field(name).field_type) for name in simple
@@ -233,13 +233,13 @@ def test_names_inside_of_others_are_taken_too(lake: Lake) -> None:
     table = make_base_table(lake, schema=pa.schema([("a", inside), ("c.d", pa.int64())]))
     clashing = pa.schema([("A.b", pa.int64())]), pa.schema([("c", pa.struct([("d", pa.int64())]))])
     for rows in (*clashing, pa.schema([("a", pa.struct([("B", pa.int64())]))])):
-        assert lacks(table.metadata, rows)
+        assert must_change_for(table.metadata, rows)
         with pytest.raises(SchemaEvolution, match="is taken in the table by another"):
             follow_topic(lake, table, rows)
         with pytest.raises(SchemaEvolution, match="is taken in the table by another"):
             accept_schema(lake, table, rows)
     more = pa.schema([("x", pa.int64())])
-    assert grown(table.metadata, *clashing, more).find_field("x")
+    assert evolved_schema(table.metadata, *clashing, more).find_field("x")
     table = follow_topic(lake, set_on_mismatch(lake, table, "dead-letter"), *clashing, more)
     assert {"a", "c.d", "x"} <= set(types(table))
     assert not {"A.b", "c"} & set(types(table))
@@ -291,7 +291,7 @@ NUMBERS = [(pa.int8(), pa.int32(), pa.int64()), (pa.float16(), pa.float32(), pa.
 
 @st.composite
 def topics_and_what_they_become(draw: st.DrawFn) -> tuple[pa.Schema, pa.Schema]:
-    """A topic's schema, and one that the log would let it become."""
+    """Draws a topic's schema, and a later one that the log would accept."""
 
     def kind(depth: int) -> tuple[pa.DataType, pa.DataType]:
         choice = draw(st.integers(0, 5 if depth < 3 else 2))
@@ -327,19 +327,19 @@ def topics_and_what_they_become(draw: st.DrawFn) -> tuple[pa.Schema, pa.Schema]:
 @settings(max_examples=examples(200), deadline=None)
 def test_what_the_log_lets_a_topic_become_its_table_can_follow(change: tuple[pa.Schema, pa.Schema]) -> None:
     before, after = change
-    schema = target_schema(before)
-    merge = Merge.after(schema.highest_field_id)
+    schema = base_table_schema(before)
+    merge = ColumnMerge.after(schema.highest_field_id)
     wanted, problems = topic_fields(after)
     own = [field for field in schema.fields if field.name.startswith("_")]
     merged = merge.columns(schema.fields, [*wanted, *own])
     assert (problems, merge.problems) == ([], [])
-    # Nothing that was there has another id, and the second time nothing is left to do.
+    # No existing column has another id, and the second time nothing is left to do.
     kept = type(schema)(*merged)
     for field_id in schema.field_ids:
         assert kept.find_column_name(field_id) == schema.find_column_name(field_id)
-    again = Merge.after(kept.highest_field_id)
+    again = ColumnMerge.after(kept.highest_field_id)
     assert again.columns(merged, [*wanted, *own]) == merged
     assert (again.changes, again.problems) == ([], [])
-    # It has every column that a table made for the topic today would have.
-    today = target_schema(after)
+    # The table has every column that a new table of the topic would have.
+    today = base_table_schema(after)
     assert set(today.column_names) <= set(kept.column_names)

@@ -30,7 +30,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def commit(lake: Lake, start: int, end: int) -> tuple[int, str]:
-    """The snapshot and its one file."""
+    """Commits rows, and returns the snapshot and its only file."""
     table = lake.load(NAME)
     attempt = write_attempt(table, (0, start, end))
     outcome = commit_add_files(lake, table, attempt, clock=lambda: NOW_MS)

@@ -1,4 +1,4 @@
-"""A workshop for tests, tables with small files, and Spark that must not be needed."""
+"""Helpers for tests of maintenance: a context, tables with small files, and a Spark session only if it is needed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from frazil.lake.commit.commit import commit_add_files
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.outcomes import Committed
 from frazil.lake.commit.ranges import Range
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.tables.tables import create_table
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.maintain.files import place
-from frazil.maintain.targets import Target
-from frazil.maintain.workshop import Workshop
+from frazil.maintain.context import MaintenanceContext
+from frazil.maintain.files import normalized_path
+from frazil.maintain.maintained_tables import MaintainedTable
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.store import open_store
 from tests.lake.commit.commits import NAME, NOW_MS, write_attempt
@@ -35,13 +35,13 @@ from tests.log.support import ManualClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The only planner that needs no further package.
+# This is the only planner that needs no further package.
 os.environ.setdefault("POLARS_ICEBERG_PLANNER", "pyiceberg")
 
 HOUR = 3600.0
-EVENTS = Target(NAME, NAME[-1], "base")
+EVENTS = MaintainedTable(NAME, NAME[-1], "base")
 DAILY = ("frazil", "daily")
-DAYS = Target(DAILY, DAILY[-1], "base")
+DAYS = MaintainedTable(DAILY, DAILY[-1], "base")
 DAILY_SCHEMA = pa.schema([pa.field("ts", pa.timestamp("us", "UTC")), pa.field("id", pa.int64())])
 DAY_MICROS = 86_400_000_000
 
@@ -50,24 +50,24 @@ def no_spark() -> SparkSession:
     raise AssertionError("this must work without Spark")
 
 
-def make_shop(
+def maintenance_context(
     lake: Lake,
     *,
     spark: SparkSession | None = None,
     clock: ManualClock | None = None,
     txlog: TransactionLog | None = None,
     config: Config | None = None,
-) -> Workshop:
+) -> MaintenanceContext:
     world = World(clock, random.Random(7)) if clock is not None else World()
     config = config or lake.config
-    return Workshop(
+    return MaintenanceContext(
         config=config,
         lake=lake,
         store=open_store(config.store, config.data_dir),
         world=world,
         spark=no_spark if spark is None else lambda: spark,
         txlog=txlog,
-        turn_seconds=5.0,
+        lock_seconds=5.0,
     )
 
 
@@ -76,7 +76,7 @@ def settings(folder: Path, **maintenance: Any) -> Config:
 
 
 def move(lake: Lake, count: int, rows: int = 10, name: Identifier = NAME) -> Table:
-    """Commit so many batches to partition 0, as a mover does."""
+    """Commits this many batches to partition 0, as a mover does."""
     table = lake.load(name)
     for _ in range(count):
         start = TableState.of(table).offsets[0]
@@ -86,11 +86,11 @@ def move(lake: Lake, count: int, rows: int = 10, name: Identifier = NAME) -> Tab
 
 
 def make_daily(lake: Lake, **layout: object) -> Table:
-    """A base table whose rows have a time, `ts`, and an `id`; partitioned by day unless told."""
+    """Makes a base table whose rows have a time, `ts`, and an `id`. It is partitioned by day by default."""
     return create_table(
         lake,
         DAILY,
-        target_schema(DAILY_SCHEMA),
+        base_table_schema(DAILY_SCHEMA),
         topic=DAILY[-1],
         role="base",
         layout=TableLayoutConfig.model_validate({"partition_by": ["day(ts)"], **layout}),
@@ -100,7 +100,10 @@ def make_daily(lake: Lake, **layout: object) -> Table:
 
 
 def append_times(lake: Lake, times: Sequence[int | None]) -> None:
-    """Commit a batch with these times, in microseconds, as a mover does; ids count from 0, or are null with them."""
+    """Commits a batch with these times in microseconds, as a mover does.
+
+    Ids count from 0, or are null with the time.
+    """
     table = lake.load(DAILY)
     state = TableState.of(table)
     start = state.offsets[0]
@@ -126,20 +129,20 @@ def append_times(lake: Lake, times: Sequence[int | None]) -> None:
 
 
 def append_days(lake: Lake, days: list[int], rows: int = 5) -> None:
-    """One small file for each of these days, in one commit."""
+    """Commits one small file for each of these days, in one commit."""
     append_times(lake, [day * DAY_MICROS + 60_000_000 * number for day in days for number in range(rows)])
 
 
 def on_disk(table: Table) -> set[str]:
-    """All files below the table's folder."""
-    root = Path(place(table.metadata.location))
+    """Returns all files in the table's folder."""
+    root = Path(normalized_path(table.metadata.location))
     return {str(path) for path in root.rglob("*") if path.is_file()}
 
 
 def stray(table: Table, name: str, modified_ms: float) -> Path:
-    """A file in the table's folder that nothing refers to."""
+    """Makes a file in the table's folder that nothing refers to."""
     attempt = new_attempt(int(modified_ms), random.Random(name))
-    path = Path(place(table.metadata.location)) / "data" / attempt / name
+    path = Path(normalized_path(table.metadata.location)) / "data" / attempt / name
     path.parent.mkdir(parents=True)
     path.write_bytes(b"left behind")
     os.utime(path, (modified_ms / 1000, modified_ms / 1000))

@@ -1,4 +1,4 @@
-"""Everything at once: a mover that takes no turns, a reader, and all maintenance, on one table."""
+"""Tests a mover that takes no locks, a reader and all maintenance at once on one table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import polars as pl
 import pytest
 
 from frazil.config.sections.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
-from frazil.lake.commit.offsets import check_history, history_offsets
+from frazil.lake.commit.offsets import check_not_rolled_back, snapshot_offsets
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.expiry import Expiry
 from frazil.maintain.manifests import ManifestRewrite
-from frazil.maintain.operations import Operation, perform
+from frazil.maintain.operations import Operation, run_operation
 from frazil.maintain.orphans import OrphanRemoval
 from tests.lake.commit.commits import NAME, make_lake, make_table, read_rows, span
-from tests.maintain.support import EVENTS, SparkFor, make_shop, move
+from tests.maintain.support import EVENTS, SparkFor, maintenance_context, move
 
 
 def run(folder: Path, spark_for: SparkFor, seed: int, batches: int) -> None:
-    """Every row is there once whenever somebody looks, and maintenance never fails: at most it waits."""
+    """Every row is in the table once at any time, and maintenance never fails: at most it waits."""
     lake = make_lake(folder)
     make_table(lake, {0: 0})
     rng = random.Random(seed)
@@ -55,25 +55,25 @@ def run(folder: Path, spark_for: SparkFor, seed: int, batches: int) -> None:
         Expiry(ExpiryConfig(max_age_hours=0, keep_last=1, max_snapshots=1)),
         OrphanRemoval(OrphansConfig()),
     ]
-    shop = make_shop(lake, spark=spark_for(lake.config))
+    context = maintenance_context(lake, spark=spark_for(lake.config))
     threads = [threading.Thread(target=watched, args=(task,)) for task in (write, read)]
     reports = []
     for thread in threads:
         thread.start()
     try:
         while not ended.is_set():
-            reports += [perform(shop, operation, EVENTS) for operation in operations]
+            reports += [run_operation(context, operation, EVENTS) for operation in operations]
     finally:
         ended.set()
         for thread in threads:
             thread.join()
     assert not failures
-    reports += [perform(shop, operation, EVENTS) for operation in operations]
+    reports += [run_operation(context, operation, EVENTS) for operation in operations]
     assert [report for report in reports if report.outcome not in {"done", "nothing", "later"}] == []
     assert {"compact", "expire"} <= {report.operation for report in reports if report.outcome == "done"}
     table = lake.load(NAME)
-    check_history(table)
-    end = history_offsets(table)
+    check_not_rolled_back(table)
+    end = snapshot_offsets(table)
     assert end is not None
     assert read_rows(lake) == span(0, 0, end[0])
     seen = pl.scan_iceberg(table).select(PARTITION, OFFSET).collect()

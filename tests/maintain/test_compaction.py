@@ -1,4 +1,4 @@
-"""Compaction: fewer files, the same rows, and an end."""
+"""Tests that compaction leaves fewer files with the same rows, and comes to an end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pyiceberg.table import Table
 
 from frazil.config.sections.maintenance import CompactionConfig
-from frazil.lake.commit.offsets import check_history, history_offsets
-from frazil.maintain.compaction import SMALL, Compaction, Group, expected_files, worth_it
-from frazil.maintain.operations import perform
+from frazil.lake.commit.offsets import check_not_rolled_back, snapshot_offsets
+from frazil.maintain.compaction import SMALL, Compaction, SmallFiles, expected_files, worth_it
+from frazil.maintain.operations import run_operation
 from frazil.pipeline.txlog.entries import MaintenanceOp
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.show import history
@@ -25,8 +25,8 @@ from tests.maintain.support import (
     SparkFor,
     append_days,
     append_times,
+    maintenance_context,
     make_daily,
-    make_shop,
     move,
 )
 
@@ -37,12 +37,12 @@ def own_properties(table: Table) -> dict[str, str]:
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=200), st.integers(2, 10))
 def test_rounds_of_compaction_end(sizes: list[int], least: int) -> None:
-    """Whatever the sizes, the small files of a partition are soon few, or not worth touching."""
+    """Whatever the sizes are, the small files of a partition are soon few, or not worth a rewrite."""
     target = 100
     rounds = 0
     while True:
         small = [size for size in sizes if size < SMALL * target]
-        group = Group((), tuple(small))
+        group = SmallFiles((), tuple(small))
         if not worth_it(group, target, least):
             break
         count = group.expected(target)
@@ -55,12 +55,12 @@ def test_rounds_of_compaction_end(sizes: list[int], least: int) -> None:
 
 
 def test_files_that_would_stay_as_they_are_are_left_alone() -> None:
-    """Two files of two thirds of the target would become two files of two thirds of the target."""
+    """Two files of two thirds of the target size would become two files of two thirds again."""
     assert expected_files(130, 100) == 2
-    assert not worth_it(Group((), (65, 65)), 100, 2)
-    assert worth_it(Group((), (20, 20)), 100, 2)
-    assert not worth_it(Group((), (20,) * 4), 100, 5)
-    assert worth_it(Group((), (20,) * 5), 100, 5)
+    assert not worth_it(SmallFiles((), (65, 65)), 100, 2)
+    assert worth_it(SmallFiles((), (20, 20)), 100, 2)
+    assert not worth_it(SmallFiles((), (20,) * 4), 100, 5)
+    assert worth_it(SmallFiles((), (20,) * 5), 100, 5)
 
 
 def test_small_files_become_one_and_rows_stay(tmp_path: Path, spark_for: SparkFor) -> None:
@@ -68,22 +68,22 @@ def test_small_files_become_one_and_rows_stay(tmp_path: Path, spark_for: SparkFo
     make_table(lake, {0: 0})
     before = move(lake, 8)
     with TransactionLog.open(tmp_path, lake.config.pipeline.txlog) as txlog:
-        shop = make_shop(lake, spark=spark_for(lake.config), txlog=txlog)
-        report = perform(shop, Compaction(CompactionConfig()), EVENTS)
+        context = maintenance_context(lake, spark=spark_for(lake.config), txlog=txlog)
+        report = run_operation(context, Compaction(CompactionConfig()), EVENTS)
     assert (report.outcome, report.work.before.files, report.work.after.files) == ("done", 8, 1), report.work.note
     assert report.work.before.rows == report.work.after.rows == 80
     after = lake.load(NAME)
     assert len(live_files(after)) == 1
     assert read_rows(lake) == span(0, 0, 80)
     assert own_properties(after) == own_properties(before)
-    assert history_offsets(after) == {0: 80}
-    check_history(after)
+    assert snapshot_offsets(after) == {0: 80}
+    check_not_rolled_back(after)
     (entry,) = (told.entry for told in history(tmp_path).entries if isinstance(told.entry, MaintenanceOp))
     assert (entry.op_type, entry.table, entry.topic) == ("compact", "frazil.events", "events")
     assert entry.details["before"]["files"] == 8
 
-    # Nothing is left to do, and nothing is started to find that out.
-    again = perform(make_shop(lake), Compaction(CompactionConfig()), EVENTS)
+    # Nothing is left to do, and Spark is not started to find that out.
+    again = run_operation(maintenance_context(lake), Compaction(CompactionConfig()), EVENTS)
     assert again.outcome == "nothing"
     # The mover goes on.
     move(lake, 2)
@@ -94,7 +94,7 @@ def test_a_dry_run_changes_nothing_and_needs_no_spark(tmp_path: Path) -> None:
     lake = make_lake(tmp_path)
     make_table(lake, {0: 0})
     table = move(lake, 6)
-    report = perform(make_shop(lake), Compaction(CompactionConfig()), EVENTS, dry_run=True)
+    report = run_operation(maintenance_context(lake), Compaction(CompactionConfig()), EVENTS, dry_run=True)
     assert (report.outcome, report.work.before.files, report.work.after.files) == ("would", 6, 1)
     assert lake.load(NAME).metadata_location == table.metadata_location
 
@@ -103,7 +103,7 @@ def test_too_few_files_are_left_alone(tmp_path: Path) -> None:
     lake = make_lake(tmp_path)
     make_table(lake, {0: 0})
     move(lake, 4)
-    assert perform(make_shop(lake), Compaction(CompactionConfig()), EVENTS).outcome == "nothing"
+    assert run_operation(maintenance_context(lake), Compaction(CompactionConfig()), EVENTS).outcome == "nothing"
 
 
 def test_only_partitions_that_are_worth_it_are_rewritten(tmp_path: Path, spark_for: SparkFor) -> None:
@@ -114,7 +114,9 @@ def test_only_partitions_that_are_worth_it_are_rewritten(tmp_path: Path, spark_f
     append_days(lake, [20_002])
     kept = {path for path, file in live_files(lake.load(DAILY)).items() if file.partition[0] != 20_000}
     rows = pl.scan_iceberg(lake.load(DAILY)).select("ts", "id").collect().sort("ts", "id")
-    report = perform(make_shop(lake, spark=spark_for(lake.config)), Compaction(CompactionConfig()), DAYS)
+    report = run_operation(
+        maintenance_context(lake, spark=spark_for(lake.config)), Compaction(CompactionConfig()), DAYS
+    )
     assert report.outcome == "done"
     assert (report.work.before.files, report.work.after.files) == (10, 5)
     after = live_files(lake.load(DAILY))
@@ -136,7 +138,7 @@ def test_only_partitions_that_are_worth_it_are_rewritten(tmp_path: Path, spark_f
 def test_every_kind_of_partition_is_found(
     partition_by: list[str], expected: int, tmp_path: Path, spark_for: SparkFor
 ) -> None:
-    """One other partition has two small files, so Spark must be told which ones are meant."""
+    """One other partition has two small files, so Spark must be told which partitions to rewrite."""
     lake = make_lake(tmp_path)
     make_daily(lake, partition_by=partition_by)
     for _ in range(5):
@@ -145,9 +147,11 @@ def test_every_kind_of_partition_is_found(
     assert before == 5 * expected
     for _ in range(2):
         append_times(lake, [None, None])
-    report = perform(make_shop(lake, spark=spark_for(lake.config)), Compaction(CompactionConfig()), DAYS)
+    report = run_operation(
+        maintenance_context(lake, spark=spark_for(lake.config)), Compaction(CompactionConfig()), DAYS
+    )
     assert report.outcome == "done"
-    # Where nulls have no partition of their own, theirs are joined with the rest.
+    # If nulls have no partition of their own, their files are joined with the rest.
     assert len(live_files(lake.load(DAILY))) in {expected, expected + 2}
     assert lake.load(DAILY).scan().to_arrow().num_rows == 29
 
@@ -157,7 +161,7 @@ def test_sorted_tables_are_sorted_anew(tmp_path: Path, spark_for: SparkFor) -> N
     make_daily(lake, sort_by=["id desc"])
     for _ in range(5):
         append_days(lake, [20_000])
-    perform(make_shop(lake, spark=spark_for(lake.config)), Compaction(CompactionConfig()), DAYS)
+    run_operation(maintenance_context(lake, spark=spark_for(lake.config)), Compaction(CompactionConfig()), DAYS)
     (path,) = live_files(lake.load(DAILY))
     ids = pl.read_parquet(path.removeprefix("file:"))["id"].to_list()
     assert ids == sorted(ids, reverse=True)
@@ -168,11 +172,11 @@ def test_a_table_that_is_being_written_to_waits(tmp_path: Path, spark_for: Spark
     lake = make_lake(tmp_path)
     make_table(lake, {0: 0})
     move(lake, 6)
-    shop = make_shop(lake, spark=spark_for(lake.config))
-    with shop.turns.take(NAME) as ours:
+    context = maintenance_context(lake, spark=spark_for(lake.config))
+    with context.table_locks.acquire(NAME) as ours:
         assert ours
-        report = perform(
-            shop.__class__(**{**vars(shop), "turn_seconds": 0.1}), Compaction(CompactionConfig()), EVENTS
+        report = run_operation(
+            context.__class__(**{**vars(context), "lock_seconds": 0.1}), Compaction(CompactionConfig()), EVENTS
         )
     assert report.outcome == "later"
     assert "being written" in report.work.note

@@ -1,4 +1,4 @@
-"""Expiry: old snapshots and their files go, everything that somebody may need stays."""
+"""Tests that expiry removes old snapshots and their files, and nothing that somebody may need."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pyiceberg.table import Table
 from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.offsets import check_history, history_offsets
-from frazil.maintain.contents import Contents
+from frazil.lake.commit.offsets import check_not_rolled_back, snapshot_offsets
 from frazil.maintain.expiry import Expiry, expired
-from frazil.maintain.files import TableFiles, place
-from frazil.maintain.operations import perform
-from frazil.maintain.pending import FOLDER, Candidates, note, sweep
-from frazil.maintain.report import Amounts, Report
+from frazil.maintain.files import TableFiles, normalized_path
+from frazil.maintain.manifest_reader import ManifestReader
+from frazil.maintain.operations import run_operation
+from frazil.maintain.pending_deletions import FOLDER, DeletionCandidates, delete_due, write_note
+from frazil.maintain.report import Amounts, OperationReport
 from tests.examples import examples
 from tests.lake.commit.commits import (
     NAME,
@@ -37,7 +37,7 @@ from tests.lake.commit.commits import (
     span,
 )
 from tests.log.support import ManualClock
-from tests.maintain.support import EVENTS, HOUR, make_shop, move, on_disk
+from tests.maintain.support import EVENTS, HOUR, maintenance_context, move, on_disk
 
 FEW = ExpiryConfig(max_age_hours=0, keep_last=2, max_snapshots=3)
 
@@ -48,13 +48,13 @@ def clock_now() -> ManualClock:
     return clock
 
 
-def expire(lake: Lake, clock: ManualClock, config: ExpiryConfig = FEW, dry_run: bool = False) -> Report:
-    return perform(make_shop(lake, clock=clock), Expiry(config), EVENTS, dry_run)
+def expire(lake: Lake, clock: ManualClock, config: ExpiryConfig = FEW, dry_run: bool = False) -> OperationReport:
+    return run_operation(maintenance_context(lake, clock=clock), Expiry(config), EVENTS, dry_run)
 
 
 def strays(table: Table) -> set[str]:
-    """Files on disk that the table does not refer to, but for notes."""
-    return {path for path in on_disk(table) if FOLDER not in path} - Contents().references(table)
+    """Returns files on disk that the table does not refer to, apart from notes."""
+    return {path for path in on_disk(table) if FOLDER not in path} - ManifestReader().referenced_files(table)
 
 
 def test_snapshots_go_at_once_and_their_files_after_the_grace_time(tmp_path: Path) -> None:
@@ -71,15 +71,15 @@ def test_snapshots_go_at_once_and_their_files_after_the_grace_time(tmp_path: Pat
     assert "grace time" in report.work.note
     # A query that began on an old snapshot can still read all of it.
     for snapshot in table.metadata.snapshots:
-        files = Contents().entries(table, Contents().manifests(table, [snapshot]).values())
+        files = ManifestReader().entries(table, ManifestReader().manifests(table, [snapshot]).values())
         assert all(exists(entry.data_file.file_path) for entry in files)
 
     clock.advance(HOUR + 1)
     report = expire(lake, clock)
     assert report.outcome == "done"
-    # The six files that were compacted, their manifests, and the lists of seven snapshots.
+    # These are the six files that were compacted, their manifests, and the lists of seven snapshots.
     assert report.work.removed.files == 6 + 6 + 7
-    assert not strays(lake.load(NAME)) - {place(each.metadata_file) for each in table.metadata.metadata_log}
+    assert not strays(lake.load(NAME)) - {normalized_path(each.metadata_file) for each in table.metadata.metadata_log}
     assert read_rows(lake) == span(0, 0, 70)
     assert expire(lake, clock).outcome == "nothing"
 
@@ -94,7 +94,7 @@ def test_the_newest_stay_whatever_their_age_and_others_by_age_and_number(tmp_pat
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=4), now) == []
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=4), now + 3_700_000) == ids[:6]
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=2, max_snapshots=7), now) == ids[:3]
-    # What is always kept wins over the most that are kept.
+    # `keep_last` has precedence over `max_snapshots`.
     assert expired(table, ExpiryConfig(max_age_hours=1, keep_last=8, max_snapshots=7), now) == ids[:2]
 
 
@@ -106,10 +106,10 @@ def test_the_snapshot_with_the_offsets_can_always_be_found(tmp_path: Path) -> No
         compact(lake)
     clock = clock_now()
     report = expire(lake, clock)
-    # Four compactions, and the mover's last commit below them.
+    # There are four compactions, and the mover's last commit below them.
     assert report.work.after.snapshots == 5
-    assert history_offsets(lake.load(NAME)) == {0: 80}
-    check_history(lake.load(NAME))
+    assert snapshot_offsets(lake.load(NAME)) == {0: 80}
+    check_not_rolled_back(lake.load(NAME))
 
 
 def test_tags_and_branches_are_respected(tmp_path: Path) -> None:
@@ -178,11 +178,11 @@ def test_notes_of_one_moment_do_not_get_in_each_others_way(tmp_path: Path) -> No
     files = [f"{table.location()}/data/{name}.parquet" for name in "ab"]
     for each in files:
         TableFiles(table).write(each, b"nobody needs it")
-        note(table, Candidates({each: 15}, since=-1), ripe_ms=5, name="same")
-    assert [len(on_disk(table) & {place(each)}) for each in files] == [1, 1]
-    assert sweep(table, 4, Contents()) == (Amounts(files=0, bytes=0), 2)
-    assert sweep(table, 5, Contents()) == (Amounts(files=2, bytes=30), 0)
-    assert not on_disk(table) & {place(each) for each in files}
+        write_note(table, DeletionCandidates({each: 15}, since=-1), ripe_ms=5, name="same")
+    assert [len(on_disk(table) & {normalized_path(each)}) for each in files] == [1, 1]
+    assert delete_due(table, 4, ManifestReader()) == (Amounts(files=0, bytes=0), 2)
+    assert delete_due(table, 5, ManifestReader()) == (Amounts(files=2, bytes=30), 0)
+    assert not on_disk(table) & {normalized_path(each) for each in files}
     assert read_rows(lake) == span(0, 0, 20)
 
 
@@ -223,7 +223,7 @@ def test_killed_half_way_nothing_is_lost_and_the_next_run_finishes(tmp_path: Pat
 def test_whatever_happens_rows_stay_readable(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
 ) -> None:
-    """And once all is settled, what is on disk is what the table refers to."""
+    """In the end the files on disk are those that the table refers to."""
     folder = tmp_path_factory.mktemp("expiry")
     rng = random.Random(seed)
     lake = make_lake(folder)

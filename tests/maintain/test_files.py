@@ -1,10 +1,10 @@
-"""Where files are, however their paths are written."""
+"""Tests that different paths of one file are recognised."""
 
 from __future__ import annotations
 
 import pytest
 
-from frazil.maintain.files import place
+from frazil.maintain.files import normalized_path
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from frazil.maintain.files import place
     ],
 )
 def test_one_place_has_one_name(path: str, expected: str) -> None:
-    assert place(path) == expected
+    assert normalized_path(path) == expected

@@ -1,4 +1,4 @@
-"""Maintenance on a REST catalog that collects its own garbage, with tables on S3."""
+"""Tests maintenance on a REST catalog that collects its own garbage, with tables on S3."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pyarrow as pa
 
 from frazil.config.sections.maintenance import CompactionConfig, ExpiryConfig, ManifestsConfig, OrphansConfig
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.commit.offsets import TableState, check_not_rolled_back
 from frazil.lake.tables.tables import base_identifier
 from frazil.maintain.compaction import Compaction
 from frazil.maintain.expiry import Expiry
+from frazil.maintain.maintained_tables import find_maintained_tables
 from frazil.maintain.manifests import ManifestRewrite
-from frazil.maintain.operations import perform
+from frazil.maintain.operations import run_operation
 from frazil.maintain.orphans import OrphanRemoval
-from frazil.maintain.targets import find_targets
 from tests.lake.commit.commits import read_rows, span, write_attempt
 from tests.lake.support import make_base_table, nessie_config
 from tests.log.support import ManualClock
-from tests.maintain.support import SparkFor, make_shop, move
+from tests.maintain.support import SparkFor, maintenance_context, move
 from tests.servers.shared import NessieServer, S3Server
 
 
@@ -32,26 +32,27 @@ def test_tables_are_compacted_and_the_rest_is_left_to_the_catalog(
     make_base_table(lake, "events", pa.schema([pa.field("text", pa.string())]))
     name = base_identifier(config, "events")
     move(lake, 6, name=name)
-    (target,) = find_targets(lake, config)
-    shop = make_shop(lake, spark=spark_for(config))
-    report = perform(shop, Compaction(CompactionConfig()), target)
+    (target,) = find_maintained_tables(lake, config)
+    context = maintenance_context(lake, spark=spark_for(config))
+    report = run_operation(context, Compaction(CompactionConfig()), target)
     assert (report.outcome, report.work.before.files, report.work.after.files) == ("done", 6, 1), report.work.note
-    assert perform(make_shop(lake), Compaction(CompactionConfig()), target).outcome == "nothing"
+    assert run_operation(maintenance_context(lake), Compaction(CompactionConfig()), target).outcome == "nothing"
     move(lake, 6, name=name)
-    report = perform(shop, ManifestRewrite(ManifestsConfig(min_input_manifests=4)), target)
+    report = run_operation(context, ManifestRewrite(ManifestsConfig(min_input_manifests=4)), target)
     assert report.outcome == "done", report.work.note
     never_committed = write_attempt(lake.load(name), (0, 120, 130))
     clock = ManualClock()
     clock.ms = int(time.time() * 1000) + 100 * 3_600_000
     for operation in (Expiry(ExpiryConfig(keep_last=1, max_snapshots=1)), OrphanRemoval(OrphansConfig())):
-        report = perform(make_shop(lake, clock=clock), operation, target)
+        report = run_operation(maintenance_context(lake, clock=clock), operation, target)
         assert report.outcome == "skipped"
         assert "garbage collection" in report.work.note
-    # Six that were compacted, which older states of the catalog need, and one that nobody needs: who could tell?
+    # Six were compacted, and older states of the catalog need them. Nobody needs the seventh, but only the catalog
+    # knows.
     assert "7 old data files" in report.work.note
     assert lake.load(name).io.new_input(never_committed.files[0].file_path).exists()
     table = lake.load(name)
-    check_history(table)
+    check_not_rolled_back(table)
     assert TableState.of(table).offsets == {0: 120}
     assert read_rows(lake, name) == span(0, 0, 120)
 
@@ -69,8 +70,8 @@ def test_names_of_unfinished_tables_go_here_too(
     )
     clock = ManualClock()
     clock.ms = int(time.time() * 1000) + 25 * 3_600_000
-    (target,) = find_targets(lake, config)
-    report = perform(make_shop(lake, clock=clock), OrphanRemoval(OrphansConfig()), target)
+    (target,) = find_maintained_tables(lake, config)
+    report = run_operation(maintenance_context(lake, clock=clock), OrphanRemoval(OrphansConfig()), target)
     assert report.outcome == "done"
     assert report.work.note.startswith("1 names of unfinished tables are gone; the catalog does its own")
     assert [tuple(each) for each in lake.catalog.list_tables(name[:-1])] == [name]

@@ -1,4 +1,4 @@
-"""What becomes of an operation is written down, where there was a reason to try."""
+"""Tests that the outcome of an operation is logged if there was a reason to run it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from prometheus_client import CollectorRegistry
 from frazil.errors import CasConflict, IcebergError
 from frazil.lake.catalog.lake import Lake
 from frazil.maintain.metrics import MaintenanceMetrics
-from frazil.maintain.operations import perform
-from frazil.maintain.report import Later, NotOurs, Work
-from frazil.maintain.schedule import Scheduler
+from frazil.maintain.operations import run_operation
+from frazil.maintain.report import Later, NotOurs, OperationResult
+from frazil.maintain.scheduler import Scheduler
 from frazil.pipeline.txlog.entries import MaintenanceOp
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.show import history
 from tests.lake.commit.commits import make_lake, make_table
-from tests.maintain.support import EVENTS, make_shop
-from tests.maintain.test_schedule import Probe
+from tests.maintain.support import EVENTS, maintenance_context
+from tests.maintain.test_scheduler import Probe
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def txlog(lake: Lake) -> Iterator[TransactionLog]:
         yield opened
 
 
-def raising(error: Exception) -> Callable[[], Work]:
-    def act() -> Work:
+def raising(error: Exception) -> Callable[[], OperationResult]:
+    def act() -> OperationResult:
         raise error
 
     return act
@@ -53,18 +53,18 @@ def written(lake: Lake) -> list[tuple[str, str]]:
 
 
 def test_what_was_done_or_tried_in_vain_is_written_down(lake: Lake, txlog: TransactionLog) -> None:
-    shop = make_shop(lake, txlog=txlog)
+    context = maintenance_context(lake, txlog=txlog)
     acts = [
-        lambda: Work("done", note="swept"),
-        lambda: Work("nothing"),
+        lambda: OperationResult("done", note="swept"),
+        lambda: OperationResult("nothing"),
         raising(NotOurs("somebody else's")),
         raising(Later("being written to")),
         raising(CasConflict("changed meanwhile")),
         raising(IcebergError("the moon is full")),
     ]
     for act in acts:
-        perform(shop, Probe("expire", act), EVENTS)
-    perform(shop, Probe("expire", raising(IcebergError("only asked"))), EVENTS, dry_run=True)
+        run_operation(context, Probe("expire", act), EVENTS)
+    run_operation(context, Probe("expire", raising(IcebergError("only asked"))), EVENTS, dry_run=True)
     assert written(lake) == [
         ("done", "swept"),
         ("later", "being written to"),
@@ -75,6 +75,6 @@ def test_what_was_done_or_tried_in_vain_is_written_down(lake: Lake, txlog: Trans
 
 def test_what_nobody_expected_is_written_down_too(lake: Lake, txlog: TransactionLog) -> None:
     probe = Probe("expire", raising(RuntimeError("a bug")))
-    scheduler = Scheduler(make_shop(lake, txlog=txlog), MaintenanceMetrics(CollectorRegistry()), [probe])
+    scheduler = Scheduler(maintenance_context(lake, txlog=txlog), MaintenanceMetrics(CollectorRegistry()), [probe])
     scheduler.run_once(probe, threading.Event())
     assert written(lake) == [("failed", "RuntimeError: a bug")]

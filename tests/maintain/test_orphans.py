@@ -1,4 +1,4 @@
-"""Orphan removal: old strays go, everything else stays."""
+"""Tests that orphan removal deletes old unreferenced files, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from frazil.config.model import Config
 from frazil.config.sections.maintenance import ExpiryConfig, OrphansConfig
 from frazil.lake.catalog.lake import Lake
 from frazil.maintain.expiry import Expiry
-from frazil.maintain.files import place
-from frazil.maintain.operations import perform
+from frazil.maintain.files import normalized_path
+from frazil.maintain.operations import run_operation
 from frazil.maintain.orphans import OrphanRemoval
-from frazil.maintain.report import Report
+from frazil.maintain.report import OperationReport
 from tests.lake.commit.commits import (
     NAME,
     compact,
@@ -24,14 +24,16 @@ from tests.lake.commit.commits import (
     write_attempt,
 )
 from tests.log.support import ManualClock
-from tests.maintain.support import EVENTS, HOUR, make_shop, move, on_disk, stray
+from tests.maintain.support import EVENTS, HOUR, maintenance_context, move, on_disk, stray
 from tests.servers.shared import S3Server
 
 HOUR_MS = 3_600_000
 
 
-def remove(lake: Lake, dry_run: bool = False, clock: ManualClock | None = None) -> Report:
-    return perform(make_shop(lake, clock=clock), OrphanRemoval(OrphansConfig(older_than_hours=24)), EVENTS, dry_run)
+def remove(lake: Lake, dry_run: bool = False, clock: ManualClock | None = None) -> OperationReport:
+    return run_operation(
+        maintenance_context(lake, clock=clock), OrphanRemoval(OrphansConfig(older_than_hours=24)), EVENTS, dry_run
+    )
 
 
 def test_an_old_stray_goes_and_a_young_one_stays(tmp_path: Path) -> None:
@@ -43,7 +45,7 @@ def test_an_old_stray_goes_and_a_young_one_stays(tmp_path: Path) -> None:
     young = stray(table, "young.parquet", now - 23 * HOUR_MS)
     planned = remove(lake, dry_run=True)
     assert planned.outcome == "would"
-    assert [place(each) for each in planned.work.items] == [str(old)]
+    assert [normalized_path(each) for each in planned.work.items] == [str(old)]
     assert old.exists()
     report = remove(lake)
     assert (report.outcome, report.work.removed.files) == ("done", 1)
@@ -83,7 +85,7 @@ def test_files_of_an_attempt_that_was_never_committed_go_in_time(tmp_path: Path)
     clock.advance(25 * HOUR)
     report = remove(lake, clock=clock)
     assert report.work.removed.files == 1
-    assert not Path(place(attempt.files[0].file_path)).exists()
+    assert not Path(normalized_path(attempt.files[0].file_path)).exists()
     assert read_rows(lake) == span(0, 0, 20)
 
 
@@ -93,10 +95,10 @@ def test_nothing_is_removed_while_files_are_missing(tmp_path: Path) -> None:
     table = move(lake, 2)
     old = stray(table, "old.parquet", (time.time() - 100 * HOUR) * 1000)
     gone = next(iter(live_files(table)))
-    Path(place(gone)).unlink()
+    Path(normalized_path(gone)).unlink()
     report = remove(lake)
     assert report.outcome == "failed"
-    assert place(gone) in report.work.note
+    assert normalized_path(gone) in report.work.note
     assert old.exists()
 
 
@@ -138,10 +140,10 @@ def test_expiry_and_orphan_removal_on_s3(tmp_path: Path, s3_server: S3Server, s3
     clock = ManualClock()
     clock.ms = int(time.time() * 1000) + 1
     operation = Expiry(ExpiryConfig(max_age_hours=0, keep_last=1))
-    assert perform(make_shop(lake, clock=clock), operation, EVENTS).work.after.snapshots == 1
+    assert run_operation(maintenance_context(lake, clock=clock), operation, EVENTS).work.after.snapshots == 1
     clock.advance(25 * HOUR)
-    # The four files that were compacted, their manifests and that of the compaction, the lists of six snapshots.
-    assert perform(make_shop(lake, clock=clock), operation, EVENTS).work.removed.files == 15
+    # These are four compacted files, their manifests, that of the compaction, and the lists of six snapshots.
+    assert run_operation(maintenance_context(lake, clock=clock), operation, EVENTS).work.removed.files == 15
     report = remove(lake, dry_run=True, clock=clock)
     assert report.work.items == (never_committed.files[0].file_path,)
     assert remove(lake, clock=clock).outcome == "done"
@@ -168,5 +170,5 @@ def test_names_of_tables_that_nobody_will_finish_are_dropped_and_their_files_sta
     assert (report.outcome, report.work.note) == ("done", "1 names of unfinished tables are gone")
     names = {each[-1] for each in lake.catalog.list_tables(NAME[:-1])}
     assert names == {"events", "events__new_2", "eventsx__new_1"}
-    assert Path(place(left)).exists()
+    assert Path(normalized_path(left)).exists()
     assert remove(lake, clock=clock).outcome == "nothing"

@@ -1,4 +1,4 @@
-"""`verify` finds what is damaged or has no checksums; nothing damaged is written anew."""
+"""Tests that verification finds damaged files and files without checksums, and that no damaged file is rewritten."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from frazil.config.sections.maintenance import CompactionConfig
 from frazil.errors import TableDamaged
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.catalog.spark import spark_catalog_name
-from frazil.lake.checksums.verification import verify
+from frazil.lake.checksums.verification import verify_file
 from frazil.lake.commit.attempts import attempt_folder
-from frazil.lake.commit.completeness import complete_from
+from frazil.lake.commit.complete_offsets import complete_from
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.compaction import Compaction
-from frazil.maintain.operations import perform
+from frazil.maintain.operations import run_operation
 from frazil.maintain.verification import verify_table
-from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
+from tests.lake.checksums.damage import bit_of_column, data_paths, flip
 from tests.lake.commit.commits import NAME, live_files, make_lake, make_table, read_rows, span
-from tests.maintain.support import DAILY, DAYS, EVENTS, SparkFor, append_days, make_daily, make_shop, move
+from tests.maintain.support import DAILY, DAYS, EVENTS, SparkFor, append_days, maintenance_context, make_daily, move
 
 
 def daily(folder: Path, files: int) -> tuple[Lake, Table]:
-    """A table of so many files as tasks write them, all of one day."""
+    """Makes a table of this many files as tasks write them, all of one day."""
     lake = make_lake(folder, synced=False)
     make_daily(lake)
     for _ in range(files):
@@ -37,13 +37,13 @@ def daily(folder: Path, files: int) -> tuple[Lake, Table]:
 
 def test_files_are_told_apart_by_their_checksums(tmp_path: Path) -> None:
     lake, table = daily(tmp_path, 3)
-    shop = make_shop(lake)
-    found = verify_table(shop, table)
+    context = maintenance_context(lake)
+    found = verify_table(context, table)
     assert (found.files, found.damaged, found.only_pages, found.without) == (3, {}, [], [])
 
     make_table(lake, {0: 0})
     other = move(lake, 2)
-    found = verify_table(shop, other)
+    found = verify_table(context, other)
     assert len(found.without) == 2
     assert all(name.startswith("frazil/events/data/") for name in found.without)
 
@@ -55,7 +55,7 @@ def test_damaged_files_are_found_by_name(tmp_path: Path, quick: bool) -> None:
     flip(page, bit_of_column(page, "id"))
     flip(footer, 8 * (footer.stat().st_size - 40))
     gone.unlink()
-    damaged = verify_table(make_shop(lake), table, quick=quick).damaged
+    damaged = verify_table(maintenance_context(lake), table, quick=quick).damaged
     expected = (
         {footer: "footer", gone: "not there"} if quick else {page: "pages", footer: "footer", gone: "not there"}
     )
@@ -68,12 +68,12 @@ def test_a_table_goes_on_without_its_damaged_files(tmp_path: Path) -> None:
     lake, table = daily(tmp_path, 4)
     second = sorted(data_paths(table), key=lambda path: pq.read_table(path)[OFFSET][0].as_py())[1]
     flip(second, bit_of_column(second, "id"))
-    shop = make_shop(lake)
-    assert verify_table(shop, table).dropped is False
+    context = maintenance_context(lake)
+    assert verify_table(context, table).dropped is False
     assert len(live_files(lake.load(DAILY))) == 4, "nothing is dropped that nobody asked to drop"
-    assert verify_table(shop, table, drop_damaged=True).dropped is True
+    assert verify_table(context, table, drop_damaged=True).dropped is True
     after = lake.load(DAILY)
-    assert verify_table(shop, after).damaged == {}
+    assert verify_table(context, after).damaged == {}
     assert sorted(after.scan().to_arrow()[OFFSET].to_pylist()) == [*range(50), *range(100, 200)]
     assert complete_from(after) == {0: 100}, "who follows the table by offsets must learn that rows are gone"
     assert second.exists(), "it may still be restored, and the snapshots before are as they were"
@@ -83,7 +83,7 @@ def test_compaction_refuses_damaged_files_and_starts_nothing(tmp_path: Path) -> 
     lake, table = daily(tmp_path, 6)
     for number, path in enumerate(data_paths(table)[2:4]):
         flip(path, bit_of_column(path, "id") + number)
-    report = perform(make_shop(lake), Compaction(CompactionConfig()), DAYS)
+    report = run_operation(maintenance_context(lake), Compaction(CompactionConfig()), DAYS)
     assert report.outcome == "failed"
     assert isinstance(report.error, TableDamaged)
     assert data_paths(table)[2].name in report.work.note
@@ -95,19 +95,19 @@ def test_what_spark_writes_has_checksums_of_pages(tmp_path: Path, spark_for: Spa
     make_table(lake, {0: 0})
     move(lake, 6)
     spark = spark_for(lake.config)
-    shop = make_shop(lake, spark=spark)
-    assert perform(shop, Compaction(CompactionConfig()), EVENTS).outcome == "done"
+    context = maintenance_context(lake, spark=spark)
+    assert run_operation(context, Compaction(CompactionConfig()), EVENTS).outcome == "done"
     table = lake.load(NAME)
-    found = verify_table(shop, table)
+    found = verify_table(context, table)
     assert (len(found.only_pages), found.without, found.damaged) == (1, [], {})
     assert read_rows(lake) == span(0, 0, 60)
     (path,) = data_paths(table)
     flip(path, bit_of_column(path, "text"))
-    assert len(verify_table(shop, table).damaged) == 1
+    assert len(verify_table(context, table).damaged) == 1
 
 
 def test_spark_verifies_pages_of_local_files(tmp_path: Path, spark_for: SparkFor) -> None:
-    """It reads the originals once more after they were verified."""
+    """Spark reads the original files once more after they were verified."""
     lake, table = daily(tmp_path, 1)
     spark = spark_for(lake.config)
     (path,) = data_paths(table)
@@ -119,7 +119,7 @@ def test_spark_verifies_pages_of_local_files(tmp_path: Path, spark_for: SparkFor
 
 
 def test_a_large_footer_is_verified_whole(tmp_path: Path) -> None:
-    """Longer than what is fetched of a file's end at first."""
+    """The footer is longer than what is fetched of a file's end at first."""
     _, table = daily(tmp_path, 0)
     metadata = table.metadata
     metadata.properties["write.parquet.row-group-limit"] = "1"
@@ -131,6 +131,6 @@ def test_a_large_footer_is_verified_whole(tmp_path: Path) -> None:
     path = Path(file.file_path.removeprefix("file://"))
     footer = int.from_bytes(path.read_bytes()[-8:-4], "little")
     assert footer > 64 * 1024
-    assert verify(table.io, file) == ("file", None)
+    assert verify_file(table.io, file) == ("file", None)
     flip(path, 8 * (path.stat().st_size - footer))
-    assert "footer" in (verify(table.io, file, footer_only=True).problem or "")
+    assert "footer" in (verify_file(table.io, file, footer_only=True).problem or "")

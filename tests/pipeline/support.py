@@ -18,39 +18,39 @@ from frazil.log.reader import Position
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.ops.breaker import CircuitBreaker
 from frazil.pipeline.metrics import PipelineMetrics
-from frazil.pipeline.move import results
+from frazil.pipeline.move import task_reports
 from frazil.pipeline.move.base_table import BaseSink
-from frazil.pipeline.move.batches import BatchPlanner, Limits
+from frazil.pipeline.move.batch_planner import BatchPlanner, FlushLimits
+from frazil.pipeline.move.context import PipelineContext
 from frazil.pipeline.move.flush import Batch, Run
-from frazil.pipeline.move.results import Written
+from frazil.pipeline.move.task_reports import WrittenFiles
 from frazil.pipeline.move.tasks import MoveJob, move
-from frazil.pipeline.move.tools import Tools
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.store import ObjectStore, open_store
 from tests.log.support import TOPIC, Machine, rows, writer
 
 
 def seal(store: ObjectStore, folder: Path, count: int, partition: int = 0, seed: int = 0) -> None:
-    """Append records to the topic of the log's tests and seal them as one segment."""
+    """Appends records to the topic of the log's tests and seals them as one segment."""
     with closing(writer(store, folder, Machine(seed), partition=partition)) as log:
         log.append(rows(log.next_offset, count))
         log.seal_all()
 
 
 def broken(start: int, count: int) -> pa.RecordBatch:
-    """Records whose text is no UTF-8, which Arrow takes and no table can."""
+    """Makes records whose text is not UTF-8, which Arrow accepts and no table does."""
     good = rows(start, count)
     text = pa.array([b"\xff"] * count, pa.binary()).view(pa.string())
     return pa.RecordBatch.from_arrays([good.column(0), text], schema=good.schema)
 
 
 @contextmanager
-def tools_of(config: Config, seed: int = 0) -> Iterator[Tools]:
-    """The real tools of a pipeline that has no Spark."""
+def pipeline_context(config: Config, seed: int = 0) -> Iterator[PipelineContext]:
+    """Makes the real context of a pipeline, without Spark."""
     world = World(rng=random.Random(seed))
     breaker = config.pipeline.breaker
     with TransactionLog.open(config.data_dir, config.pipeline.txlog, world) as txlog:
-        yield Tools(
+        yield PipelineContext(
             config=config,
             lake=Lake(config),
             store=open_store(config.store, config.data_dir),
@@ -67,32 +67,35 @@ def tools_of(config: Config, seed: int = 0) -> Iterator[Tools]:
 def run_here(planner: BatchPlanner, batch: Batch, after: Callable[[], None] = lambda: None) -> Run:
     """Runs the body of each task in this process, one after the other."""
 
-    def run(job: MoveJob) -> Written:
+    def run(job: MoveJob) -> WrittenFiles:
         tasks = planner.tasks(batch.starts, batch.ends)
         reports = [move(job, number, [each]) for number, each in enumerate(tasks)]
         after()
-        return results.collect(pa.Table.from_batches(reports))
+        return task_reports.join_reports(pa.Table.from_batches(reports))
 
     return run
 
 
 def move_all(
-    tools: Tools,
+    context: PipelineContext,
     topic: str = TOPIC,
     batch_rows: int = 1_000_000,
     after_writing: Callable[[], None] = lambda: None,
 ) -> None:
-    """Move what is sealed, batch by batch, as a mover does; `after_writing` happens once, before the first commit."""
+    """Moves what is sealed, batch by batch, as a mover does.
+
+    `after_writing` is called once, before the first commit.
+    """
     waiting = [after_writing]
 
     def once() -> None:
         if waiting:
             waiting.pop()()
 
-    sink = BaseSink(tools, topic)
+    sink = BaseSink(context, topic)
     starts = sink.open()
     positions = {partition: Position("", offset) for partition, offset in starts.items()}
-    planner = BatchPlanner(tools.store, topic, positions, Limits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
+    planner = BatchPlanner(context.store, topic, positions, FlushLimits(0, batch_rows, 1 << 40), 2, lambda: 0.0)
     while (ends := planner.next_end()) != starts:
         batch = Batch(starts, ends)
         sink.flush_with(batch, run_here(planner, batch, once))
@@ -100,11 +103,11 @@ def move_all(
 
 
 def found_offsets(lake: Lake, identifier: Identifier) -> Counter[tuple[int, int]]:
-    """How often each record is in a table, read by PyIceberg alone."""
+    """Counts how often each record is in a table, as PyIceberg alone reads it."""
     table = lake.load(identifier).scan(selected_fields=(PARTITION, OFFSET)).to_arrow()
     return Counter(zip(table[PARTITION].to_pylist(), table[OFFSET].to_pylist(), strict=True))
 
 
 def expect_once(offsets: Counter[tuple[int, int]], ends: dict[int, int]) -> None:
-    """Each record of the log is there, and once."""
+    """Checks that each record of the log is in the table once."""
     assert offsets == Counter({(partition, offset): 1 for partition, end in ends.items() for offset in range(end)})

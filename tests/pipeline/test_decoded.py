@@ -1,4 +1,4 @@
-"""Topics whose records are bytes: their rows are in the table as their format says, each once."""
+"""Tests topics whose records are bytes: their rows are in the table as their format says, each once."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ import pytest
 import frazil
 from frazil.errors import DeadLetterMissing
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.pipeline.decisions.topic import Topic
-from frazil.pipeline.move.tools import Tools
-from tests.lake.records import TOPIC, door, kafka_offset, put, records
+from frazil.pipeline.decisions.topic_decisions import TopicDecisions
+from frazil.pipeline.move.context import PipelineContext
+from tests.lake.kafka_records import TOPIC, door, kafka_offset, put, records
 from tests.lake.support import local_config
-from tests.pipeline.moving import move_until
-from tests.pipeline.support import expect_once, found_offsets, move_all, tools_of
+from tests.pipeline.mover_process import move_until
+from tests.pipeline.support import expect_once, found_offsets, move_all, pipeline_context
 
 BASE = ("frazil", TOPIC)
 LETTERS = ("frazil", f"{TOPIC}__dead_letter")
 
 
 @pytest.fixture
-def raw(tmp_path: Path) -> Iterator[Tools]:
-    with tools_of(local_config(tmp_path)) as tools:
-        yield tools
+def raw(tmp_path: Path) -> Iterator[PipelineContext]:
+    with pipeline_context(local_config(tmp_path)) as context:
+        yield context
 
 
 @pytest.fixture
-def tools(tmp_path: Path) -> Iterator[Tools]:
-    with tools_of(local_config(tmp_path, kafka={"format": {"value": "json"}})) as tools:
-        yield tools
+def context(tmp_path: Path) -> Iterator[PipelineContext]:
+    with pipeline_context(local_config(tmp_path, kafka={"format": {"value": "json"}})) as context:
+        yield context
 
 
-def fill(tools: Tools, *segments: list[Any], partition: int = 0) -> None:
-    put(tools.store, tools.config.data_dir, *segments, partition=partition)
+def fill(context: PipelineContext, *segments: list[Any], partition: int = 0) -> None:
+    put(context.store, context.config.data_dir, *segments, partition=partition)
 
 
-def table(tools: Tools, name: tuple[str, ...] = BASE) -> pa.Table:
-    return tools.lake.load(name).scan().to_arrow().sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
+def table(context: PipelineContext, name: tuple[str, ...] = BASE) -> pa.Table:
+    return context.lake.load(name).scan().to_arrow().sort_by([(PARTITION, "ascending"), (OFFSET, "ascending")])
 
 
-def snapshots(tools: Tools) -> int:
-    return len(tools.lake.load(BASE).metadata.snapshots)
+def snapshots(context: PipelineContext) -> int:
+    return len(context.lake.load(BASE).metadata.snapshots)
 
 
-def schemas(tools: Tools) -> int:
-    return len(tools.lake.load(BASE).metadata.schemas)
+def schemas(context: PipelineContext) -> int:
+    return len(context.lake.load(BASE).metadata.schemas)
 
 
-def test_everything_that_kafka_knows_arrives(raw: Tools) -> None:
+def test_everything_that_kafka_knows_arrives(raw: PipelineContext) -> None:
     with closing(door(raw.store, raw.config.data_dir)) as log:
         log.submit(records(0, [b"one", None, b"\xff\x00"], keys=[b"k", None, b""]))
         log.seal_all()
@@ -72,39 +72,39 @@ def test_everything_that_kafka_knows_arrives(raw: Tools) -> None:
     assert (snapshots(raw), schemas(raw)) == (2, 1)
 
 
-def test_fields_are_columns_and_new_ones_come_as_they_come(tools: Tools) -> None:
-    fill(tools, [{"a": 1}, {"a": 2, "b": "x"}])
-    move_all(tools, TOPIC)
-    assert (snapshots(tools), schemas(tools)) == (2, 1), "what the first records need is there from the start"
-    fill(tools, [{"a": 3}], [{"c": [1.5]}, None, {"a": 4, "d": {"e": 1}}], [{"d": {"f": "y"}}])
-    fill(tools, [{"c": [], "g": True}], partition=1)
-    move_all(tools, TOPIC)
-    found = table(tools)
+def test_fields_are_columns_and_new_ones_come_as_they_come(context: PipelineContext) -> None:
+    fill(context, [{"a": 1}, {"a": 2, "b": "x"}])
+    move_all(context, TOPIC)
+    assert (snapshots(context), schemas(context)) == (2, 1), "what the first records need is there from the start"
+    fill(context, [{"a": 3}], [{"c": [1.5]}, None, {"a": 4, "d": {"e": 1}}], [{"d": {"f": "y"}}])
+    fill(context, [{"c": [], "g": True}], partition=1)
+    move_all(context, TOPIC)
+    found = table(context)
     assert found["a"].to_pylist() == [1, 2, 3, None, None, 4, None, None]
     assert found["c"].to_pylist() == [None, None, None, [1.5], None, None, None, []]
     assert found["d"].to_pylist()[5:7] == [{"e": 1, "f": None}, {"e": None, "f": "y"}]
     assert found["_kafka_tombstone"].to_pylist() == [False] * 4 + [True] + [False] * 3
-    assert schemas(tools) == 2, "all that the batch needs at once"
-    fill(tools, [{"a": 5, "d": {"e": 2}}])
-    move_all(tools, TOPIC)
-    assert (snapshots(tools), schemas(tools)) == (4, 2)
-    expect_once(found_offsets(tools.lake, BASE), {0: 8, 1: 1})
+    assert schemas(context) == 2, "all that the batch needs at once"
+    fill(context, [{"a": 5, "d": {"e": 2}}])
+    move_all(context, TOPIC)
+    assert (snapshots(context), schemas(context)) == (4, 2)
+    expect_once(found_offsets(context.lake, BASE), {0: 8, 1: 1})
 
 
-def test_a_new_column_gets_the_widest_of_its_types(tools: Tools) -> None:
-    fill(tools, [{"a": 1}])
-    move_all(tools, TOPIC)
-    fill(tools, [{"price": 1}], [{"price": 1.5}])
-    fill(tools, [{"price": None}, {"price": 2}], partition=1)
-    move_all(tools, TOPIC)
-    assert table(tools)["price"].to_pylist() == [None, 1.0, 1.5, None, 2.0]
+def test_a_new_column_gets_the_widest_of_its_types(context: PipelineContext) -> None:
+    fill(context, [{"a": 1}])
+    move_all(context, TOPIC)
+    fill(context, [{"price": 1}], [{"price": 1.5}])
+    fill(context, [{"price": None}, {"price": 2}], partition=1)
+    move_all(context, TOPIC)
+    assert table(context)["price"].to_pylist() == [None, 1.0, 1.5, None, 2.0]
 
 
-def test_records_that_cannot_be_decoded_are_dead_letters(tools: Tools) -> None:
-    fill(tools, [{"a": 1}, b"{no json", {"a": 3}], [b"\xff", None])
-    move_all(tools, TOPIC)
-    assert table(tools)[OFFSET].to_pylist() == [0, 2, 4]
-    letters = table(tools, LETTERS)
+def test_records_that_cannot_be_decoded_are_dead_letters(context: PipelineContext) -> None:
+    fill(context, [{"a": 1}, b"{no json", {"a": 3}], [b"\xff", None])
+    move_all(context, TOPIC)
+    assert table(context)[OFFSET].to_pylist() == [0, 2, 4]
+    letters = table(context, LETTERS)
     assert letters[OFFSET].to_pylist() == [1, 3]
     assert letters["value"].to_pylist() == [b"{no json", b"\xff"]
     assert letters["key"].to_pylist() == [f"k{kafka_offset(offset) % 7}".encode() for offset in (1, 3)]
@@ -112,16 +112,16 @@ def test_records_that_cannot_be_decoded_are_dead_letters(tools: Tools) -> None:
     assert letters["_kafka_partition"].to_pylist() == [0, 0]
     assert letters["replayed_at"].to_pylist() == [None, None]
     assert all(error.startswith("value: ") for error in letters["error"].to_pylist())
-    assert tools.metrics.dead_letters.labels(TOPIC)._value.get() == 2
+    assert context.metrics.dead_letters.labels(TOPIC)._value.get() == 2
 
 
-def test_dead_letters_and_new_columns_in_one_batch(tools: Tools) -> None:
-    fill(tools, [{"a": 1}])
-    move_all(tools, TOPIC)
-    fill(tools, [{"b": 1}, b"no"], [b"neither", {"c": 2}])
-    move_all(tools, TOPIC)
-    assert table(tools)[OFFSET].to_pylist() == [0, 1, 4]
-    assert table(tools, LETTERS)[OFFSET].to_pylist() == [2, 3]
+def test_dead_letters_and_new_columns_in_one_batch(context: PipelineContext) -> None:
+    fill(context, [{"a": 1}])
+    move_all(context, TOPIC)
+    fill(context, [{"b": 1}, b"no"], [b"neither", {"c": 2}])
+    move_all(context, TOPIC)
+    assert table(context)[OFFSET].to_pylist() == [0, 1, 4]
+    assert table(context, LETTERS)[OFFSET].to_pylist() == [2, 3]
 
 
 CLASHES: dict[str, list[Any]] = {
@@ -140,61 +140,66 @@ def test_what_clashes_is_a_dead_letter_wherever_segments_end(
 ) -> None:
     first, second = clash
     for number, segments in enumerate(([[first, second, first]], [[first], [second], [first]])):
-        with tools_of(local_config(tmp_path / str(number), kafka={"format": {"value": "json"}})) as tools:
+        with pipeline_context(local_config(tmp_path / str(number), kafka={"format": {"value": "json"}})) as context:
             if before:
-                fill(tools, before)
-                move_all(tools, TOPIC)
-            fill(tools, *segments)
-            about = Topic(tools.config, tools.lake, tools.store, TOPIC)
+                fill(context, before)
+                move_all(context, TOPIC)
+            fill(context, *segments)
+            about = TopicDecisions(context.config, context.lake, context.store, TOPIC)
             assert not about.problems()
-            hot = frazil.read(TOPIC, config=tools.config).table()
-            move_all(tools, TOPIC)
+            hot = frazil.read(TOPIC, config=context.config).table()
+            move_all(context, TOPIC)
             start = len(before)
-            assert table(tools)[OFFSET].to_pylist() == [*range(start), start, start + 2]
-            assert table(tools, LETTERS)[OFFSET].to_pylist() == [start + 1]
-            assert sorted(hot[OFFSET].to_pylist()) == table(tools)[OFFSET].to_pylist()
-            assert frazil.read(TOPIC, config=tools.config).table().num_rows == start + 2
+            assert table(context)[OFFSET].to_pylist() == [*range(start), start, start + 2]
+            assert table(context, LETTERS)[OFFSET].to_pylist() == [start + 1]
+            assert sorted(hot[OFFSET].to_pylist()) == table(context)[OFFSET].to_pylist()
+            assert frazil.read(TOPIC, config=context.config).table().num_rows == start + 2
 
 
-def test_a_name_with_a_nul_is_a_dead_letter(tools: Tools) -> None:
-    fill(tools, [{"a": 1}, {"b\0c": 2}, {"o": {"\0": 1}}, {"a": 3}])
-    move_all(tools, TOPIC)
-    assert table(tools)[OFFSET].to_pylist() == [0, 3]
-    assert table(tools, LETTERS)[OFFSET].to_pylist() == [1, 2]
+def test_a_name_with_a_nul_is_a_dead_letter(context: PipelineContext) -> None:
+    fill(context, [{"a": 1}, {"b\0c": 2}, {"o": {"\0": 1}}, {"a": 3}])
+    move_all(context, TOPIC)
+    assert table(context)[OFFSET].to_pylist() == [0, 3]
+    assert table(context, LETTERS)[OFFSET].to_pylist() == [1, 2]
 
 
-def test_after_a_type_was_accepted_records_of_the_old_one_go_to_the_column_put_aside(tools: Tools) -> None:
-    fill(tools, [{"x": 1}])
-    move_all(tools, TOPIC)
-    fill(tools, [{"n": 1}], [{"n": "s"}])
-    Topic(tools.config, tools.lake, tools.store, TOPIC).decide("accept-schema")
-    fill(tools, [{"n": 2}, {"n": True}, {"n": "t"}, b"no", {"n": 3, "new": 1.5}])
-    hot = frazil.read(TOPIC, config=tools.config).table().sort_by(OFFSET)
-    move_all(tools, TOPIC)
-    found = table(tools)
+def test_after_a_type_was_accepted_records_of_the_old_one_go_to_the_column_put_aside(
+    context: PipelineContext,
+) -> None:
+    fill(context, [{"x": 1}])
+    move_all(context, TOPIC)
+    fill(context, [{"n": 1}], [{"n": "s"}])
+    TopicDecisions(context.config, context.lake, context.store, TOPIC).decide("accept-schema")
+    fill(context, [{"n": 2}, {"n": True}, {"n": "t"}, b"no", {"n": 3, "new": 1.5}])
+    hot = frazil.read(TOPIC, config=context.config).table().sort_by(OFFSET)
+    move_all(context, TOPIC)
+    found = table(context)
     assert found[OFFSET].to_pylist() == hot[OFFSET].to_pylist() == [0, 1, 2, 3, 5, 7]
     assert found["n"].to_pylist() == hot["n"].to_pylist() == [None, None, "s", None, "t", None]
     assert found["n__1"].to_pylist() == hot["n__1"].to_pylist() == [None, 1, None, 2, None, 3]
     assert found["new"].to_pylist()[-1] == 1.5
-    assert table(tools, LETTERS)[OFFSET].to_pylist() == [4, 6]
+    assert table(context, LETTERS)[OFFSET].to_pylist() == [4, 6]
 
 
 def test_what_the_dead_letters_decided_stays_so_when_decoders_disagree(tmp_path: Path) -> None:
-    """Killed between its two commits a batch is judged again, by decoders that know less and more."""
+    """A batch that was killed between its two commits is decoded again, by decoders that know less and more."""
     objects, less, more = (
         local_config(tmp_path, kafka={"format": {"value": value, "key": key}})
         for value, key in (("json", "raw"), ("json", "json"), ("string", "raw"))
     )
-    with tools_of(objects) as tools:
-        fill(tools, [{"a": 1}, b"text", {"a": 3}])
+    with pipeline_context(objects) as context:
+        fill(context, [{"a": 1}, b"text", {"a": 3}])
         move_until("flush.dead-letters-committed", objects, TOPIC)
-        assert table(tools, LETTERS)[OFFSET].to_pylist() == [1]
-        assert table(tools).num_rows == 0
-    with tools_of(less) as tools, pytest.raises(DeadLetterMissing, match="clicks/0: the record at offset 0 cannot"):
-        move_all(tools, TOPIC)
-    with tools_of(more) as tools:
-        move_all(tools, TOPIC)
-        assert table(tools).select([OFFSET, "value"]).to_pylist() == [
+        assert table(context, LETTERS)[OFFSET].to_pylist() == [1]
+        assert table(context).num_rows == 0
+    with (
+        pipeline_context(less) as context,
+        pytest.raises(DeadLetterMissing, match="clicks/0: the record at offset 0 cannot"),
+    ):
+        move_all(context, TOPIC)
+    with pipeline_context(more) as context:
+        move_all(context, TOPIC)
+        assert table(context).select([OFFSET, "value"]).to_pylist() == [
             {OFFSET: 0, "value": '{"a": 1}'},
             {OFFSET: 2, "value": '{"a": 3}'},
         ]
@@ -203,26 +208,26 @@ def test_what_the_dead_letters_decided_stays_so_when_decoders_disagree(tmp_path:
 FAILPOINTS = ["follow.wanted", "evolve.committed", "follow.done", "task.before-close"]
 
 
-def test_killed_somewhere_while_the_table_follows(tools: Tools, seed: int) -> None:
-    check_killed(tools, random.Random(seed).choice(FAILPOINTS))
+def test_killed_somewhere_while_the_table_follows(context: PipelineContext, seed: int) -> None:
+    check_killed(context, random.Random(seed).choice(FAILPOINTS))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
-def test_killed_while_the_table_follows(tools: Tools, failpoint: str) -> None:
-    check_killed(tools, failpoint)
+def test_killed_while_the_table_follows(context: PipelineContext, failpoint: str) -> None:
+    check_killed(context, failpoint)
 
 
-def check_killed(tools: Tools, failpoint: str) -> None:
-    fill(tools, [{"a": 1}])
-    move_all(tools, TOPIC)
-    fill(tools, [{"a": 2, "b": "x"}, b"no"], [{"c": 1}])
-    move_until(failpoint, tools.config, TOPIC)
-    move_all(tools, TOPIC)
-    found = table(tools)
+def check_killed(context: PipelineContext, failpoint: str) -> None:
+    fill(context, [{"a": 1}])
+    move_all(context, TOPIC)
+    fill(context, [{"a": 2, "b": "x"}, b"no"], [{"c": 1}])
+    move_until(failpoint, context.config, TOPIC)
+    move_all(context, TOPIC)
+    found = table(context)
     assert found.select([OFFSET, "a", "b", "c"]).to_pylist() == [
         {OFFSET: 0, "a": 1, "b": None, "c": None},
         {OFFSET: 1, "a": 2, "b": "x", "c": None},
         {OFFSET: 3, "a": None, "b": None, "c": 1},
     ]
-    assert table(tools, LETTERS)[OFFSET].to_pylist() == [2]
+    assert table(context, LETTERS)[OFFSET].to_pylist() == [2]

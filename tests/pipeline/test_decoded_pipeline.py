@@ -1,4 +1,4 @@
-"""Topics whose records are bytes, moved by the real pipeline."""
+"""Tests topics whose records are bytes with the real pipeline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.tables.tables import find_table
 from frazil.store import open_store
-from tests.lake.records import TOPIC, put
+from tests.lake.kafka_records import TOPIC, put
 from tests.lake.support import local_config
-from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.pipeline_process import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, committed
 
 pytestmark = pytest.mark.xdist_group("own-jvm")

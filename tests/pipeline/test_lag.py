@@ -1,4 +1,4 @@
-"""How far a table is behind its log, as the metrics tell it."""
+"""Tests the metrics of how far a table is behind its log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from frazil.pipeline.lag import INTERVAL_SECONDS, Lag
 from tests.lake.support import local_config
 from tests.log.support import TOPIC, Machine, rows, writer
-from tests.pipeline.support import tools_of
+from tests.pipeline.support import pipeline_context
 
 TABLE = f"frazil.{TOPIC}"
 
@@ -19,10 +19,10 @@ TABLE = f"frazil.{TOPIC}"
 def test_lag_and_freshness_follow_what_is_sealed_and_what_is_committed(tmp_path: Path) -> None:
     config = local_config(tmp_path)
     machine = Machine()
-    with tools_of(config) as plain:
-        tools = replace(plain, world=machine.world)
+    with pipeline_context(config) as plain:
+        context = replace(plain, world=machine.world)
         registry = CollectorRegistry()
-        lag = Lag(tools)
+        lag = Lag(context)
         registry.register(lag)
 
         def told() -> tuple[float | None, float | None]:
@@ -32,13 +32,13 @@ def test_lag_and_freshness_follow_what_is_sealed_and_what_is_committed(tmp_path:
                 registry.get_sample_value("frazil_freshness_seconds", {"topic": TOPIC}),
             )
 
-        with closing(writer(tools.store, config.data_dir, machine)) as log:
+        with closing(writer(context.store, config.data_dir, machine)) as log:
             log.append(rows(0, 10))
             machine.clock.advance(7)
             log.seal_all()
             lag.measure()
             assert told() == (None, None), "nobody knows of the table yet"
-            tools.note_committed(TOPIC, TABLE, {})
+            context.note_committed(TOPIC, TABLE, {})
             machine.clock.advance(INTERVAL_SECONDS)
             lag.measure()
             assert told() == (10, 17), "since the record was appended, not since it was sealed"
@@ -47,9 +47,9 @@ def test_lag_and_freshness_follow_what_is_sealed_and_what_is_committed(tmp_path:
             machine.clock.advance(INTERVAL_SECONDS)
             lag.measure()
             assert told() == (15, 27)
-            tools.note_committed(TOPIC, TABLE, {0: 10})
+            context.note_committed(TOPIC, TABLE, {0: 10})
             assert told() == (5, 10), "what is committed counts at once"
             machine.clock.advance(1)
             assert told() == (5, 11)
-            tools.note_committed(TOPIC, TABLE, {0: 15})
+            context.note_committed(TOPIC, TABLE, {0: 15})
             assert told() == (0, 0)

@@ -1,4 +1,4 @@
-"""The pipeline as a process with Spark: it moves what is there and what comes."""
+"""Tests the pipeline as a process with Spark: it moves existing and new records."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import APPLICATION, TASKS, TableState, summary_of
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
-from tests.faults.pipelines import command, spark_workers
+from tests.faults.pipeline_fleet import command, spark_workers
 from tests.lake.support import local_config
-from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.pipeline_process import PipelineProcess
 from tests.pipeline.support import expect_once, found_offsets
 from tests.servers.spark import SHORT_LIVED
 
@@ -98,5 +98,5 @@ def test_topics_with_nothing_to_move_cost_nothing(tmp_path: Path) -> None:
 
 
 def runners(pipeline: PipelineProcess) -> list[int]:
-    """The processes of streams, among all that a pipeline has started."""
+    """Returns the processes of streams among all that a pipeline has started."""
     return [each for each in spark_workers(pipeline) if "streaming_source_runner" in command(each)]

@@ -1,4 +1,4 @@
-"""What the mover wrote is the same to everybody who reads Iceberg."""
+"""Tests that all readers of Iceberg read the same from tables that the mover wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.log.schema.columns import OFFSET
 from tests.lake.support import local_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 TOPIC = "everything"
 DAYS = 3
@@ -84,10 +84,10 @@ def test_all_readers_read_the_same_rows(
         for part in (rows()[:120], rows()[120:]):
             writer.append(pa.RecordBatch.from_pylist(part, SCHEMA))
             writer.seal_all()
-    with tools_of(config) as tools:
-        move_all(tools, TOPIC)
+    with pipeline_context(config) as context:
+        move_all(context, TOPIC)
         identifier = base_identifier(config, TOPIC)
-        table = tools.lake.load(identifier)
+        table = context.lake.load(identifier)
     files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
     expected = bare(table.scan().to_arrow())
     assert len(expected) == ROWS
@@ -110,7 +110,7 @@ def test_all_readers_read_the_same_rows(
 
 
 def bare(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows in the order of their offsets, without what libraries dress a value in."""
+    """Returns rows in the order of their offsets, with values that libraries return in different types made equal."""
     return [{key: _bare(value) for key, value in row.items()} for row in table.sort_by(OFFSET).to_pylist()]
 
 

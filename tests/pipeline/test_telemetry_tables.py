@@ -1,4 +1,4 @@
-"""The tables of telemetry, as they are made and written unless somebody says otherwise, serve their queries."""
+"""Tests that the default layout of telemetry tables serves their queries."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.maintain.compaction import Compaction
-from frazil.maintain.operations import perform
-from frazil.maintain.targets import Target
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.operations import run_operation
 from frazil.pipeline.move.base_table import BaseSink
 from tests.formats.telemetry.support import NOW, rows_of
 from tests.lake.support import local_config
-from tests.maintain.support import make_shop
-from tests.pipeline.support import move_all, tools_of
+from tests.maintain.support import maintenance_context
+from tests.pipeline.support import move_all, pipeline_context
 
 TENANT = "tenant-0"
 NAMES = 2
 SERIES = 10_000
-"""Of each name."""
+"""The number of series of each name."""
 STEPS = 40
 STEP_NS = 15 * 10**9
 VALUES = ["timestamp", "timestamp_ns", "value_double", "value_int", "flags"]
-"""What PromQL wants of a series that it knows."""
+"""The columns that PromQL reads of a series that it knows."""
 KEYS = ["tenant_id", "prometheus_name", "series_id"]
 
 
@@ -54,7 +54,7 @@ def label(key: str, value: str) -> KeyValue:
 
 
 def scrape(series: int) -> pa.RecordBatch:
-    """One point of so many series of each name."""
+    """Makes one point of this many series of each name."""
     request = metrics.REQUEST(resource_metrics=[ResourceMetrics(scope_metrics=[ScopeMetrics()])])
     found = request.resource_metrics[0].scope_metrics[0].metrics
     for name in range(NAMES):
@@ -67,23 +67,23 @@ def scrape(series: int) -> pa.RecordBatch:
 
 
 def later(rows: pa.RecordBatch, steps: int) -> pa.RecordBatch:
-    """The next scrape, or one after it."""
+    """Returns a later scrape."""
     place = rows.schema.get_field_index("timestamp")
     times = pc.add(rows.column(place).view(pa.int64()), steps * STEP_NS).view(rows.schema.field(place).type)
     return rows.set_column(place, rows.schema.field(place), times)
 
 
 def move(config: Config, first: pa.RecordBatch, scrapes: int, batches: int = 1) -> Table:
-    """The table with all the scrapes, moved in so many batches."""
-    with closing(Log(config)) as log, tools_of(config) as tools:
+    """Returns the table with all scrapes, moved in this many batches."""
+    with closing(Log(config)) as log, pipeline_context(config) as context:
         writer = log.writer(metrics.TOPIC, metrics.SCHEMA)
         for step in range(scrapes):
             writer.append(later(first, step))
             if (step + 1) % (scrapes // batches) == 0:
                 writer.seal_all()
                 if batches > 1:
-                    move_all(tools, metrics.TOPIC)
-        move_all(tools, metrics.TOPIC)
+                    move_all(context, metrics.TOPIC)
+        move_all(context, metrics.TOPIC)
     return Lake(config).load(base_identifier(config, metrics.TOPIC))
 
 
@@ -93,7 +93,7 @@ def paths(table: Table) -> list[str]:
 
 
 class Chunk(NamedTuple):
-    """A column in a row group."""
+    """A column of a row group."""
 
     group: int
     column: str
@@ -112,7 +112,7 @@ def chunks(path: str) -> Iterator[Chunk]:
 
 
 class Watched(io.FileIO):
-    """Notes what is read of a file."""
+    """A file that records what is read of it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -129,7 +129,7 @@ class Watched(io.FileIO):
 
 
 def query(path: str, wanted: pc.Expression) -> tuple[pa.Table, list[Chunk]]:
-    """What a file answers, and which of its chunks were read for it."""
+    """Returns the rows that match in a file, and the column chunks that were read for it."""
     options = ds.ParquetFragmentScanOptions(pre_buffer=False)
     with Watched(path) as file, pa.PythonFile(file, "r") as source:
         fragment = ds.ParquetFileFormat(default_fragment_scan_options=options).make_fragment(source)
@@ -149,10 +149,10 @@ def test_tables_are_by_tenant_and_day_and_in_the_order_of_their_queries(
     tmp_path: Path, topic: str, schema: pa.Schema, sort: list[str]
 ) -> None:
     config = settings(tmp_path)
-    with closing(Log(config)) as log, tools_of(config) as tools:
+    with closing(Log(config)) as log, pipeline_context(config) as context:
         log.writer(topic, schema)
-        BaseSink(tools, topic).open()
-        table = tools.lake.load(base_identifier(config, topic))
+        BaseSink(context, topic).open()
+        table = context.lake.load(base_identifier(config, topic))
     column = table.schema().find_column_name
     found = [(column(field.source_id), str(field.transform)) for field in table.spec().fields]
     assert found == [("tenant_id", "identity"), ("timestamp", "day")]
@@ -186,19 +186,19 @@ def test_one_series_is_read_from_few_row_groups_and_without_labels(tmp_path: Pat
         for path, footer in zip(files, footers, strict=True):
             found, read = query(path, wanted)
             assert set(found["value_double"].to_pylist()) <= {float(place % SERIES)}
-            # The last column of a small file is read along with its footer.
+            # The last column of a small file is read together with its footer.
             assert {chunk.column for chunk in read} <= {*VALUES, *KEYS, "_offset"}
             times += found["timestamp"].to_pylist()
             if footer.num_row_groups >= 2:
                 touched.append(len({chunk.group for chunk in read if chunk.column in VALUES}))
         assert len(set(times)) == len(times) == STEPS - 1
-    # Its own; a few are in the one as well where one name ends and the next begins, which has series of all ids.
+    # These are its own row groups. A few more have the end of one name and the beginning of the next, with all ids.
     assert max(touched) <= 2, touched
     assert sum(touched) <= 1.6 * len(touched), touched
 
 
 def test_compaction_keeps_row_groups_small(tmp_path: Path, spark_for: Callable[[Config], SparkSession]) -> None:
-    """Spark counts the bytes before they are compressed; compressed, all these points are one row group."""
+    """Spark counts bytes before compression. Compressed, all these points would be one row group."""
     config = settings(
         tmp_path,
         properties={"write.parquet.row-group-size-bytes": str(1024 * 1024), "write.parquet.page-row-limit": "500"},
@@ -206,8 +206,8 @@ def test_compaction_keeps_row_groups_small(tmp_path: Path, spark_for: Callable[[
     table = move(config, scrape(500), scrapes=20, batches=5)
     assert len(paths(table)) == 5
     lake = Lake(config)
-    shop = make_shop(lake, spark=spark_for(config))
-    perform(shop, Compaction(CompactionConfig()), Target(table.name(), metrics.TOPIC, "base"))
+    shop = maintenance_context(lake, spark=spark_for(config))
+    run_operation(shop, Compaction(CompactionConfig()), MaintainedTable(table.name(), metrics.TOPIC, "base"))
     (path,) = paths(lake.load(table.name()))
     footer = pq.read_metadata(path)
     assert footer.num_rows == NAMES * 500 * 20

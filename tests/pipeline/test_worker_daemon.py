@@ -1,4 +1,4 @@
-"""Spark's Python workers: which PySpark they use, and what they do before every task."""
+"""Tests which PySpark Spark's Python workers use, and what they do before every task."""
 
 from __future__ import annotations
 

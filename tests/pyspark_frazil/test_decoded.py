@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.lake.records import TOPIC, put
+from tests.lake.kafka_records import TOPIC, put
 from tests.lake.support import local_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 from tests.pyspark_frazil.streams import started
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def test_rows_are_read_and_followed_as_their_format_says(spark: SparkSession, tmp_path: Path) -> None:
     settings = {"format": {"value": "json"}}
     file = tmp_path / "frazil.yaml"
-    with tools_of(local_config(tmp_path, kafka=settings)) as tools:
+    with pipeline_context(local_config(tmp_path, kafka=settings)) as tools:
         folder = tools.config.data_dir
         file.write_text(json.dumps({"data_dir": str(folder), "kafka": settings}))
         put(tools.store, folder, [{"a": 1, "b": {"c": ["x"]}}, b"no", {"a": 2}])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.log.topics.schemas import TopicSchemas
-from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
+from tests.lake.checksums.damage import bit_of_column, data_paths, flip
 from tests.lake.commit.commits import compact, expire
 from tests.lake.support import TOPIC, nessie_config
 from tests.log.support import SCHEMA

@@ -16,7 +16,7 @@ from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.log.writer.writer import PartitionWriter
 from tests.lake.support import local_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 BY_HAND = {"interval_seconds": 3600.0, "max_rows": 10_000_000, "max_mb": 1000}
 """Nothing is sealed before a test says so."""
@@ -74,7 +74,7 @@ class World:
 
     def move(self, topic: str) -> None:
         """Moves everything that is sealed to the table."""
-        with tools_of(self.config) as tools:
+        with pipeline_context(self.config) as tools:
             move_all(tools, topic)
 
     def fill(self, topic: str, batch: pa.RecordBatch, moved: int, sealed: int) -> None:

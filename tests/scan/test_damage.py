@@ -19,7 +19,7 @@ from frazil.query.sql.api import _refused as sql_refused
 from frazil.query.sql.session import SqlSession
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.topics.read.starts import Start
-from tests.lake.checksums.damaging import bit_of_column, data_paths, flip
+from tests.lake.checksums.damage import bit_of_column, data_paths, flip
 from tests.query.support import World, rows
 from tests.topics.support import TIME, TOPIC, Shop, read_all
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.scan.predicate import arrow_filter
 from frazil.scan.pushdown import iceberg_filter
 
@@ -104,7 +104,7 @@ def tables() -> st.SearchStrategy[pa.Table]:
 
 @given(tables(), filters())
 def test_no_row_that_is_wanted_is_left_out(table: pa.Table, wanted: pc.Expression) -> None:
-    schema = target_schema(_SCHEMA)
+    schema = base_table_schema(_SCHEMA)
     coarse = arrow_filter(iceberg_filter(wanted, schema), schema)
     exact = table.filter(wanted)
     found = exact if coarse is None else table.filter(coarse).filter(wanted)
@@ -117,7 +117,7 @@ def test_a_value_of_another_type_loses_no_row(table: pa.Table, wanted: pc.Expres
         exact = table.filter(wanted)
     except pa.ArrowInvalid:
         return
-    schema = target_schema(_SCHEMA)
+    schema = base_table_schema(_SCHEMA)
     coarse = arrow_filter(iceberg_filter(wanted, schema), schema)
     found = exact if coarse is None else table.filter(coarse).filter(wanted)
     assert len(found) == len(exact)
@@ -149,4 +149,4 @@ def test_a_value_of_another_type_loses_no_row(table: pa.Table, wanted: pc.Expres
     ],
 )
 def test_what_is_told(wanted: pc.Expression, said: str) -> None:
-    assert str(iceberg_filter(wanted, target_schema(_SCHEMA))) == said
+    assert str(iceberg_filter(wanted, base_table_schema(_SCHEMA))) == said

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.scan.where_parser import parse_where
 
 _ROWS = pa.table(
@@ -19,7 +19,7 @@ _ROWS = pa.table(
         "text": pa.array(["a", "b", "1.5", "c", "d", "e", None]),
     }
 )
-_SCHEMA = target_schema(_ROWS.schema)
+_SCHEMA = base_table_schema(_ROWS.schema)
 _OPERATORS = {
     "<": Decimal.__lt__,
     "<=": Decimal.__le__,

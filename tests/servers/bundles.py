@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from frazil.errors import JarsUnavailable
 from frazil.pipeline.spark.cache_folder import cache_folder
-from frazil.pipeline.spark.jars import DRAFT, Mirror, alone_in, retrieve
+from frazil.pipeline.spark.jars import DRAFT, Mirror, locked, retrieve
 
 
 class Bundle(NamedTuple):
@@ -30,7 +30,7 @@ def fetch_bundle(bundle: Bundle, progress: Callable[[str], None], folder: Path |
     if target.is_dir():
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    with alone_in(folder, progress):
+    with locked(folder, progress):
         if not target.is_dir():
             progress(f"fetching {bundle.name}, {bundle.megabytes} MB")
             with tempfile.TemporaryDirectory(dir=folder, prefix=DRAFT) as draft:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.lake.commit.completeness import marks
+from frazil.lake.commit.complete_offsets import complete_from_properties
 from frazil.log.log import Log
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.segments.trim import trim
@@ -77,7 +77,7 @@ class Shop(World):
         """Makes the table's retention remove all messages before this offset."""
         table = self.table(topic)
         with table.transaction() as transaction:
-            transaction.set_properties(marks(table, {partition: first - 1}))
+            transaction.set_properties(complete_from_properties(table, {partition: first - 1}))
         self.table(topic).delete(f"{PARTITION} == {partition} and {OFFSET} < {first}")
 
     def table_offsets(self, partition: int = 0, topic: str = TOPIC) -> list[int]:

@@ -20,12 +20,12 @@ from pyspark.logger import PySparkLogger
 from frazil.config.model import Config
 from frazil.errors import FrazilError
 from frazil.maintain.metrics import MaintenanceMetrics
-from frazil.maintain.schedule import Scheduler
+from frazil.maintain.scheduler import Scheduler
 from frazil.ops.health import Health
 from frazil.ops.logging import setup_logging
 from frazil.ops.metrics import render
 from frazil.pipeline.pipeline import Pipeline
-from frazil.pipeline.report import Report, settings_from
+from frazil.pipeline.process_messages import PipelineReport, settings_from
 
 REPORT_SECONDS = 1.0
 METRICS_SECONDS = 5.0
@@ -97,7 +97,7 @@ def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Ev
         if metrics is not None or health != said:
             said = health
             try:
-                _write_all(sys.stdout.fileno(), (Report(health, metrics).to_line() + "\n").encode())
+                _write_all(sys.stdout.fileno(), (PipelineReport(health, metrics).to_line() + "\n").encode())
             except BrokenPipeError:
                 return
         if last:

@@ -18,7 +18,7 @@ def check(*, context: GivenContext) -> None:
     """Say whether the configuration is right, and all that is wrong with it."""
     from frazil.doors.kafka.settings import check_settings as check_kafka
     from frazil.formats.registry.http import RegistryHttp
-    from frazil.lake.checks import check_settings as check_lake
+    from frazil.lake.config_checks import check_settings as check_lake
     from frazil.log.log import check_settings as check_log
     from frazil.store import open_store
     from frazil.topics.dead_letter_settings import check_dead_letter_topics

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from frazil.config.model import Config
-    from frazil.pipeline.deadletters.replay import Replayed
+    from frazil.pipeline.deadletters.replay import ReplayResult
     from frazil.store import ObjectStore
 
 app = App(name="dlq")
@@ -73,7 +73,7 @@ def replay(
 ) -> None:
     """Try dead letters again: those that can be read now become rows of the base table, under their old offsets."""
     from frazil.lake.catalog.lake import Lake
-    from frazil.pipeline.deadletters.letters import at
+    from frazil.pipeline.deadletters.letters import letter_filter
     from frazil.pipeline.deadletters.replay import Replay
 
     if all_ == (partition is not None or offset is not None):
@@ -83,7 +83,7 @@ def replay(
     config = context.load().config
     with reading(config) as log:
         existing_topic(log, topic)
-        chosen = None if partition is None else at(partition, offset)
+        chosen = None if partition is None else letter_filter(partition, offset)
         if chosen is not None and not _partitions(_letters(config, log.store, topic), chosen):
             what = "letters" if offset is None else f"letter at offset {offset}"
             raise ConfigError(f"{topic}/{partition} has no dead {what}.")
@@ -104,13 +104,13 @@ def replay(
 
 def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
     from frazil.lake.catalog.lake import Lake
-    from frazil.lake.tables.identity import Standing, check_table
+    from frazil.lake.tables.table_check import TableStatus, check_table
     from frazil.lake.tables.tables import dead_letter_identifier
 
     check = check_table(Lake(config), store, topic, dead_letter_identifier(config, topic), "dead-letter")
-    if check.standing is Standing.ABSENT:
+    if check.status is TableStatus.NEVER_CREATED:
         return None
-    if check.standing is not Standing.FINE:
+    if check.status is not TableStatus.OK:
         raise check.error()
     return check.table
 
@@ -187,7 +187,7 @@ def _shown(value: object) -> object:
     )
 
 
-def _outcome(topic: str, done: Replayed) -> dict[str, Any]:
+def _outcome(topic: str, done: ReplayResult) -> dict[str, Any]:
     return {
         "topic": topic,
         "rows": done.rows,

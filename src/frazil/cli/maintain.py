@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.config.model import Config
-    from frazil.maintain.report import Amounts, Report
-    from frazil.maintain.verification import Verified
-    from frazil.maintain.workshop import Workshop
+    from frazil.maintain.context import MaintenanceContext
+    from frazil.maintain.report import Amounts, OperationReport
+    from frazil.maintain.verification import VerificationResult
 
 app = App(name="maintain")
 
@@ -110,18 +110,18 @@ def verify(
 ) -> None:
     """Read all files of tables: which are damaged, and which have no checksums."""
     from frazil.log.topics.schemas import list_topics
-    from frazil.maintain.targets import find_targets
+    from frazil.maintain.maintained_tables import find_maintained_tables
     from frazil.maintain.verification import verify_table
 
     config = context.load().config
-    with _workshop(config, dry_run=not drop_damaged) as shop:
+    with _maintenance_context(config, dry_run=not drop_damaged) as maintenance:
         found = []
-        for target in find_targets(shop.lake, config, names, list_topics(shop.store)):
+        for target in find_maintained_tables(maintenance.lake, config, names, list_topics(maintenance.store)):
             if target.problem is not None:
                 raise target.problem
             _say(f"verifying {target.name}")
-            table = shop.lake.load(target.identifier)
-            found.append(verify_table(shop, table, quick=quick, drop_damaged=drop_damaged))
+            table = maintenance.lake.load(target.identifier)
+            found.append(verify_table(maintenance, table, quick=quick, drop_damaged=drop_damaged))
     if output == "json":
         print_json([each.as_data() for each in found])
     else:
@@ -147,14 +147,14 @@ def register(
 ) -> None:
     """Find tables in the warehouse that the log remembers and the catalog does not have, and register them there."""
     from frazil.lake.catalog.lake import Lake
-    from frazil.lake.tables.registration import plan
+    from frazil.lake.tables.registration import plan_registrations
     from frazil.lake.tables.registration import register as register_table
     from frazil.store import open_store
 
     config = context.load().config
     lake = Lake(config)
     try:
-        planned = plan(lake, open_store(config.store, config.data_dir), metadata)
+        planned = plan_registrations(lake, open_store(config.store, config.data_dir), metadata)
         if not dry_run:
             for each in planned:
                 register_table(lake, each)
@@ -164,8 +164,8 @@ def register(
         {
             "topic": each.topic,
             "table": ".".join(each.identifier),
-            "metadata": each.found.location,
-            "offsets": {str(partition): offset for partition, offset in sorted(each.found.offsets.items())},
+            "metadata": each.file.location,
+            "offsets": {str(partition): offset for partition, offset in sorted(each.file.offsets.items())},
             "outcome": "would be registered" if dry_run else "registered",
         }
         for each in planned
@@ -184,7 +184,7 @@ def register(
 @app.command(name="all")
 def all_(*names: Names, dry_run: DryRun = False, output: Output = "human", context: GivenContext) -> None:
     """Do all of it, in the order that makes sense."""
-    from frazil.maintain.catalogue import NAMES
+    from frazil.maintain.all_operations import NAMES
 
     _maintain(context, NAMES, names, dry_run, output)
 
@@ -199,10 +199,10 @@ def _maintain(
     release: str | None = None,
 ) -> None:
     from frazil.log.topics.schemas import list_topics
-    from frazil.maintain.catalogue import all_operations
-    from frazil.maintain.operations import perform
-    from frazil.maintain.targets import find_targets
-    from frazil.maintain.trimming.feeds import release as release_table
+    from frazil.maintain.all_operations import all_operations
+    from frazil.maintain.maintained_tables import find_maintained_tables
+    from frazil.maintain.operations import run_operation
+    from frazil.maintain.trimming.base_tables import release as release_table
 
     config = context.load().config
     settings = config.maintenance
@@ -210,17 +210,17 @@ def _maintain(
         changed = settings.orphans.model_copy(update={"older_than_hours": older_than_hours})
         settings = settings.model_copy(update={"orphans": changed})
     operations = [each for each in all_operations(settings) if each.name in wanted]
-    with _workshop(config, dry_run) as shop:
+    with _maintenance_context(config, dry_run) as maintenance:
         if release is not None:
-            release_table(shop, names[0], release)
-        targets = find_targets(shop.lake, config, names, list_topics(shop.store))
+            release_table(maintenance, names[0], release)
+        targets = find_maintained_tables(maintenance.lake, config, names, list_topics(maintenance.store))
         reports = [
-            perform(shop, operation, target, dry_run)
+            run_operation(maintenance, operation, target, dry_run)
             for operation in operations
             for target in targets
             if operation.applies(target)
         ]
-        where = shop.lake.where
+        where = maintenance.lake.where
     if output == "json":
         print_json([report.as_data() for report in reports])
     elif not targets:
@@ -237,11 +237,11 @@ def _maintain(
 
 
 @contextmanager
-def _workshop(config: Config, dry_run: bool) -> Iterator[Workshop]:
+def _maintenance_context(config: Config, dry_run: bool) -> Iterator[MaintenanceContext]:
     """Spark is started when an operation asks for it, and stopped at the end."""
     from frazil.clock import World
     from frazil.lake.catalog.lake import Lake
-    from frazil.maintain.workshop import Workshop
+    from frazil.maintain.context import MaintenanceContext
     from frazil.pipeline.txlog.log import TransactionLog
     from frazil.store import open_store
 
@@ -259,14 +259,14 @@ def _workshop(config: Config, dry_run: bool) -> Iterator[Workshop]:
     lake = Lake(config)
     txlog = None if dry_run else TransactionLog.open(config.data_dir, config.pipeline.txlog, world)
     try:
-        yield Workshop(
+        yield MaintenanceContext(
             config=config,
             lake=lake,
             store=open_store(config.store, config.data_dir),
             world=world,
             spark=spark,
             txlog=txlog,
-            say=_say,
+            progress=_say,
         )
     finally:
         if started:
@@ -282,7 +282,7 @@ def _say(text: str) -> None:
     print(f"frazil: {text} …", file=sys.stderr)
 
 
-def _print(reports: Sequence[Report]) -> None:
+def _print(reports: Sequence[OperationReport]) -> None:
     rows = [
         (
             report.operation,
@@ -306,7 +306,7 @@ def _print(reports: Sequence[Report]) -> None:
             print(f"  {report.operation} {report.table}: {item}")
 
 
-def _print_verified(found: Sequence[Verified]) -> None:
+def _print_verified(found: Sequence[VerificationResult]) -> None:
     columns = ("table", "files", "bytes", "damaged", "only pages", "no checksums")
     rows = [
         (each.table, each.files, f"{each.bytes:,}", len(each.damaged), len(each.only_pages), len(each.without))
@@ -320,7 +320,7 @@ def _print_verified(found: Sequence[Verified]) -> None:
             print(f"  no checksums: {name}")
 
 
-def _change(report: Report, what: str) -> str:
+def _change(report: OperationReport, what: str) -> str:
     before, after, removed = (
         _number(each, what) for each in (report.work.before, report.work.after, report.work.removed)
     )

@@ -21,12 +21,12 @@ from frazil.formats.decoding import Decoder
 from frazil.formats.schema_cache import SchemaCache
 from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.evolution import grown
+from frazil.lake.evolution import evolved_schema
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.columns_aside import asides_of
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.replaced_columns import replaced_columns
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.schema.widening import widest
-from frazil.lake.tables.identity import Standing, check_table
+from frazil.lake.tables.table_check import TableStatus, check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.scan.decode import DecodingRules, RowDecoder
@@ -46,7 +46,7 @@ class RowSchema:
         self._columns = columns
         # A record that does not fit is reported here, whatever the table's policy for it is.
         self.rules = DecodingRules(
-            self._plan(columns), "dead-letter", decoder, asides_of(table.metadata) if table else {}
+            self._plan(columns), "dead-letter", decoder, replaced_columns(table.metadata) if table else {}
         )
         self.schema = arrow_schema(self.rules.schema).remove_metadata()
         self._covered = SchemaCache(self._covers)
@@ -55,8 +55,8 @@ class RowSchema:
 
     def _plan(self, columns: tuple[pa.Schema, ...]) -> Schema:
         if self._table is None:
-            return target_schema(widest(list(columns)))
-        return grown(self._table.metadata, *columns)
+            return base_table_schema(widest(list(columns)))
+        return evolved_schema(self._table.metadata, *columns)
 
     def covers(self, columns: pa.Schema) -> bool:
         """Returns whether the schema has all these columns, or cannot get the missing ones."""
@@ -143,4 +143,4 @@ class RowSchemas:
 
     def _table(self, topic: str) -> Table | None:
         check = check_table(self._lake, self._log.store, topic, base_identifier(self._config, topic))
-        return check.table if check.standing is Standing.FINE else None
+        return check.table if check.status is TableStatus.OK else None

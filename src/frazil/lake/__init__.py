@@ -1,1 +1,1 @@
-"""Iceberg tables: their catalog, how they are made, how they follow their topics, and how rows reach them."""
+"""Iceberg tables: the catalog, table creation, schema evolution, data files and commits."""

@@ -1,4 +1,7 @@
-"""A table follows its topic: additive changes by themselves, others when a person has said so."""
+"""Schema evolution: tables follow the schemas of their topics.
+
+Additive changes (new columns, wider types) are made automatically. All others stop the topic until a person decides.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,13 @@ from pyiceberg.types import ListType, MapType, NestedField, StructType
 from frazil.errors import CasConflict, SchemaEvolution
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Lake, calling
-from frazil.lake.commit.offsets import named, topic_of
-from frazil.lake.commit.remedies import resume_command
+from frazil.lake.commit.offsets import name_of, topic_of
+from frazil.lake.commit.resume_command import resume_command
 from frazil.lake.mapping.mapper import OnMismatch
-from frazil.lake.schema.columns_aside import asides_of, route
-from frazil.lake.schema.merging import Merge, Problem, Remedy
+from frazil.lake.schema.column_merge import ColumnMerge, ColumnProblem, Remedy
+from frazil.lake.schema.replaced_columns import replaced_columns, use_table_names
 from frazil.lake.schema.table_schema import dead_letter_schema, origin_fields, topic_fields
-from frazil.lake.schema.widening import layered, unambiguous
+from frazil.lake.schema.widening import compatible_schemas, without_repeated_names
 from frazil.log.schema.paths import below, folded
 
 ON_MISMATCH = "frazil.on-mismatch"
@@ -46,23 +49,26 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Evolution:
-    """What a table's schema becomes."""
+    """A planned change of a table's schema."""
 
     schema: Schema
     changes: Sequence[str]
-    """In words; none when the table is fine as it is."""
+    """The changes in words. It is empty if the table needs none."""
     order: SortOrder | None = None
-    """The sort order that goes with it, where the one there is would sort by a column put aside."""
+    """The new sort order, if the current one would sort by a replaced column."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_evolution(table: Table, *schemas: pa.Schema) -> Evolution:
-    """What the table needs for rows of these schemas. `SchemaEvolution` lists every problem when it cannot follow."""
-    evolution, problems = plan_columns(table.metadata, schemas)
+    """Plans the change that rows of these schemas need.
+
+    Raises `SchemaEvolution` with all problems if there are any.
+    """
+    evolution, problems = plan_merge(table.metadata, schemas)
     if problems:
         topic = topic_of(table)
         raise SchemaEvolution(
-            f"Table {named(table)} cannot follow topic {topic!r}: {'; '.join(each.text for each in problems)}. "
+            f"Table {name_of(table)} cannot follow topic {topic!r}: {'; '.join(each.text for each in problems)}. "
             f"`frazil topics resume {topic} --accept-schema` puts such columns aside and goes on with ones that fit; "
             f"`--dead-letter` keeps the table and sends rows that do not fit to the dead-letter table."
         )
@@ -70,50 +76,51 @@ def plan_evolution(table: Table, *schemas: pa.Schema) -> Evolution:
 
 
 def follow_topic(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
-    """The table with every column that rows of these schemas need; the same table when it has them.
+    """Adds every column that rows of these schemas need, and returns the table.
 
-    Where a person has chosen to send rows that do not fit to the dead-letter table, what can be followed is.
+    If a person has decided that rows that do not fit go to the dead-letter table, only the possible changes are made.
     """
-    return apply(lake, table, lambda current: plan_following(current, *schemas))
+    return apply_evolution(lake, table, lambda current: plan_following(current, *schemas))
 
 
 def follow_first(lake: Lake, table: Table, *schemas: pa.Schema) -> Table:
-    """As `follow_topic`, but schemas that clash with ones before them wait. `SchemaEvolution` if none is followed.
+    """Follows the schemas in order and leaves out those that clash with earlier ones.
 
-    Where records have no types but those that they show, rows of the ones that wait will be judged by the table.
+    Raises `SchemaEvolution` if none can be followed. Rows of the schemas that were left out are checked against the
+    changed table when they are written again.
     """
-    return apply(lake, table, lambda current: _plan_first(current, schemas))
+    return apply_evolution(lake, table, lambda current: _plan_first(current, schemas))
 
 
-def grown(metadata: TableMetadata, *schemas: pa.Schema) -> Schema:
-    """What the table's schema would become for such rows, as far as it can follow them."""
+def evolved_schema(metadata: TableMetadata, *schemas: pa.Schema) -> Schema:
+    """Returns the schema that the table would have after all possible changes for rows of these schemas."""
     evolution, _ = _plan_possible(metadata, schemas)
     return evolution.schema
 
 
-def lacks(metadata: TableMetadata, rows: pa.Schema) -> bool:
-    """Whether the table has to change before it can take rows of this schema, or cannot take them at all."""
-    plan = plan_columns if on_mismatch_of(metadata) == STOP else _plan_possible
+def must_change_for(metadata: TableMetadata, rows: pa.Schema) -> bool:
+    """Returns whether the table has to change before it can take rows of this schema, or cannot take them at all."""
+    plan = plan_merge if on_mismatch_of(metadata) == STOP else _plan_possible
     evolution, problems = plan(metadata, (rows,))
     return bool(evolution.changes or problems)
 
 
 def follow_query(lake: Lake, table: Table, result: Schema) -> Table:
-    """A derived table with every column that its query gives."""
-    return apply(lake, table, lambda current: _plan_result(current, result))
+    """Adds every column of the query's result to a derived table, and returns the table."""
+    return apply_evolution(lake, table, lambda current: _plan_result(current, result))
 
 
 def follow_dead_letters(lake: Lake, table: Table) -> Table:
-    """A dead-letter table with every column that letters have."""
-    return apply(lake, table, _plan_letters)
+    """Adds the columns that a dead-letter table of an older version lacks, and returns the table."""
+    return apply_evolution(lake, table, _plan_letters)
 
 
 def _plan_letters(table: Table) -> Evolution:
     evolution, problems = _merge(table.metadata, [dead_letter_schema().fields])
     if problems:
         raise SchemaEvolution(
-            f"Table {named(table)} cannot take dead letters any more: {'; '.join(each.text for each in problems)}. "
-            f"{resume_command(topic_of(table), 'recreate', 'dead-letter', named(table))} puts it aside and makes "
+            f"Table {name_of(table)} cannot take dead letters any more: {'; '.join(each.text for each in problems)}. "
+            f"{resume_command(topic_of(table), 'recreate', 'dead-letter', name_of(table))} puts it aside and makes "
             f"another."
         )
     return evolution
@@ -123,7 +130,7 @@ def _plan_result(table: Table, result: Schema) -> Evolution:
     evolution, problems = _merge(table.metadata, [result.fields])
     if problems:
         raise SchemaEvolution(
-            f"Table {named(table)} cannot follow its query: {'; '.join(each.text for each in problems)}. Give the "
+            f"Table {name_of(table)} cannot follow its query: {'; '.join(each.text for each in problems)}. Give the "
             f"derived table another name, or make the query give what the table has."
         )
     return evolution
@@ -134,8 +141,8 @@ def on_mismatch_of(metadata: TableMetadata) -> OnMismatch:
 
 
 def set_on_mismatch(lake: Lake, table: Table, choice: OnMismatch) -> Table:
-    """Remember in the table what is done with rows that do not fit it."""
-    with calling(f"Setting {ON_MISMATCH} of table {named(table)}"):
+    """Stores in the table's properties what is done with rows that do not fit it."""
+    with calling(f"Setting {ON_MISMATCH} of table {name_of(table)}"):
         same = (AssertTableUUID(uuid=table.metadata.table_uuid),)
         lake.catalog.commit_table(table, same, (SetPropertiesUpdate(updates={ON_MISMATCH: choice}),))
     return lake.load(table.name())
@@ -154,17 +161,17 @@ def _plan_first(table: Table, schemas: Sequence[pa.Schema]) -> Evolution:
     except SchemaEvolution:
         together: list[pa.Schema] = []
         for schema in schemas:
-            more = layered([*together, schema])
-            if not plan_columns(table.metadata, more)[1]:
+            more = compatible_schemas([*together, schema])
+            if not plan_merge(table.metadata, more)[1]:
                 together = more
         if not together:
             raise
     return plan_following(table, *together)
 
 
-def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[Problem]]:
-    """As far as it goes: rows with values in other columns will not fit."""
-    wanted, flaws = wanted_columns(metadata, schemas, unambiguous)
+def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[ColumnProblem]]:
+    """Plans only the changes that are possible. Rows with values in the other columns will not fit the table."""
+    wanted, flaws = wanted_columns(metadata, schemas, without_repeated_names)
     _, problems = _merge(metadata, wanted)
     impossible = {each.column for each in (*flaws, *problems) if each.remedy is Remedy.NONE}
     possible = [[column for column in fields if column.name not in impossible] for fields in wanted]
@@ -173,7 +180,10 @@ def _plan_possible(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tup
 
 
 def schema_updates(metadata: TableMetadata, evolution: Evolution) -> tuple[list[TableRequirement], list[TableUpdate]]:
-    """The parts of a commit that make a table's schema what was planned, and only if it is still what it was."""
+    """Returns the requirements and updates of a commit that makes the planned change.
+
+    The requirements make the commit fail if the schema has changed since it was planned.
+    """
     requirements: list[TableRequirement] = [
         AssertTableUUID(uuid=metadata.table_uuid),
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),
@@ -193,34 +203,34 @@ def schema_updates(metadata: TableMetadata, evolution: Evolution) -> tuple[list[
     return requirements, updates
 
 
-def apply(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Table:
+def apply_evolution(lake: Lake, table: Table, plan: Callable[[Table], Evolution]) -> Table:
     for _ in range(_TRIES):
         evolution = plan(table)
         if not evolution.changes:
             return table
         requirements, updates = schema_updates(table.metadata, evolution)
         try:
-            with calling(f"Changing the schema of table {named(table)}"):
+            with calling(f"Changing the schema of table {name_of(table)}"):
                 lake.catalog.commit_table(table, tuple(requirements), tuple(updates))
             failpoint("evolve.committed")
         except CasConflict:
-            # What is there now may have all that is needed, or need something else.
+            # The table has changed. It may have all that is needed now, or need another change.
             pass
         table = lake.load(table.name())
     if not plan(table).changes:
         return table
-    raise CasConflict(f"The schema of table {named(table)} is being changed by others all the time; try later.")
+    raise CasConflict(f"The schema of table {name_of(table)} is being changed by others all the time; try later.")
 
 
-def plan_columns(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[Problem]]:
-    """What the table would become, and what keeps it from that."""
+def plan_merge(metadata: TableMetadata, schemas: Sequence[pa.Schema]) -> tuple[Evolution, list[ColumnProblem]]:
+    """Plans the change for rows of these schemas and returns it with the problems that stand in its way."""
     wanted, flaws = wanted_columns(metadata, schemas)
     evolution, problems = _merge(metadata, wanted)
     return evolution, flaws + problems
 
 
-def _merge(metadata: TableMetadata, wanted: Sequence[Sequence[NestedField]]) -> tuple[Evolution, list[Problem]]:
-    merge = Merge.after(metadata.last_column_id)
+def _merge(metadata: TableMetadata, wanted: Sequence[Sequence[NestedField]]) -> tuple[Evolution, list[ColumnProblem]]:
+    merge = ColumnMerge.after(metadata.last_column_id)
     fields: Sequence[NestedField] = metadata.schema().fields
     for each in wanted:
         fields = merge.columns(fields, each)
@@ -233,12 +243,15 @@ def wanted_columns(
     metadata: TableMetadata,
     schemas: Sequence[pa.Schema],
     reduced: Callable[[pa.Schema], pa.Schema] = lambda columns: columns,
-) -> tuple[list[list[NestedField]], list[Problem]]:
-    """The columns that rows of these schemas need, in as few layers as can be, and which no table can have."""
-    table, asides = metadata.schema(), asides_of(metadata)
+) -> tuple[list[list[NestedField]], list[ColumnProblem]]:
+    """Returns the columns that rows of these schemas need, and the columns that no table can have.
+
+    Columns of one name and incompatible types are in different layers. There are as few layers as possible.
+    """
+    table, replaced = metadata.schema(), replaced_columns(metadata)
     layers: list[list[NestedField]] = []
-    flaws: list[Problem] = []
-    for schema in layered([route(each, table, asides) for each in schemas]):
+    flaws: list[ColumnProblem] = []
+    for schema in compatible_schemas([use_table_names(each, table, replaced) for each in schemas]):
         fields, problems = topic_fields(reduced(schema))
         layers.append([*fields, *_origin(table)])
         flaws += problems
@@ -246,13 +259,16 @@ def wanted_columns(
 
 
 def _origin(table: Schema) -> list[NestedField]:
-    """Optional where the table's older rows came from elsewhere; where it is required, all rows have it."""
+    """Returns the columns for partition and offset. They are required only where the table has them as required.
+
+    They are optional in adopted tables, whose older rows did not come from the log.
+    """
     strict = {column.name for column in table.fields if column.required}
     return [column.model_copy(update={"required": column.name in strict}) for column in origin_fields(required=False)]
 
 
-def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[Problem]:
-    """Names that Iceberg's libraries, and with them all readers, would refuse the whole table for."""
+def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> list[ColumnProblem]:
+    """Returns new columns whose names are taken: Iceberg's libraries could not load a table with such names."""
     taken = {folded(field.name) for spec in metadata.partition_specs for field in spec.fields}
     new: list[tuple[str, str]] = []
     for column in fields:
@@ -261,17 +277,17 @@ def name_problems(metadata: TableMetadata, fields: Sequence[NestedField]) -> lis
                 taken.add(folded(path))
             else:
                 new.append((path, column.name))
-    problems: list[Problem] = []
+    problems: list[ColumnProblem] = []
     for path, top in new:
         if folded(path) in taken:
             text = f"the name of column {path!r} is taken in the table by another"
-            problems.append(Problem(top, text, Remedy.NONE))
+            problems.append(ColumnProblem(top, text, Remedy.NONE))
         taken.add(folded(path))
     return problems
 
 
 def _paths(field: NestedField, above: str) -> Iterator[tuple[str, int]]:
-    """A field and all inside of it, by the paths that tables have for them, with their ids."""
+    """Yields path and id of a field and of all fields inside it."""
     path = below(above, field.name)
     yield path, field.field_id
     kind = field.field_type

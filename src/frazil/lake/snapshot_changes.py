@@ -1,4 +1,4 @@
-"""What changed between two snapshots, told in files."""
+"""Lists the data files that were added and deleted between two snapshots of a table."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pyiceberg.table.snapshots import Snapshot
 
 from frazil.errors import IcebergError
 from frazil.lake.catalog.calls import calling
-from frazil.lake.commit.offsets import current_snapshot, named
+from frazil.lake.commit.offsets import current_snapshot, name_of
 
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """Take away `deleted`, add `added`, and the files of the older snapshot are those of the newer.
+    """The difference in files between an older and a newer snapshot.
 
-    A file that came and went between the two is in neither. `row_deletes` are files that mark single rows of other
-    files as deleted; Frazil writes none.
+    A file that was added and deleted between the two is in neither list. `row_deletes` are delete files, which mark
+    single rows of other files as deleted. Frazil writes none.
     """
 
     added: list[DataFile]
@@ -28,18 +28,19 @@ class ScanPlan:
 
 
 def plan_scan(table: Table, from_snapshot: int | None = None, to_snapshot: int | None = None) -> ScanPlan:
-    """The files added and deleted after `from_snapshot` (from the beginning if none), up to `to_snapshot` (main).
+    """Returns the files added and deleted after `from_snapshot` and up to `to_snapshot`.
 
-    The first must be an ancestor of the second, and the table must still know both.
+    The range begins with the empty table if `from_snapshot` is None, and ends with main if `to_snapshot` is None. The
+    first snapshot must be an ancestor of the second, and neither may have expired.
     """
     newer = current_snapshot(table) if to_snapshot is None else _snapshot(table, to_snapshot)
     older = None if from_snapshot is None else _snapshot(table, from_snapshot)
     if older is not None:
         _check_line(table, older, newer)
-    with calling(f"Reading manifests of table {named(table)}"):
+    with calling(f"Reading manifests of table {name_of(table)}"):
         after = _manifests(table, newer)
         before = {} if older is None else _manifests(table, older)
-        # What both refer to is the same in both, and need not be read.
+        # Manifests that both snapshots refer to are the same and need not be read.
         added = {file.file_path: file for file in _files(table, after, but=before)}
         deleted = {file.file_path: file for file in _files(table, before, but=after)}
     here = [added[path] for path in added.keys() - deleted.keys()]
@@ -58,7 +59,7 @@ def _path(file: DataFile) -> str:
 def _snapshot(table: Table, snapshot_id: int) -> Snapshot:
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
-        raise IcebergError(f"table {named(table)} has no snapshot {snapshot_id}: it has expired, or never was")
+        raise IcebergError(f"table {name_of(table)} has no snapshot {snapshot_id}: it has expired, or never was")
     return snapshot
 
 
@@ -71,7 +72,7 @@ def _check_line(table: Table, older: Snapshot, newer: Snapshot) -> None:
         parent = at.parent_snapshot_id
         at = None if parent is None else by_id.get(parent)
     raise IcebergError(
-        f"table {named(table)}: snapshot {older.snapshot_id} is not an ancestor of {newer.snapshot_id}, or those "
+        f"table {name_of(table)}: snapshot {older.snapshot_id} is not an ancestor of {newer.snapshot_id}, or those "
         "between them have expired"
     )
 

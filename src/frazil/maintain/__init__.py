@@ -1,1 +1,1 @@
-"""Maintenance: what keeps tables and log small and quick, beside those who write and read them."""
+"""Maintains tables and log while they are written and read: compaction, expiry, retention, trimming and more."""

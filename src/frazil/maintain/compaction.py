@@ -1,8 +1,8 @@
-"""Compaction: many small data files become few large ones, by Spark's `rewrite_data_files`.
+"""Compaction: rewrites many small data files into few large ones, with Spark's `rewrite_data_files`.
 
-Which partitions are worth it is decided here, from the sizes that the manifests tell, so that nothing is started for
-nothing and no file is rewritten for ever: Spark's own choice takes two files of two thirds of the target size again
-and again. A partition is taken only if its small files become at most half as many, so work ends after a few rounds.
+This module chooses the partitions by the file sizes in the manifests, so that Spark is not called in vain and no file
+is rewritten for ever: Spark itself would rewrite two files of two thirds of the target size again and again. A
+partition is chosen only if its small files become at most half as many, so work ends after a few rounds.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from pyiceberg.transforms import BucketTransform, TruncateTransform, VoidTransfo
 
 from frazil.config.sections.maintenance import CompactionConfig
 from frazil.lake.catalog.lake import Identifier, dotted
-from frazil.lake.checksums.damage import check_files
+from frazil.lake.checksums.verifying_io import check_files
 from frazil.lake.commit.offsets import current_snapshot
-from frazil.maintain.contents import Contents, amounts
-from frazil.maintain.report import Work
-from frazil.maintain.targets import Target
-from frazil.maintain.workshop import Workshop
+from frazil.maintain.context import MaintenanceContext
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.manifest_reader import ManifestReader, count_files
+from frazil.maintain.report import OperationResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SMALL = 0.75
-"""A file below this part of the target size is small. Spark's own limit."""
+"""A file below this part of the target size is small. It is Spark's own limit."""
 _SPILL = 1.1
-"""A little more than the target goes into one file rather than into two. Spark's own limit, too."""
+"""A file may be larger than the target by this factor, instead of two files. It is Spark's own limit, too."""
 _DEFAULT_TARGET = 512 * 1024 * 1024
 _BYTES_AT_A_TIME = 16 * 1024**3
 _PARTITIONS_AT_A_TIME = 64
-"""Each portion is a commit of its own, and the mover has its turn in between."""
+"""These two limits bound the work of one commit. The mover can commit between two of them."""
 _ROUNDS = 3
-"""How often one run takes the same partition: rows that are sorted may need less room than anybody knew before."""
+"""How often one run rewrites the same partition, because sorted rows may need less space than expected."""
 
 Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Group:
+class SmallFiles:
     """The small files of one partition."""
 
     key: Key
     sizes: tuple[int, ...]
 
     def expected(self, target: int) -> int:
-        """How many files they become."""
+        """Returns how many files they become."""
         return expected_files(sum(self.sizes), target)
 
 
@@ -66,18 +66,18 @@ def expected_files(total: int, target: int) -> int:
     )
 
 
-def worth_it(group: Group, target: int, min_input_files: int) -> bool:
+def worth_it(group: SmallFiles, target: int, min_input_files: int) -> bool:
     count = len(group.sizes)
     return count >= max(2, min_input_files) and group.expected(target) <= count / 2
 
 
-def small_files(files: Iterable[DataFile], spec_id: int, target: int) -> list[Group]:
-    """By partition; files of an older partition spec are left as they are."""
+def small_files(files: Iterable[DataFile], spec_id: int, target: int) -> list[SmallFiles]:
+    """Groups small files by partition. Files of an older partition spec are left out."""
     groups: defaultdict[Key, list[int]] = defaultdict(list)
     for file in files:
         if is_small(file, spec_id, target):
             groups[key_of(file)].append(file.file_size_in_bytes)
-    return [Group(key, tuple(sizes)) for key, sizes in groups.items()]
+    return [SmallFiles(key, tuple(sizes)) for key, sizes in groups.items()]
 
 
 def is_small(file: DataFile, spec_id: int, target: int) -> bool:
@@ -100,26 +100,26 @@ class Compaction:
     def __init__(self, config: CompactionConfig) -> None:
         self._config = config
         self._settled: dict[Identifier, int] = {}
-        """The snapshot at which there was nothing to do, so that a table at rest costs nothing."""
+        """The snapshot of each table at which there was nothing to do, so that an unchanged table costs nothing."""
 
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: MaintainedTable) -> bool:
         return True
 
-    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
         now = current_snapshot(table).snapshot_id
         if self._settled.get(table.name()) == now:
-            return Work("nothing")
+            return OperationResult("nothing")
         target = target_size(table)
-        files = Contents().data_files(table)
-        before = amounts(files)
+        files = ManifestReader().data_files(table)
+        before = count_files(files)
         chosen, _ = self._plan(table, files, target, Counter())
         if not chosen:
             self._settled[table.name()] = now
-            return Work("nothing", before, before)
+            return OperationResult("nothing", before, before)
         if dry_run:
             fewer = sum(len(group.sizes) - group.expected(target) for group in chosen)
             after = replace(before, files=(before.files or 0) - fewer)
-            return Work("would", before, after, note=_describe(chosen))
+            return OperationResult("would", before, after, note=_describe(chosen))
         done, tried = 0, Counter[Key]()
         while True:
             chosen, others = self._plan(table, files, target, tried)
@@ -128,17 +128,17 @@ class Compaction:
             portion = _portion(chosen)
             done += len(portion)
             tried.update(group.key for group in portion)
-            shop.say(f"compacting {dotted(table.name())}: {_describe(portion)}")
-            # Spark would also take partitions that are not worth it.
+            context.progress(f"compacting {dotted(table.name())}: {_describe(portion)}")
+            # Without a filter Spark would also rewrite partitions that were not chosen.
             narrow = len(portion) < len(chosen) or any(len(group.sizes) > 1 for group in others)
-            table, files = self._rewrite(shop, table, files, [group.key for group in portion], narrow, target)
-        after = amounts(files)
-        return Work("done", before, after, note=f"{done} partition{'s' if done != 1 else ''} rewritten")
+            table, files = self._rewrite(context, table, files, [group.key for group in portion], narrow, target)
+        after = count_files(files)
+        return OperationResult("done", before, after, note=f"{done} partition{'s' if done != 1 else ''} rewritten")
 
     def _plan(
         self, table: Table, files: Sequence[DataFile], target: int, tried: Counter[Key]
-    ) -> tuple[list[Group], list[Group]]:
-        """The partitions that are worth it, and those that are not though they have small files."""
+    ) -> tuple[list[SmallFiles], list[SmallFiles]]:
+        """Returns the partitions to rewrite, and the others that have small files."""
         groups = small_files(files, table.metadata.default_spec_id, target)
         chosen = [
             group
@@ -148,18 +148,24 @@ class Compaction:
         return chosen, [group for group in groups if group not in chosen]
 
     def _rewrite(
-        self, shop: Workshop, table: Table, files: Sequence[DataFile], keys: Sequence[Key], narrow: bool, target: int
+        self,
+        context: MaintenanceContext,
+        table: Table,
+        files: Sequence[DataFile],
+        keys: Sequence[Key],
+        narrow: bool,
+        target: int,
     ) -> tuple[Table, list[DataFile]]:
-        """The table and its files afterwards; `narrow` keeps Spark from other partitions."""
-        from frazil.maintain.spark_actions import actions, asking_spark, java_table, settle
+        """Rewrites partitions and returns the table and its files. `narrow` keeps Spark from other partitions."""
+        from frazil.maintain.spark_actions import actions, java_table, sync_to_disk, translating_errors
 
         spec_id = table.metadata.default_spec_id
         checked = [file for file in files if is_small(file, spec_id, target) and key_of(file) in keys]
         check_files(table, checked)
-        spark = shop.spark()
+        spark = context.spark()
         identifier = table.name()
-        with shop.turn(identifier), asking_spark("Compacting", identifier):
-            action = actions(spark).rewriteDataFiles(java_table(spark, shop.config, identifier))
+        with context.exclusive(identifier), translating_errors("Compacting", identifier):
+            action = actions(spark).rewriteDataFiles(java_table(spark, context.config, identifier))
             ordered = bool(table.sort_order().fields) and self._config.strategy != "binpack"
             action = action.sort() if ordered else action.binPack()
             if narrow:
@@ -172,19 +178,19 @@ class Compaction:
             for name, value in options.items():
                 action = action.option(name, str(value))
             action.execute()
-        after = shop.lake.load(identifier)
-        now = Contents().data_files(after)
+        after = context.lake.load(identifier)
+        now = ManifestReader().data_files(after)
         old = {file.file_path for file in files}
-        settle(table, after, [file.file_path for file in now if file.file_path not in old])
+        sync_to_disk(table, after, [file.file_path for file in now if file.file_path not in old])
         left = {file.file_path for file in (*now, *checked)}
-        # Spark takes files of other sizes, too, where many of their rows were deleted.
+        # Spark also rewrites files of other sizes if many of their rows were deleted.
         check_files(after, [file for file in files if file.file_path not in left])
         return after, now
 
 
-def _portion(chosen: Sequence[Group]) -> list[Group]:
-    """As much as one commit should do, at least one partition; the most crowded first."""
-    taken: list[Group] = []
+def _portion(chosen: Sequence[SmallFiles]) -> list[SmallFiles]:
+    """Returns the partitions for one commit, at least one. Those with the most files come first."""
+    taken: list[SmallFiles] = []
     total = 0
     for group in sorted(chosen, key=lambda each: len(each.sizes), reverse=True):
         total += sum(group.sizes)
@@ -194,7 +200,7 @@ def _portion(chosen: Sequence[Group]) -> list[Group]:
     return taken
 
 
-def _describe(groups: Sequence[Group]) -> str:
+def _describe(groups: Sequence[SmallFiles]) -> str:
     files = sum(len(group.sizes) for group in groups)
     size = sum(sum(group.sizes) for group in groups)
     places = f" in {len(groups)} partitions" if len(groups) > 1 else ""
@@ -202,7 +208,7 @@ def _describe(groups: Sequence[Group]) -> str:
 
 
 def _filter(spark: SparkSession, table: Table, keys: Sequence[Key]) -> Any:
-    """What selects the files of these partitions."""
+    """Returns an expression of Iceberg's Java library that selects the files of these partitions."""
     from frazil.maintain.spark_actions import expressions
 
     java = expressions(spark)

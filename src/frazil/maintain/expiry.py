@@ -1,8 +1,8 @@
-"""Expiry: forgetting old snapshots, and deleting what only they needed.
+"""Expiry: removes old snapshots, and deletes the files that only they needed.
 
-Every commit writes all snapshots of a table down again, so a table that is committed to every few seconds must forget
-them by number, not only by age. Kept are the newest, those that a branch or tag names, and the way from main's
-newest snapshot back to the one that carries Frazil's offsets: it shows whether somebody rolled the table back.
+Every commit writes all snapshots of a table again, so a table with a commit every few seconds must limit their number
+and not only their age. These snapshots are kept: the newest, those that a branch or tag names, and those from the
+newest of main back to the one with Frazil's offsets, which shows whether somebody rolled the table back.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.errors import CasConflict
 from frazil.failpoints import failpoint
 from frazil.lake.commit.offsets import OFFSETS, ancestors, summary_of
-from frazil.maintain.changes import CATALOGS_BUSINESS, change, collects_garbage
-from frazil.maintain.contents import Contents
+from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.files import TableFiles
-from frazil.maintain.pending import needed_only_by, note, sweep
-from frazil.maintain.report import Amounts, NotOurs, Work
-from frazil.maintain.targets import Target
-from frazil.maintain.workshop import Workshop
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.manifest_reader import ManifestReader
+from frazil.maintain.metadata_updates import CATALOG_COLLECTS_GARBAGE, collects_garbage, commit_updates
+from frazil.maintain.pending_deletions import delete_due, needed_only_by, write_note
+from frazil.maintain.report import Amounts, NotOurs, OperationResult
 
 _HOUR_MS = 3_600_000
 _TRIES = 3
 _AT_A_TIME = 1000
-"""Snapshots forgotten by one commit; the next run goes on."""
+"""How many snapshots one commit removes. The next run removes more."""
 
 
 def expired(table: Table, config: ExpiryConfig, now_ms: int) -> list[int]:
-    """The snapshots to forget, oldest first."""
+    """Returns the ids of the snapshots to remove, oldest first."""
     line = list(ancestors(table))
     with_offsets = next((number for number, each in enumerate(line) if OFFSETS in summary_of(each)), 0)
     first = max(config.keep_last, with_offsets + 1)
@@ -52,7 +52,7 @@ def expired(table: Table, config: ExpiryConfig, now_ms: int) -> list[int]:
 
 
 def _referred(table: Table, on_main: set[int]) -> set[int]:
-    """What branches and tags name, and what a branch has of its own."""
+    """Returns the snapshots that branches and tags name, and those that are only on other branches than main."""
     parents = {each.snapshot_id: each.parent_snapshot_id for each in table.metadata.snapshots}
     found = set()
     for name, ref in table.metadata.refs.items():
@@ -73,34 +73,34 @@ class Expiry:
     def __init__(self, config: ExpiryConfig) -> None:
         self._config = config
 
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: MaintainedTable) -> bool:
         return True
 
-    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
         if not collects_garbage(table):
-            raise NotOurs(CATALOGS_BUSINESS)
+            raise NotOurs(CATALOG_COLLECTS_GARBAGE)
         before = Amounts(snapshots=len(table.metadata.snapshots))
-        contents = Contents()
+        reader = ManifestReader()
         if dry_run:
-            return self._plan(shop, table, contents)
-        after, forgot = self._forget(shop, table, contents)
+            return self._plan(context, table, reader)
+        after, forgot = self._forget(context, table, reader)
         failpoint("expire.forgotten")
-        removed, waiting = sweep(after, shop.now_ms(), contents)
-        return Work(
+        removed, waiting = delete_due(after, context.now_ms(), reader)
+        return OperationResult(
             "done" if forgot or removed.files else "nothing",
             before,
             Amounts(snapshots=len(after.metadata.snapshots)),
-            note=_waiting(waiting, shop),
+            note=_waiting(waiting, context),
             removed=removed,
         )
 
-    def _plan(self, shop: Workshop, table: Table, contents: Contents) -> Work:
+    def _plan(self, context: MaintenanceContext, table: Table, reader: ManifestReader) -> OperationResult:
         snapshots = len(table.metadata.snapshots)
-        ids = expired(table, self._config, shop.now_ms())
-        ripe, _ = sweep(table, shop.now_ms(), contents, dry_run=True)
-        later = needed_only_by(table, ids, contents).amounts if ids else Amounts(files=0, bytes=0)
+        ids = expired(table, self._config, context.now_ms())
+        ripe, _ = delete_due(table, context.now_ms(), reader, dry_run=True)
+        later = needed_only_by(table, ids, reader).amounts if ids else Amounts(files=0, bytes=0)
         removed = Amounts(files=(ripe.files or 0) + (later.files or 0), bytes=(ripe.bytes or 0) + (later.bytes or 0))
-        return Work(
+        return OperationResult(
             "would" if ids or ripe.files else "nothing",
             Amounts(snapshots=snapshots),
             Amounts(snapshots=snapshots - len(ids)),
@@ -108,32 +108,31 @@ class Expiry:
             items=tuple(f"snapshot {each}" for each in ids),
         )
 
-    def _forget(self, shop: Workshop, table: Table, contents: Contents) -> tuple[Table, bool]:
-        """The table without expired snapshots, and whether there were any."""
-        if not expired(table, self._config, shop.now_ms()):
+    def _forget(self, context: MaintenanceContext, table: Table, reader: ManifestReader) -> tuple[Table, bool]:
+        """Removes expired snapshots. Returns the table, and whether there were any."""
+        if not expired(table, self._config, context.now_ms()):
             return table, False
-        with shop.turn(table.name()):
+        with context.exclusive(table.name()):
             for left in reversed(range(_TRIES)):
-                table = shop.lake.load(table.name())
-                ids = expired(table, self._config, shop.now_ms())
+                table = context.lake.load(table.name())
+                ids = expired(table, self._config, context.now_ms())
                 if not ids:
                     break
-                ripe_ms = shop.now_ms() + int(shop.config.log.trim_grace_seconds * 1000)
-                written = note(table, needed_only_by(table, ids, contents), ripe_ms, shop.world.new_id())
+                ripe_ms = context.now_ms() + int(context.config.log.trim_grace_seconds * 1000)
+                written = write_note(table, needed_only_by(table, ids, reader), ripe_ms, context.world.new_id())
                 failpoint("expire.noted")
                 try:
-                    return change(shop.lake, table, [RemoveSnapshotsUpdate(snapshot_ids=ids)]), True
+                    return commit_updates(context.lake, table, [RemoveSnapshotsUpdate(snapshot_ids=ids)]), True
                 except CasConflict:
-                    # It was not done, so the note has nothing to say.
+                    # The snapshots were not removed, so the note is wrong.
                     TableFiles(table).delete([written])
                     if not left:
                         raise
         return table, False
 
 
-def _waiting(files: int, shop: Workshop) -> str:
+def _waiting(files: int, context: MaintenanceContext) -> str:
     if not files:
         return ""
-    return (
-        f"{files:,} files that no snapshot needs wait for the grace time of {shop.config.log.trim_grace_seconds:g} s"
-    )
+    grace = context.config.log.trim_grace_seconds
+    return f"{files:,} files that no snapshot needs wait for the grace time of {grace:g} s"

@@ -1,4 +1,4 @@
-"""The files below a table's folder: listing, deleting, small notes."""
+"""Lists, deletes, reads and writes files in the folder of a table."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from frazil.errors import FrazilError
 from frazil.lake.commit.attempts import attempt_time_ms
 
 THREADS = 16
-"""Object stores take tens of milliseconds for each request, whatever it is."""
+"""How many requests run at a time, because object stores take tens of milliseconds for each."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 
 
-class Found(NamedTuple):
+class ListedFile(NamedTuple):
     path: str
     size: int
     modified_ms: int
 
 
-def place(path: str) -> str:
-    """Where a file is, however that was written: `file:/a` and `file:///a`, `s3://b/k` and `s3a://b/k`."""
+def normalized_path(path: str) -> str:
+    """Makes paths of one file equal, such as `file:/a` and `file:///a`, or `s3://b/k` and `s3a://b/k`."""
     match = _SCHEME.fullmatch(path)
     return f"{match[2] or ''}{match[3]}" if match else path
 
 
 class TableFiles:
-    """The files of one table, also when PyIceberg was told to use a library that cannot list."""
+    """The files of one table. PyArrow is used even if PyIceberg uses another library, which may be unable to list."""
 
     def __init__(self, table: Table) -> None:
         self.location = table.metadata.location.rstrip("/")
         self._io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)
 
-    def below(self, folder: str) -> list[Found]:
+    def below(self, folder: str) -> list[ListedFile]:
         scheme, netloc, path = self._io.parse_location(folder, self._io.properties)
         listed = self._io.fs_by_scheme(scheme, netloc).get_file_info(
             FileSelector(path, allow_not_found=True, recursive=True)
         )
         return [
-            Found(folder + info.path[len(path) :], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
+            ListedFile(folder + info.path[len(path) :], info.size or 0, (info.mtime_ns or 0) // 1_000_000)
             for info in listed
             if info.type == FileType.File
         ]
 
     def delete(self, paths: Iterable[str]) -> int:
-        """How many of them were there."""
+        """Deletes files and returns how many of them existed."""
         chosen = list(paths)
         with ThreadPoolExecutor(THREADS) as pool:
             deleted = sum(pool.map(self._delete, chosen))
@@ -76,10 +76,10 @@ class TableFiles:
         return True
 
     def _tidy(self, paths: Iterable[str]) -> None:
-        """Local folders outlive their files. Those of attempts are never written to again."""
-        if not place(self.location).startswith("/"):
+        """Removes empty local folders of attempts, which are never written to again."""
+        if not normalized_path(self.location).startswith("/"):
             return
-        for folder in {Path(place(path)).parent for path in paths}:
+        for folder in {Path(normalized_path(path)).parent for path in paths}:
             with suppress(FrazilError, OSError):
                 attempt_time_ms(folder.name)
                 folder.rmdir()

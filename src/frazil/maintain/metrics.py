@@ -1,10 +1,10 @@
-"""What maintenance counts."""
+"""The metrics of maintenance."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from frazil.maintain.report import Report
+from frazil.maintain.report import OperationReport
 
 _BUCKETS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
 
@@ -21,7 +21,7 @@ class MaintenanceMetrics:
         self.files = Counter("frazil_maintenance_files_removed", "Files deleted.", table, registry=registry)
         self.bytes = Counter("frazil_maintenance_bytes_removed", "Bytes deleted.", table, registry=registry)
 
-    def count(self, report: Report) -> None:
+    def count(self, report: OperationReport) -> None:
         labels = (report.operation, report.table)
         self.runs.labels(*labels, report.outcome).inc()
         self.seconds.labels(report.operation).observe(report.seconds)

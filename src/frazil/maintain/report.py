@@ -1,4 +1,4 @@
-"""What an operation did to a table, or would do."""
+"""The results of maintenance operations: what was done, or would be done, to a table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, Literal
 from frazil.errors import FrazilError
 
 Outcome = Literal["done", "nothing", "would", "later", "skipped", "failed"]
-"""`would`: a dry run found something to do. `later`: somebody else was at it. `skipped`: it is not for us to do."""
+"""`would` means that a dry run found something to do, `later` that somebody else was using the table, and `skipped`
+that the operation must not be done to this table."""
 
 
 class Later(FrazilError):
-    """Raised when an operation has to wait for somebody else; the next run finds what is left to do."""
+    """Raised when an operation has to wait for somebody else. The next run does what is left."""
 
     retryable = True
 
@@ -23,7 +24,7 @@ class NotOurs(FrazilError):
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much there is; None where nobody counted."""
+    """Counts of a table. They are None where nobody counted."""
 
     files: int | None = None
     bytes: int | None = None
@@ -39,25 +40,25 @@ NOTHING_COUNTED = Amounts()
 
 
 @dataclass(frozen=True)
-class Work:
+class OperationResult:
     outcome: Outcome
     before: Amounts = NOTHING_COUNTED
     after: Amounts = NOTHING_COUNTED
-    """As it is now, or as it would be."""
+    """The counts after the operation, or as they would be."""
     note: str = ""
-    """For people."""
+    """An explanation for people."""
     removed: Amounts = NOTHING_COUNTED
-    """What was deleted for good, or would be."""
+    """The counts of what was deleted, or would be."""
     items: tuple[str, ...] = ()
-    """What a dry run would touch, one by one."""
+    """The single things that a dry run would change."""
 
 
 @dataclass(frozen=True)
-class Report:
+class OperationReport:
     operation: str
     table: str
     topic: str
-    work: Work
+    work: OperationResult
     seconds: float
     error: FrazilError | None = None
 

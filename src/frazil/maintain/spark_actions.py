@@ -1,4 +1,4 @@
-"""What maintenance asks of Spark: Iceberg's own actions, and what their errors mean."""
+"""Calls the Spark actions of Iceberg's Java library, and translates their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.disk.durable import sync_file, sync_folder
 from frazil.errors import CasConflict, SparkFailed
 from frazil.lake.catalog.lake import Identifier, dotted
 from frazil.lake.catalog.spark import spark_catalog_name
-from frazil.maintain.files import place
+from frazil.maintain.files import normalized_path
 from frazil.pipeline.spark.session import first_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _DEEPEST = 20
 
 
 def sql_name(config: Config, identifier: Identifier) -> str:
-    """A table's name in Spark, whatever letters are in it."""
+    """Returns the quoted name of a table in Spark SQL."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in (spark_catalog_name(config), *identifier))
 
 
@@ -36,7 +36,7 @@ def actions(spark: SparkSession) -> Any:
 
 
 def java_table(spark: SparkSession, config: Config, identifier: Identifier) -> Any:
-    """The table as Iceberg's Java library knows it, loaded now."""
+    """Loads the table in Iceberg's Java library."""
     loader = _java(spark).org.apache.iceberg.spark.Spark3Util
     return loader.loadIcebergTable(spark._jsparkSession, sql_name(config, identifier))
 
@@ -46,8 +46,8 @@ def expressions(spark: SparkSession) -> Any:
 
 
 @contextmanager
-def asking_spark(action: str, identifier: Identifier) -> Iterator[None]:
-    """Turn errors of Spark's into ours. A `CasConflict` means that somebody else changed the table."""
+def translating_errors(action: str, identifier: Identifier) -> Iterator[None]:
+    """Translates errors of Spark to Frazil's. `CasConflict` means that somebody else changed the table."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
@@ -58,15 +58,15 @@ def asking_spark(action: str, identifier: Identifier) -> Iterator[None]:
         raise SparkFailed(f"{action} {dotted(identifier)}: {first_line(error)}.") from error
 
 
-def settle(before: Table, after: Table, written: list[str]) -> None:
-    """Put what Spark wrote on the disk for good: it leaves local files to the system's leisure."""
+def sync_to_disk(before: Table, after: Table, written: list[str]) -> None:
+    """Syncs the local files that Spark wrote to disk, because Spark does not."""
     paths = [after.metadata_location, *written]
     known = {snapshot.snapshot_id for snapshot in before.metadata.snapshots}
     for snapshot in after.metadata.snapshots:
         if snapshot.snapshot_id not in known:
             paths.append(snapshot.manifest_list)
             paths += [each.manifest_path for each in snapshot.manifests(after.io)]
-    local = [Path(place(path)) for path in paths if place(path).startswith("/")]
+    local = [Path(normalized_path(path)) for path in paths if normalized_path(path).startswith("/")]
     for path in local:
         try:
             with path.open("rb") as file:
@@ -80,7 +80,7 @@ def settle(before: Table, after: Table, written: list[str]) -> None:
 
 def _java(spark: SparkSession) -> Any:
     java: Any = spark._jvm
-    # Catalogs take their settings from the session that is active in this thread, whichever one is given.
+    # Catalogs take their settings from the active session of this thread, whichever session is passed to them.
     java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
     return java
 

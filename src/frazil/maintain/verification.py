@@ -1,6 +1,6 @@
-"""Verification: which files of a table are damaged, and which have no checksums that could tell.
+"""Verification: finds the files of a table that are damaged, and those without checksums.
 
-A table can go on without its damaged files: they leave it as rows past their retention do, and stay in the storage
+Damaged files can be dropped from the table. They are removed as retention removes files, and stay in the storage
 until the snapshots that have them expire.
 """
 
@@ -15,58 +15,60 @@ from pyiceberg.table import Table
 
 from frazil.errors import CasConflict, TableDamaged
 from frazil.lake.catalog.lake import dotted
-from frazil.lake.checksums.damage import below, verdicts_on
 from frazil.lake.checksums.verification import Verdict
-from frazil.lake.commit.offsets import TableState, current_snapshot, named
-from frazil.maintain.contents import Contents
-from frazil.maintain.retention.holds import bounds_of
-from frazil.maintain.retention.plan import Plan
+from frazil.lake.checksums.verifying_io import display_path, verify_files
+from frazil.lake.commit.offsets import TableState, current_snapshot, name_of
+from frazil.maintain.context import MaintenanceContext
+from frazil.maintain.manifest_reader import ManifestReader
+from frazil.maintain.retention.plan import RetentionPlan
+from frazil.maintain.retention.read_progress import bounds_of
 from frazil.maintain.retention.retention import drop_files
-from frazil.maintain.workshop import Workshop
 
 _TRIES = 10
-"""A mover commits every few seconds and a change takes a fraction of one."""
+"""How often a change is tried. A mover commits every few seconds, and a change takes a fraction of a second."""
 
 
 @dataclass(frozen=True)
-class Verified:
-    """What was found in a table. Files are named as they are below the warehouse."""
+class VerificationResult:
+    """The result for one table. Files are named by their path below the warehouse."""
 
     table: str
     files: int
     bytes: int
     damaged: dict[str, str] = field(default_factory=dict)
-    """What is wrong with each of them."""
+    """The damaged files, and what is wrong with each."""
     only_pages: list[str] = field(default_factory=list)
-    """Their pages have checksums, their footers have none: those that Spark wrote."""
+    """The files whose pages have checksums and whose footers have none. Spark writes such files."""
     without: list[str] = field(default_factory=list)
-    """Nothing of them has a checksum."""
+    """The files without any checksums."""
     dropped: bool = False
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def verify_table(shop: Workshop, table: Table, *, quick: bool = False, drop_damaged: bool = False) -> Verified:
-    """Read all files of a table; `quick` reads their footers only. A table's own state is not changed otherwise."""
-    contents = Contents()
-    manifests = contents.manifests(table, [current_snapshot(table)]).values()
-    files = [entry.data_file for entry in contents.entries(table, manifests)]
-    verdicts = verdicts_on(table, files, footer_only=quick)
+def verify_table(
+    context: MaintenanceContext, table: Table, *, quick: bool = False, drop_damaged: bool = False
+) -> VerificationResult:
+    """Reads all files of a table, or only their footers if `quick`. Damaged files are dropped if `drop_damaged`."""
+    reader = ManifestReader()
+    manifests = reader.manifests(table, [current_snapshot(table)]).values()
+    files = [entry.data_file for entry in reader.entries(table, manifests)]
+    verdicts = verify_files(table, files, footer_only=quick)
     found = _sorted_out(table, files, verdicts)
     damaged = [file for file, verdict in zip(files, verdicts, strict=True) if verdict.problem is not None]
     if not drop_damaged or not damaged:
         return found
-    _drop(shop, table, damaged)
+    _drop(context, table, damaged)
     return replace(found, dropped=True)
 
 
-def _sorted_out(table: Table, files: Sequence[DataFile], verdicts: Sequence[Verdict]) -> Verified:
-    names = [below(table.metadata.location, file.file_path) for file in files]
+def _sorted_out(table: Table, files: Sequence[DataFile], verdicts: Sequence[Verdict]) -> VerificationResult:
+    names = [display_path(table.metadata.location, file.file_path) for file in files]
     judged = sorted(zip(names, verdicts, strict=True))
     whole = [(name, verdict.coverage) for name, verdict in judged if verdict.problem is None]
-    return Verified(
-        named(table),
+    return VerificationResult(
+        name_of(table),
         len(files),
         sum(file.file_size_in_bytes for file in files),
         damaged={name: verdict.problem for name, verdict in judged if verdict.problem is not None},
@@ -75,28 +77,33 @@ def _sorted_out(table: Table, files: Sequence[DataFile], verdicts: Sequence[Verd
     )
 
 
-def _drop(shop: Workshop, table: Table, damaged: Sequence[DataFile]) -> None:
+def _drop(context: MaintenanceContext, table: Table, damaged: Sequence[DataFile]) -> None:
     deletes = [file for file in damaged if file.content != DataFileContent.DATA]
     if deletes:
-        # Without it, rows would come back that somebody has deleted.
+        # Without the delete file, rows that somebody has deleted would come back.
         raise TableDamaged(
-            f"{below(table.metadata.location, deletes[0].file_path)} of table {named(table)} is damaged. It says "
-            f"which rows were deleted, so the table cannot go on without it: restore it from a backup."
+            f"{display_path(table.metadata.location, deletes[0].file_path)} of table {name_of(table)} is damaged. It "
+            f"says which rows were deleted, so the table cannot go on without it: restore it from a backup."
         )
-    shop.say(f"dropping {len(damaged)} damaged file{'s' if len(damaged) != 1 else ''} from {dotted(table.name())}")
-    with shop.turn(table.name()):
+    context.progress(
+        f"dropping {len(damaged)} damaged file{'s' if len(damaged) != 1 else ''} from {dotted(table.name())}"
+    )
+    with context.exclusive(table.name()):
         for left in reversed(range(_TRIES)):
             try:
-                drop_files(shop, table, Plan(whole=list(damaged)), _highest_by_bounds(table, damaged))
+                drop_files(context, table, RetentionPlan(whole=list(damaged)), _highest_by_bounds(table, damaged))
                 return
             except CasConflict:
                 if not left:
                     raise
-                table = shop.lake.load(table.name())
+                table = context.lake.load(table.name())
 
 
 def _highest_by_bounds(table: Table, files: Sequence[DataFile]) -> dict[int, int]:
-    """The highest offset that may be missing without these files, by partition; they themselves cannot be asked."""
+    """Returns the highest offset of each partition that these files may have, by their statistics.
+
+    The files themselves are damaged, so their rows cannot be read.
+    """
     ends = TableState.of(table).offsets
     found: dict[int, int] = {}
     for file in files:

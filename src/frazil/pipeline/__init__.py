@@ -1,0 +1,1 @@
+"""Moves sealed segments of the log into Iceberg tables, with Spark."""

@@ -1,4 +1,4 @@
-"""What the pipeline counts."""
+"""The metrics of the pipeline."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PipelineMetrics:
         )
 
     def show(self, topic: str, table: str) -> None:
-        """Begin at 0, so that the first of each is an increase."""
+        """Creates the time series of a table with the value 0, so that the first event is an increase."""
         for counter in (self.flushes, self.rows, self.bytes, self.files, self.commits, self.conflicts):
             counter.labels(topic, table)
         self.flush_seconds.labels(topic, table)

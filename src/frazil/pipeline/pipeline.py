@@ -1,4 +1,4 @@
-"""The pipeline: one Spark session, one transaction log, a mover for each table that a topic feeds."""
+"""Runs the pipeline: one Spark session, one transaction log, and a mover for each table."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from frazil.log.topics.schemas import list_topics
 from frazil.ops.breaker import BreakerCollector, CircuitBreaker
 from frazil.ops.health import HEALTHY, Health
 from frazil.ops.retry import backoff_of
-from frazil.pipeline.datasource.private import RowSource
+from frazil.pipeline.datasource.row_source import RowSource
 from frazil.pipeline.lag import Lag
 from frazil.pipeline.metrics import PipelineMetrics
+from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
 from frazil.pipeline.move.base_table import BaseSink
+from frazil.pipeline.move.context import PipelineContext
 from frazil.pipeline.move.derived_table import DerivedSink
-from frazil.pipeline.move.leftovers import Leftovers
 from frazil.pipeline.move.mover import Mover, Sink
-from frazil.pipeline.move.source import RangeSource
-from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.move.range_source import RangeSource
 from frazil.pipeline.spark.idle_daemons import IdleDaemons
 from frazil.pipeline.spark.session import session_folder, spark_jvm, start_session, stop_session
 from frazil.pipeline.txlog.log import TransactionLog
@@ -37,15 +37,15 @@ from frazil.store import open_store
 logger = logging.getLogger(__name__)
 
 DISCOVERY_SECONDS = 2.0
-"""How often new topics are looked for."""
+"""How often the pipeline looks for new topics."""
 
 
 _COMPONENTS = {"iceberg": "catalog", "storage": "store", "txlog": "txlog"}
-"""What is to blame when the pipeline cannot go on, by the kind of the error."""
+"""The health component that is unhealthy when the pipeline cannot go on, by the kind of the error."""
 
 
 class Maintenance(Protocol):
-    """What keeps the tables in order while they are filled."""
+    """The scheduled maintenance of the tables."""
 
     def run(self, stopping: threading.Event) -> None: ...
 
@@ -53,13 +53,13 @@ class Maintenance(Protocol):
 
 
 class Pipeline:
-    """Belongs to the thread that runs it; `health` may be asked from any."""
+    """The pipeline of a process. It belongs to the thread that runs it, but any thread may call `health`."""
 
     def __init__(
         self,
         config: Config,
         registry: CollectorRegistry,
-        schedule: Callable[[Tools, SparkSession], Maintenance],
+        schedule: Callable[[PipelineContext, SparkSession], Maintenance],
         world: World | None = None,
     ) -> None:
         self._config = config
@@ -76,13 +76,13 @@ class Pipeline:
         self._movers: dict[tuple[str, str], Mover] = {}
         self._topics: set[str] = set()
         self._refused: dict[str, FrazilError] = {}
-        self._house: dict[str, Exception] = {}
+        self._housekeeping_errors: dict[str, Exception] = {}
         self._starting: str | None = "starting"
         self._problem: FrazilError | None = None
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Move what there is and what comes, until `stop`. Raises when it cannot even begin."""
+        """Moves records until `stop` is called. Raises if it cannot start."""
         txlog = self._txlog = TransactionLog.open(self._config.data_dir, self._config.pipeline.txlog, self._world)
         spark: SparkSession | None = None
         try:
@@ -94,7 +94,7 @@ class Pipeline:
             spark = start_session(self._config)
             spark.dataSource.register(RangeSource)
             spark.dataSource.register(RowSource)
-            tools = Tools(
+            context = PipelineContext(
                 config=self._config,
                 lake=lake,
                 store=store,
@@ -107,11 +107,11 @@ class Pipeline:
                 parallelism=spark.sparkContext.defaultParallelism,
                 stopping=self._stopping,
             )
-            self._start_thread("maintenance", self._maintain, tools, spark)
-            self._start_thread("housekeeping", self._keep_house, tools)
+            self._start_thread("maintenance", self._maintain, context, spark)
+            self._start_thread("housekeeping", self._keep_house, context)
             self._starting = None
-            logger.info("pipeline runs", extra={"catalog": lake.where, "spark": tools.application})
-            self._watch(spark, tools, session_folder().make("queries"))
+            logger.info("pipeline runs", extra={"catalog": lake.where, "spark": context.application})
+            self._watch(spark, context, session_folder().make("queries"))
         finally:
             self._stop_movers()
             if spark is not None:
@@ -119,15 +119,15 @@ class Pipeline:
             txlog.close()
 
     def failed(self, error: FrazilError) -> None:
-        """What `run` ended with, for the last report."""
+        """Stores the error that `run` ended with, for the last report."""
         self._problem = error
 
     def stop(self) -> None:
-        """Ask `run` to end, from any thread: batches that are being moved are finished."""
+        """Asks `run` to end. Any thread may call it. Batches that are being moved are finished."""
         self._stopping.set()
 
     def health(self) -> dict[str, Health]:
-        """By component: the tables, what they need, and the pipeline itself."""
+        """Returns the health by component: the pipeline itself, the tables, and the services they need."""
         found = {
             "pipeline": Health("degraded", self._starting) if self._starting else self._own_health(),
             "iceberg": self._tables_health(),
@@ -144,7 +144,9 @@ class Pipeline:
         return found
 
     def _own_health(self) -> Health:
-        return Health.of({name: error for name, error in list(self._house.items()) if not _passes(error)})
+        return Health.of(
+            {name: error for name, error in list(self._housekeeping_errors.items()) if not _passes(error)}
+        )
 
     def _tables_health(self) -> Health:
         problems: dict[str, Exception] = dict(self._refused)
@@ -158,9 +160,9 @@ class Pipeline:
         return HEALTHY if problem is None else Health("unhealthy", str(problem))
 
     def _await_catalog(self, lake: Lake) -> bool:
-        """Wait for a catalog that does not answer, and say so; one that refuses us is an error at once.
+        """Waits until the catalog answers. Raises at once if it refuses the request.
 
-        False when we are to stop before it has answered.
+        Returns False if the pipeline is stopped before that.
         """
         failed = 0
         while not self._stopping.is_set():
@@ -179,52 +181,53 @@ class Pipeline:
             failed += 1
         return False
 
-    def _watch(self, spark: SparkSession, tools: Tools, scratch: Path) -> None:
+    def _watch(self, spark: SparkSession, context: PipelineContext, scratch: Path) -> None:
         said = ""
         jvm = spark_jvm()
         while not self._stopping.is_set():
             if not jvm.alive:
-                # Nothing can be moved without it, and a process has one in its life: the parent starts another.
+                # Nothing can be moved without the JVM, and a process can start it only once. So this process ends,
+                # and its parent starts another.
                 raise SparkFailed(f"Spark's JVM has ended: {jvm.cause()}.")
             try:
                 with self._store_breaker:
-                    topics = list_topics(tools.store)
+                    topics = list_topics(context.store)
                 for topic in self._topics - set(topics):
                     self._end(topic)
                 for topic in topics:
-                    self._begin(topic, spark, tools, scratch)
+                    self._begin(topic, spark, context, scratch)
                 said = ""
                 self._problem = None
             except FrazilError as error:
-                # Health tells too, by the breakers of what may pass; the log tells once.
+                # Errors that may pass show in the health of the circuit breakers. Each error is logged once.
                 self._problem = None if error.retryable else error
                 if str(error) != said:
                     logger.warning("cannot look for work", extra={"reason": str(error)})
                     said = str(error)
             self._stopping.wait(DISCOVERY_SECONDS)
 
-    def _begin(self, topic: str, spark: SparkSession, tools: Tools, scratch: Path) -> None:
-        """Start what moves a topic, unless it runs already."""
+    def _begin(self, topic: str, spark: SparkSession, context: PipelineContext, scratch: Path) -> None:
+        """Starts the movers of a topic, unless they are running."""
         if topic in self._topics:
             return
         self._topics.add(topic)
         try:
-            sinks: list[Sink] = [BaseSink(tools, topic)]
-            sinks += [DerivedSink(tools, spark, topic, name) for name in self._config.topic(topic).derived]
+            sinks: list[Sink] = [BaseSink(context, topic)]
+            sinks += [DerivedSink(context, spark, topic, name) for name in self._config.topic(topic).derived]
         except FrazilError as error:
-            # Only settings can be wrong here, and they stay as they are while the process lives.
+            # Only settings can be wrong here, and they do not change while the process runs.
             self._refused[topic] = error
             logger.error("cannot be moved", extra={"topic": topic, "reason": str(error)})
             return
         for sink in sinks:
-            mover = Mover(spark, tools, topic, sink, scratch)
+            mover = Mover(spark, context, topic, sink, scratch)
             self._movers[topic, sink.name] = mover
             self._metrics.show(topic, sink.name)
             mover.start()
             logger.info("moving", extra={"topic": topic, "table": sink.name})
 
     def _end(self, topic: str) -> None:
-        """Stop moving a topic that was deleted; one of the same name is found like any other."""
+        """Stops the movers of a topic that was deleted. A new topic of the same name is found like any other."""
         for key in [key for key in self._movers if key[0] == topic]:
             self._movers.pop(key).stop(DISCOVERY_SECONDS)
         self._refused.pop(topic, None)
@@ -234,27 +237,31 @@ class Pipeline:
     def _start_thread(self, name: str, target: Callable[..., None], *arguments: object) -> None:
         threading.Thread(target=target, args=arguments, name=name, daemon=True).start()
 
-    def _maintain(self, tools: Tools, spark: SparkSession) -> None:
+    def _maintain(self, context: PipelineContext, spark: SparkSession) -> None:
         if self._config.maintenance.enabled:
-            self._maintenance = self._schedule(tools, spark)
+            self._maintenance = self._schedule(context, spark)
             self._maintenance.run(self._stopping)
 
-    def _keep_house(self, tools: Tools) -> None:
-        leftovers, lag = Leftovers(tools), Lag(tools)
-        daemons = IdleDaemons(spark_jvm().pid, self._world.clock)
+    def _keep_house(self, context: PipelineContext) -> None:
+        lag = Lag(context)
+        tasks: dict[str, Callable[[], None]] = {
+            "Leftovers.clean": AttemptCleanup(context).clean,
+            "Lag.measure": lag.measure,
+            "IdleDaemons.end": IdleDaemons(spark_jvm().pid, self._world.clock).end,
+        }
         self._registry.register(lag)
         while not self._stopping.wait(DISCOVERY_SECONDS):
-            for task in (leftovers.clean, lag.measure, daemons.end):
+            for name, task in tasks.items():
                 try:
                     task()
-                    self._house.pop(task.__qualname__, None)
+                    self._housekeeping_errors.pop(name, None)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the movers go on and health tells
-                    if str(error) != str(self._house.get(task.__qualname__)):
+                    if str(error) != str(self._housekeeping_errors.get(name)):
                         logger.warning("housekeeping failed", extra={"reason": str(error)})
-                    self._house[task.__qualname__] = error
+                    self._housekeeping_errors[name] = error
 
     def _stop_movers(self) -> None:
-        """All of them within the time of a clean stop."""
+        """Stops all movers within the shutdown timeout."""
         self._stopping.set()
         deadline = self._world.clock.monotonic() + self._config.server.shutdown_timeout_seconds
         for mover in self._movers.values():
@@ -262,5 +269,5 @@ class Pipeline:
 
 
 def _passes(error: Exception) -> bool:
-    """Whether the circuits tell of it, and it goes by itself."""
+    """Returns whether the error may pass by itself. Then the circuit breakers show it in their health."""
     return isinstance(error, FrazilError) and error.retryable

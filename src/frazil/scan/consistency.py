@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from frazil.errors import EpochChanged, OffsetsAhead, SegmentsGone
 from frazil.lake.commit.offsets import TableState
-from frazil.lake.commit.remedies import resume_command
+from frazil.lake.commit.resume_command import resume_command
 from frazil.scan.log_extents import EMPTY_EXTENT, LogExtent
 
 

@@ -21,7 +21,7 @@ from frazil.lake.evolution import on_mismatch_of
 from frazil.lake.mapping.mapper import Mapper, OnMismatch
 from frazil.lake.mapping.misfits import Misfits
 from frazil.lake.schema.arrow import arrow_schema, plain_schema
-from frazil.lake.schema.columns_aside import asides_of, route
+from frazil.lake.schema.replaced_columns import replaced_columns, use_table_names
 from frazil.log.schema.columns import OFFSET, PARTITION
 
 
@@ -38,7 +38,7 @@ class DecodingRules:
     @classmethod
     def of(cls, metadata: TableMetadata, decoder: Decoder | None, schema: Schema | None = None) -> DecodingRules:
         """`schema` is the schema that the table is going to have, if it is known to grow."""
-        return cls(schema or metadata.schema(), on_mismatch_of(metadata), decoder, asides_of(metadata))
+        return cls(schema or metadata.schema(), on_mismatch_of(metadata), decoder, replaced_columns(metadata))
 
     def known(self, age: int = 0) -> pa.Schema:
         """Returns the columns whose types are settled, as decoders want them.
@@ -124,7 +124,7 @@ class RowDecoder:
         """Returns the names that the table has for these columns, or None if it lacks some."""
         if self._lacks is not None and self._lacks(schema):
             return None
-        names: list[str] = route(schema, self._rules.schema, self._rules.asides).names
+        names: list[str] = use_table_names(schema, self._rules.schema, self._rules.asides).names
         return names
 
     def _map(self, rows: pa.RecordBatch) -> Mapper:

@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 
 from frazil.clock import Clock, SystemClock
 from frazil.errors import OffsetOutOfRange
-from frazil.lake.commit.completeness import complete_from
+from frazil.lake.commit.complete_offsets import complete_from
 from frazil.lake.commit.offsets import TableState, current_snapshot
 from frazil.log.follow import STORE_POLL_SECONDS
 from frazil.log.reader import Position

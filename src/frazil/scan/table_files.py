@@ -16,11 +16,11 @@ from pyiceberg.table.metadata import TableMetadata
 
 from frazil.errors import IcebergError
 from frazil.lake.catalog.calls import calling
-from frazil.lake.checksums import projection  # noqa: F401 - for what it puts right in PyIceberg
-from frazil.lake.checksums.damage import VerifyingFileIO
-from frazil.lake.commit.offsets import current_snapshot, named
+from frazil.lake.checksums import patch_list_nulls  # noqa: F401 - for what it puts right in PyIceberg
+from frazil.lake.checksums.verifying_io import VerifyingFileIO
+from frazil.lake.commit.offsets import current_snapshot, name_of
 from frazil.lake.pyiceberg_internals import scan_file
-from frazil.lake.tables.portable import without_history
+from frazil.lake.tables.slim_metadata import without_snapshots
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.predicate import file_filter
@@ -46,13 +46,13 @@ def plan_files(
     wanted = And(offset_filter(ranges), file_filter(where, table.schema()))
     if isinstance(wanted, AlwaysFalse):
         return []
-    with calling(f"Planning a read of table {named(table)}"):
+    with calling(f"Planning a read of table {name_of(table)}"):
         try:
             found = table.scan(wanted, snapshot_id=current_snapshot(table).snapshot_id).plan_files()
             return sorted(found, key=lambda task: task.file.file_path)
         except ValueError as error:
             # PyIceberg raises this for what it cannot read, such as equality deletes.
-            raise IcebergError(f"Table {named(table)} cannot be read: {error}.") from error
+            raise IcebergError(f"Table {name_of(table)} cannot be read: {error}.") from error
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class FileReader:
     def of(
         cls, table: Table, ranges: dict[int, OffsetRange] | None, where: BooleanExpression | None = None
     ) -> FileReader:
-        metadata = without_history(table.metadata)
-        return cls(named(table), metadata, dict(table.io.properties), ranges, where)
+        metadata = without_snapshots(table.metadata)
+        return cls(name_of(table), metadata, dict(table.io.properties), ranges, where)
 
     def read(self, files: Sequence[FileScanTask], wanted: Schema) -> Iterator[pa.RecordBatch]:
         """Yields rows with these columns, perhaps also some that `where` excludes.
@@ -83,7 +83,7 @@ class FileReader:
             rows = And(offset_filter(self.ranges), file_filter(self.where, self.metadata.schema()))
             scan = ArrowScan(self.metadata, io, wanted, rows)
             for task in files:
-                with io.damage_told(task):
+                with io.explaining_damage(task):
                     yield from scan_file(scan, io, task)
 
 

@@ -14,7 +14,7 @@ from frazil.config.model import Config
 from frazil.config.sections.section import MIB
 from frazil.errors import CallError, OffsetOutOfRange, SegmentsGone
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.completeness import complete_from
+from frazil.lake.commit.complete_offsets import complete_from
 from frazil.log import layout
 from frazil.log.schema.columns import OFFSET
 from frazil.scan.log_extents import LogExtent, Tails

@@ -22,11 +22,11 @@ from frazil.errors import SegmentsGone, TableNotFound, TopicNotFound
 from frazil.formats.decoding import Decoder
 from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Lake, dotted
-from frazil.lake.commit.offsets import TableState, check_history
-from frazil.lake.evolution import grown, plan_following
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.commit.offsets import TableState, check_not_rolled_back
+from frazil.lake.evolution import evolved_schema, plan_following
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.schema.widening import widest
-from frazil.lake.tables.identity import Standing, check_table
+from frazil.lake.tables.table_check import TableStatus, check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.scan.column_survey import ColumnSurvey
@@ -143,15 +143,15 @@ class TopicSnapshots:
         if self._read == "log":
             return None
         check = check_table(self._lake, self._store, self._topic, self._identifier)
-        if check.standing is Standing.ABSENT:
+        if check.status is TableStatus.NEVER_CREATED:
             if self._read == "table":
                 raise TableNotFound(f"Topic {self._topic!r} has no table {dotted(self._identifier)} yet.")
             return None
-        if check.standing is not Standing.FINE:
+        if check.status is not TableStatus.OK:
             raise check.error()
         assert check.table is not None
         if self._read == "both":
-            check_history(check.table)
+            check_not_rolled_back(check.table)
         return check.table
 
     def _rules(
@@ -160,10 +160,10 @@ class TopicSnapshots:
         # The table gets new columns before the rows that have them, but the log may have such rows already.
         decoder = open_decoder(self._config, self._topic, records)
         if decoder is None:
-            follows = plan_following(table, records).schema if table else target_schema(records)
+            follows = plan_following(table, records).schema if table else base_table_schema(records)
         else:
             columns = self._hot_columns(decoder, table, offsets, extents)
-            follows = grown(table.metadata, *columns) if table else target_schema(widest(columns))
+            follows = evolved_schema(table.metadata, *columns) if table else base_table_schema(widest(columns))
         return (
             DecodingRules.of(table.metadata, decoder, follows) if table else DecodingRules(follows, decoder=decoder)
         )

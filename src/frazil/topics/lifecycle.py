@@ -14,9 +14,9 @@ from frazil.errors import InvalidTopic, SchemaMismatch, TopicMismatch, TopicNotF
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import dotted
-from frazil.lake.tables.identity import check_table
-from frazil.lake.tables.markers import forget
-from frazil.lake.tables.retirement import retire
+from frazil.lake.tables.put_aside import put_table_aside
+from frazil.lake.tables.table_check import check_table
+from frazil.lake.tables.table_history import add_retirement
 from frazil.lake.tables.tables import base_identifier
 from frazil.log import layout
 from frazil.log.segments.trim import clear
@@ -123,7 +123,7 @@ def _drop_table(handle: TopicHandle) -> None:
         with calling(f"Dropping table {dotted(check.identifier)}"):
             handle.lake.catalog.drop_table(check.identifier)
     if check.history and (check.table is None or check.is_claimed):
-        forget(handle.log.store, handle.topic, check.history[-1])
+        add_retirement(handle.log.store, handle.topic, check.history[-1])
 
 
 def _make_way(handle: TopicHandle) -> None:
@@ -132,7 +132,7 @@ def _make_way(handle: TopicHandle) -> None:
     check = check_table(handle.lake, handle.log.store, handle.topic, base_identifier(handle.log.config, handle.topic))
     if check.table is not None and not check.is_claimed:
         return
-    aside = retire(handle.lake, handle.log.store, check)
+    aside = put_table_aside(handle.lake, handle.log.store, check)
     if aside is not None:
         logger.warning(
             "the table of a deleted topic of the same name was put aside",

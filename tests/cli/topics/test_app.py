@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.tables.opening import open_dead_letter_table, open_derived_table
 from tests.cli.support import frazil
 from tests.lake.support import local_config
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 
 def test_without_topics(tmp_path: Path) -> None:
@@ -66,10 +66,10 @@ def test_describe_shows_all_tables(tmp_path: Path) -> None:
 
     assert [(each["name"], "problem" in each) for each in tables()] == [("frazil.orders", True), ("frazil.big", True)]
     config = local_config(tmp_path, topics={"orders": {"derived": {"big": {"sql": "SELECT id FROM batch"}}}})
-    with tools_of(config) as tools:
+    with pipeline_context(config) as tools:
         move_all(tools, "orders")
         open_dead_letter_table(tools.lake, tools.store, config, "orders", {0: 2}, {})
-        schema = target_schema(pa.schema([("id", pa.int64())]))
+        schema = base_table_schema(pa.schema([("id", pa.int64())]))
         open_derived_table(tools.lake, tools.store, config, "orders", "big", schema, {0: 1}, {})
     base, letters, derived = tables()
     assert (base["role"], base["rows"], base["behind"], base["committed_offsets"]) == ("base", 2, 0, {"0": 2})

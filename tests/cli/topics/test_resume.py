@@ -14,7 +14,7 @@ from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import TableState
 from tests.cli.support import frazil
 from tests.lake.support import local_config
-from tests.pipeline.support import found_offsets, move_all, tools_of
+from tests.pipeline.support import found_offsets, move_all, pipeline_context
 
 BASE = ("frazil", "orders")
 SETTINGS = "data_dir: data\ntopics: {orders: {derived: {big: {sql: SELECT id FROM batch}}}}\n"
@@ -38,7 +38,7 @@ def load(folder: Path, start: int, count: int = 2) -> None:
 
 def move(folder: Path) -> None:
     """What the pipeline would do."""
-    with tools_of(local_config(folder)) as tools:
+    with pipeline_context(local_config(folder)) as tools:
         move_all(tools, "orders")
 
 

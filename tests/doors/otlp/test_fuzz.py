@@ -32,7 +32,7 @@ from frazil.errors import RequestError
 from frazil.ops.metrics import create_registry
 from tests.doors.otlp.test_json import REQUESTS
 from tests.doors.telemetry.support import JSON, PROTOBUF, Served, rows, run, settings
-from tests.faults.exporting import COLUMNS, logs_of, points_of, spans_of
+from tests.faults.telemetry_clients import COLUMNS, logs_of, points_of, spans_of
 from tests.log.support import ManualClock
 
 MAKE = {LOGS: logs_of, SPANS: spans_of, METRICS: points_of}

@@ -54,7 +54,7 @@ from tests.doors.telemetry.support import Served, rows, serving, settings
 from tests.formats.otlp import test_logs, test_spans
 from tests.formats.otlp.test_metrics import point_by_point
 from tests.formats.telemetry.metric_strategies import requests as metrics_requests
-from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.pipeline_process import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, committed
 
 pytestmark = pytest.mark.xdist_group("own-jvm")

@@ -23,7 +23,7 @@ from frazil.scan.read_api import read
 from frazil.web.answers import ARROW_STREAM
 from tests.cli.support import frazil, serving
 from tests.doors.telemetry.support import PROTOBUF, TIME, logs_request
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 from tests.pipeline.test_pipeline import committed
 from tests.servers.child import free_ports
 
@@ -71,7 +71,7 @@ class World:
             if place != "tail":
                 self._await_sealed((PLACES.index(place) + 1) * BATCH)
             if place == "table":
-                with tools_of(self.config) as tools:
+                with pipeline_context(self.config) as tools:
                     move_all(tools, "logs")
         assert committed(self.config, "logs") == {0: BATCH}
         assert (self._extent().sealed_end, self._extent().end) == (2 * BATCH, 3 * BATCH - 2)

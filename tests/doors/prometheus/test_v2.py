@@ -23,7 +23,7 @@ from tests.doors.telemetry.support import Served, rows, run, settings
 from tests.formats.remote_write import support as first
 from tests.formats.remote_write.support import STALE_NUMBER, TIME_MS, bits_of
 from tests.formats.remote_write.v2_support import Request
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 NATIVE = [field.name for field in metrics.NATIVE]
 
@@ -127,7 +127,7 @@ def test_wrong_requests_are_refused_alone(body: bytes, reason: str, tmp_path: Pa
 def stored_before(config: Config) -> None:
     """Prepares a row in the table and one in the WAL, of a topic without the columns of native histograms."""
     older = pa.schema([field for field in metrics.SCHEMA if field.name not in NATIVE])
-    with closing(Log(config)) as log, tools_of(config) as tools:
+    with closing(Log(config)) as log, pipeline_context(config) as tools:
         writer = log.writer(metrics.TOPIC, older)
         for number in range(2):
             request = samples(float(number), name="older", time=TIME_MS + number)
@@ -147,7 +147,7 @@ def test_an_older_topic_and_its_table_get_all_of_it(tmp_path: Path) -> None:
     run(config, scenario)
     for moved in (False, True):
         if moved:
-            with closing(Log(config)) as log, tools_of(config) as tools:
+            with closing(Log(config)) as log, pipeline_context(config) as tools:
                 log.writer(metrics.TOPIC, metrics.SCHEMA).seal_all()
                 move_all(tools, metrics.TOPIC)
             table = Lake(config).load(base_identifier(config, metrics.TOPIC))

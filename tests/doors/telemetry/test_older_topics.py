@@ -22,7 +22,7 @@ from frazil.query.sql.session import SqlSession
 from tests.doors.loki.support import push, push_body
 from tests.doors.telemetry.support import TIME, Served, logs_request, run, settings
 from tests.formats.telemetry.support import rows_of
-from tests.pipeline.support import move_all, tools_of
+from tests.pipeline.support import move_all, pipeline_context
 
 COLUMNS = "SELECT body, ingest_protocol, detected_level FROM logs ORDER BY body"
 
@@ -37,7 +37,7 @@ def stored_before(config: Config) -> None:
     body = logs_request("in the WAL as it came info").SerializeToString()
     estimate = raw.LOGS.estimate(check(logs.REQUEST, body), body, RecordLimits(1 << 20, 100))
     assert estimate is not None
-    with closing(Log(config)) as log, tools_of(config) as tools:
+    with closing(Log(config)) as log, pipeline_context(config) as tools:
         writer = log.writer(logs.TOPIC, older)
         for number, where in enumerate(("in the table info", "in a segment info", "in the WAL info")):
             rows = rows_of(LOGS, logs_request(where, time=TIME + number)).batch.select(older.names)
@@ -53,7 +53,7 @@ def stored_before(config: Config) -> None:
 
 
 def move(config: Config) -> None:
-    with closing(Log(config)) as log, tools_of(config) as tools:
+    with closing(Log(config)) as log, pipeline_context(config) as tools:
         log.writer(logs.TOPIC, logs.SCHEMA).seal_all()
         move_all(tools, logs.TOPIC)
 

@@ -39,7 +39,7 @@ from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, 
 from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.formats.telemetry.series import labels, series_id
 from frazil.lake.mapping.mapper import Mapper
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from tests.formats.telemetry.metric_strategies import requests
 from tests.formats.telemetry.support import NOW, rows_of
 
@@ -103,7 +103,7 @@ def test_all_of_it_comes_back(given: list[metrics.REQUEST]) -> None:
 @given(given=requests)
 def test_all_of_it_comes_back_from_a_table(given: metrics.REQUEST) -> None:
     rows = rows_of(METRICS, given)
-    stored = Mapper(metrics.SCHEMA, target_schema(metrics.SCHEMA)).map(rows.batch, 0, 0)
+    stored = Mapper(metrics.SCHEMA, base_table_schema(metrics.SCHEMA)).map(rows.batch, 0, 0)
     assert stored.misfits is None
     file = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches([stored.batch]), file)

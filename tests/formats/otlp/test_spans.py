@@ -15,7 +15,7 @@ from frazil.formats.otlp import spans
 from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, scope_of
 from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.lake.mapping.mapper import Mapper
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from tests.examples import examples
 from tests.formats.telemetry import strategies
 from tests.formats.telemetry.strategies import LATEST, resources, scopes, texts
@@ -69,7 +69,7 @@ def test_all_of_it_comes_back(given: list[spans.REQUEST]) -> None:
 @settings(max_examples=examples(30))
 @given(given=st.lists(strategies.spans, min_size=1, max_size=3))
 def test_a_table_keeps_all_of_it(given: list[Span]) -> None:
-    mapped = Mapper(spans.SCHEMA, target_schema(spans.SCHEMA)).map(of_spans(*given).batch, 0, 0)
+    mapped = Mapper(spans.SCHEMA, base_table_schema(spans.SCHEMA)).map(of_spans(*given).batch, 0, 0)
     assert mapped.misfits is None
     file = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches([mapped.batch]), file)

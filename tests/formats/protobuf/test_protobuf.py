@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from frazil.errors import SchemaUnsupported
 from frazil.formats.protobuf import LARGE_BYTES, message_of
 from frazil.formats.registry.schema import Reference, RegisteredSchema
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from tests.formats.protobuf.samples import EVERYTHING, SCHEMA, message_class, messages, row_of
 
 
@@ -61,7 +61,7 @@ def test_rows_are_what_the_runtime_reads(written: list[Message]) -> None:
 
 def test_a_table_can_have_every_column() -> None:
     kind = message_of(SCHEMA, EVERYTHING).kind
-    names = {field.name for field in target_schema(pa.schema(list(kind.fields))).fields}
+    names = {field.name for field in base_table_schema(pa.schema(list(kind.fields))).fields}
     assert set(pa.schema(list(kind.fields)).names) < names
     assert {"at", "at_ns"} < names
 

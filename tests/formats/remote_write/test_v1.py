@@ -24,7 +24,7 @@ from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, 
 from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.formats.telemetry.series import labels, series_id
 from frazil.lake.mapping.mapper import Mapper
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from tests.formats.remote_write.support import STALE_NUMBER, TIME_MS, add, bits_of, plain, requests, rows_of
 from tests.formats.telemetry import support
 from tests.formats.telemetry.support import NOW
@@ -195,7 +195,7 @@ def test_wrong_labels_are_rejected_and_the_others_stored() -> None:
 def test_rows_in_the_table_have_the_same_bits() -> None:
     request = WriteRequest()
     add(request, (STALE_NUMBER, TIME_MS), (-0.0, -1), name="up", job="x")
-    stored = Mapper(metrics.SCHEMA, target_schema(metrics.SCHEMA)).map(rows_of(request).batch, 0, 0)
+    stored = Mapper(metrics.SCHEMA, base_table_schema(metrics.SCHEMA)).map(rows_of(request).batch, 0, 0)
     assert stored.misfits is None
     file = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_batches([stored.batch]), file)

@@ -1,4 +1,4 @@
-"""Tables to commit to, attempts to commit, people and jobs that come between, and a reader that trusts none of it."""
+"""Helpers for tests of commits: tables, attempts, concurrent changes, and an independent reader."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SCHEMA = Schema(
 
 
 def make_lake(folder: Path, *, synced: bool = True) -> Lake:
-    """A lake on an SQLite catalog and a local warehouse; without syncing its files it is faster."""
+    """Makes a lake on an SQLite catalog and a local warehouse. It is faster without syncing its files."""
     properties = {} if synced else {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
     return Lake(Config(data_dir=folder, lake=LakeConfig(properties=properties)))
 
@@ -96,7 +96,7 @@ def write_attempt(
     now_ms: int = NOW_MS,
     empty: bool = False,
 ) -> Attempt:
-    """Data files for ranges `(partition, start, end)`, one each, as a mover would write them."""
+    """Writes data files for ranges `(partition, start, end)`, one each, as a mover would write them."""
     attempt = new_attempt(now_ms, rng or random.Random())
     folder = attempt_folder(table.metadata.location, attempt)
     files = [
@@ -116,7 +116,7 @@ def write_attempt(
 
 
 def read_rows(lake: Lake, name: tuple[str, ...] = NAME) -> list[tuple[int, int]]:
-    """All rows `(partition, offset)` of the table, in order, read file by file."""
+    """Returns all rows `(partition, offset)` of the table, in order, read file by file."""
     table = lake.load(name)
     found: list[tuple[int, int]] = []
     for task in table.scan().plan_files():
@@ -132,14 +132,14 @@ def span(partition: int, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def live_files(table: Table, snapshot_id: int | None = None) -> dict[str, DataFile]:
-    """Data files of a snapshot by path; of the current one by default."""
+    """Returns the data files of a snapshot by path, by default of the current one."""
     snapshot = table.metadata.snapshot_by_id(snapshot_id) if snapshot_id else table.current_snapshot()
     assert snapshot is not None
     return {file.file_path: file for each in snapshot.manifests(table.io) for file in _files_of(table.io, each)}
 
 
 _read: dict[str, list[DataFile]] = {}
-"""Manifests do not change, and reading them over and over is most of the time of a long test."""
+"""Caches manifests. They do not change, and reading them repeatedly would be most of the time of a long test."""
 
 
 def _files_of(io: FileIO, manifest: ManifestFile) -> list[DataFile]:
@@ -150,7 +150,7 @@ def _files_of(io: FileIO, manifest: ManifestFile) -> list[DataFile]:
 
 
 def compact(lake: Lake, name: tuple[str, ...] = NAME, count: int = 2) -> bool:
-    """Rewrite the `count` smallest files as one; false if there are too few."""
+    """Rewrites the `count` smallest files as one. Returns False if there are too few."""
     table = lake.load(name)
     chosen = sorted(live_files(table).values(), key=lambda file: (file.record_count, file.file_path))[:count]
     if len(chosen) < 2:
@@ -170,7 +170,7 @@ def compact(lake: Lake, name: tuple[str, ...] = NAME, count: int = 2) -> bool:
 
 
 def expire(lake: Lake, name: tuple[str, ...] = NAME, keep: int = 1) -> None:
-    """Forget all but the newest snapshots of main, and delete what only the others referred to, as Spark does."""
+    """Removes all but the newest snapshots of main, and deletes files that only the others needed, as Spark does."""
     table = lake.load(name)
     kept: list[int] = []
     at = table.current_snapshot()
@@ -205,7 +205,7 @@ def _reachable(table: Table) -> set[str]:
 
 
 Deliver = Callable[[], CommitTableResponse]
-"""Lets the real catalog do what a request asks."""
+"""A function that makes the real catalog handle a request."""
 
 
 class FaultyLake(Lake):
@@ -215,7 +215,7 @@ class FaultyLake(Lake):
         super().__init__(config)
         self.faults: list[Fault] = []
         self.late: list[Deliver] = []
-        """Requests that are still under way."""
+        """The requests that are still under way."""
         self.sent = 0
 
     def _open(self) -> Catalog:
@@ -235,7 +235,7 @@ class FaultyLake(Lake):
         return catalog
 
     def deliver_late(self) -> bool:
-        """Let the oldest request that is still under way arrive; whether it was accepted."""
+        """Delivers the oldest request that is still under way, and returns whether it was accepted."""
         try:
             self.late.pop(0)()
         except (CommitFailedException, ValueError):
@@ -261,7 +261,7 @@ def late_request(lake: FaultyLake, deliver: Deliver) -> CommitTableResponse:
 
 
 def sent_twice(lake: FaultyLake, deliver: Deliver) -> CommitTableResponse:
-    """A proxy that repeats requests: the answer is that to the second."""
+    """Acts like a proxy that repeats requests: the answer is that to the second."""
     deliver()
     return deliver()
 
@@ -285,7 +285,7 @@ def failed_server_done(lake: FaultyLake, deliver: Deliver) -> CommitTableRespons
 
 
 def between(action: Callable[[], object]) -> Fault:
-    """Something else happens first."""
+    """Returns a fault that first lets something else happen."""
 
     def fault(lake: FaultyLake, deliver: Deliver) -> CommitTableResponse:
         action()

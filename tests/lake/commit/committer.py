@@ -1,4 +1,7 @@
-"""A process that commits to the table of a local lake: `python -m tests.lake.commit.committer FOLDER COUNT`."""
+"""A process that commits to the table of a local lake.
+
+Run it with `python -m tests.lake.commit.committer FOLDER COUNT`.
+"""
 
 from __future__ import annotations
 

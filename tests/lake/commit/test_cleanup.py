@@ -1,4 +1,4 @@
-"""Files are deleted when nobody can ever commit them, and never before."""
+"""Tests that files are deleted when nobody can ever commit them, and never before."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pyiceberg.table import Table
 from frazil.errors import CommitUnknown
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import Attempt
-from frazil.lake.commit.cleanup import Cleaned, Done, cleanup_attempt
+from frazil.lake.commit.cleanup import CleanupResult, OtherCommit, cleanup_attempt
 from frazil.lake.commit.commit import commit_add_files
 from frazil.lake.commit.outcomes import Committed
-from frazil.lake.commit.proposals import Request, metadata_paths
+from frazil.lake.commit.proposals import CommitRequest, metadata_paths
 from frazil.pipeline.decisions.rollback import replay_table
 from tests.lake.commit.commits import (
     NAME,
@@ -39,14 +39,14 @@ class World:
         self.lake: Lake = make_lake(folder)
         self.faulty = FaultyLake(self.lake.config)
         make_table(self.lake)
-        self.requests: dict[str, list[Request]] = {}
+        self.requests: dict[str, list[CommitRequest]] = {}
 
     @property
     def table(self) -> Table:
         return self.lake.load(NAME)
 
     def send(self, attempt: Attempt, *faults: Fault) -> object:
-        """Commit it; an unknown outcome stays so."""
+        """Commits an attempt. An unknown outcome stays unknown."""
         self.faulty.faults = [*faults]
         stored = self.requests.setdefault(attempt.id, [])
         try:
@@ -66,14 +66,14 @@ class World:
         assert isinstance(self.send(attempt), Committed)
         return attempt
 
-    def clean(self, attempt: Attempt, *done: Attempt) -> Cleaned:
+    def clean(self, attempt: Attempt, *done: Attempt) -> CleanupResult:
         return cleanup_attempt(
             self.lake,
             self.table,
             attempt.id,
             attempt.ranges,
             self.requests.get(attempt.id, []),
-            [Done(each.id, each.ranges) for each in done],
+            [OtherCommit(each.id, each.ranges) for each in done],
         )
 
     def files(self, attempt: Attempt) -> list[str]:
@@ -90,15 +90,15 @@ def world(tmp_path: Path) -> World:
 
 def test_files_that_nobody_asked_to_commit_go_at_once(world: World) -> None:
     attempt = write_attempt(world.table, (0, 0, 10), (1, 0, 5))
-    assert world.clean(attempt) == Cleaned(2)
+    assert world.clean(attempt) == CleanupResult(2)
     assert world.files(attempt) == []
-    assert world.clean(attempt) == Cleaned(0)
+    assert world.clean(attempt) == CleanupResult(0)
 
 
 def test_files_of_a_request_that_may_still_arrive_stay(world: World) -> None:
     attempt = write_attempt(world.table, (0, 0, 10))
     assert world.send(attempt, *[late_request] * 5) is None
-    assert world.clean(attempt) == Cleaned(0, "a request to commit it may still be accepted")
+    assert world.clean(attempt) == CleanupResult(0, "a request to commit it may still be accepted")
     assert world.faulty.deliver_late()
     assert read_rows(world.lake) == span(0, 0, 10)
     assert world.clean(attempt).kept == "it is in the table"
@@ -106,7 +106,7 @@ def test_files_of_a_request_that_may_still_arrive_stay(world: World) -> None:
 
 
 def test_a_compaction_is_not_enough(world: World) -> None:
-    """The request cannot be accepted any more, but was it not accepted before? Here it was."""
+    """The request cannot be accepted any more, but it may have been accepted before, as here."""
     world.commit((0, 0, 1))
     attempt = write_attempt(world.table, (0, 1, 10))
     world.send(attempt, lost_reply)
@@ -129,7 +129,7 @@ def test_files_go_when_another_attempt_with_the_same_rows_is_on_main(world: Worl
     world.send(attempt, *[late_request] * 5)
     assert len(world.files(attempt)) == 4
     world.commit((0, 0, 3))
-    assert world.clean(attempt) == Cleaned(4)
+    assert world.clean(attempt) == CleanupResult(4)
     assert world.files(attempt) == []
     assert not any(world.faulty.deliver_late() for _ in range(5))
     assert read_rows(world.lake) == span(0, 0, 3)
@@ -150,12 +150,12 @@ def test_the_callers_own_log_is_evidence_where_snapshots_are_forgotten(world: Wo
     expire(world.lake)
     assert world.clean(attempt).kept == "no other attempt is known to have committed the same rows"
     assert world.clean(attempt, attempt).kept == "no other attempt is known to have committed the same rows"
-    assert world.clean(attempt, done) == Cleaned(3)
+    assert world.clean(attempt, done) == CleanupResult(3)
     assert read_rows(world.lake) == span(0, 0, 11)
 
 
 def test_older_snapshots_on_main_show_nothing(world: World) -> None:
-    """As after a replay by hand, where the same rows are on main twice over."""
+    """After a replay by hand the same rows are on main twice."""
     world.commit((0, 0, 10))
     parent = world.table.metadata.current_snapshot_id
     assert parent is not None

@@ -1,4 +1,4 @@
-"""Every way a commit can end, on a real catalog; what counts is what a fresh reader finds in the table."""
+"""Tests every way in which a commit can end, on a real catalog, by what a fresh reader finds in the table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from frazil.lake.commit.attempts import Attempt
 from frazil.lake.commit.commit import commit_add_files
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.outcomes import Clipped, Committed, Outcome, Rewrite, Superseded
-from frazil.lake.commit.proposals import Request, metadata_paths
+from frazil.lake.commit.proposals import CommitRequest, metadata_paths
 from frazil.lake.commit.ranges import Range
 from tests.lake.commit.commits import (
     NAME,
@@ -63,13 +63,13 @@ HOUR_MS = 3_600_000
 
 
 class World:
-    """A lake with faults for the one under test, and one without for everybody else."""
+    """A lake with faults for the process under test, and one without for all others."""
 
     def __init__(self, folder: Path) -> None:
         self.lake = FaultyLake(make_lake(folder).config)
         self.others = make_lake(folder)
         self.table = make_table(self.others)
-        self.requests: list[Request] = []
+        self.requests: list[CommitRequest] = []
         self.waited: list[float] = []
 
     def commit(self, attempt: Attempt, *faults: Fault, tries: int = 5, now_ms: int = NOW_MS) -> Outcome:
@@ -146,7 +146,7 @@ def test_an_empty_range_moves_the_offsets_with_a_snapshot(world: World) -> None:
 
 
 def test_files_keep_their_sequence_through_many_commits(world: World) -> None:
-    """Sequence numbers decide what row-level deletes of other engines apply to."""
+    """Sequence numbers decide which files the row-level deletes of other engines apply to."""
     for start in range(0, 40, 10):
         world.table = world.others.load(NAME)
         world.commit(write_attempt(world.table, (0, start, start + 10)))
@@ -333,7 +333,7 @@ def test_a_handle_whose_snapshot_and_files_are_gone_is_no_obstacle(world: World)
 
 
 def test_a_snapshot_on_another_branch_is_no_obstacle(world: World) -> None:
-    """It takes a sequence number, so the request must be built again though main has not moved."""
+    """The snapshot takes a sequence number, so the request must be built again although main has not moved."""
     attempt = write_attempt(world.table, (0, 0, 10))
     other = world.others.load(NAME)
     main = other.metadata.current_snapshot_id
@@ -448,7 +448,7 @@ def test_a_request_is_stored_before_it_is_sent(world: World) -> None:
     attempt = write_attempt(world.table, (0, 0, 10))
     order: list[str] = []
 
-    def stored(request: Request) -> None:
+    def stored(request: CommitRequest) -> None:
         assert all(exists(path) for path in metadata_paths(world.table, request.snapshot_id))
         order.append("stored")
 
@@ -458,7 +458,7 @@ def test_a_request_is_stored_before_it_is_sent(world: World) -> None:
 
 
 def test_a_request_that_cannot_be_stored_is_not_sent(world: World) -> None:
-    def fail(request: Request) -> None:
+    def fail(request: CommitRequest) -> None:
         raise WriteFailed("disk full")
 
     attempt = write_attempt(world.table, (0, 0, 10))

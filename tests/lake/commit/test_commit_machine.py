@@ -1,7 +1,7 @@
-"""Several movers, some of them zombies, on one table, with everything coming between that can.
+"""Tests several movers, some of them zombies, on one table, with all concurrent changes that can happen.
 
 After every step an independent reader checks: each offset below the committed one is in the table exactly once, none
-above it is there at all, and every file that any snapshot refers to exists.
+above it is in the table, and every file that any snapshot refers to exists.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from frazil.backoff import Backoff
 from frazil.errors import CasConflict, CommitUnknown, TableRolledBack
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import Attempt, attempt_time_ms
-from frazil.lake.commit.cleanup import Done, cleanup_attempt
+from frazil.lake.commit.cleanup import OtherCommit, cleanup_attempt
 from frazil.lake.commit.commit import commit_add_files
-from frazil.lake.commit.offsets import ATTEMPT, OFFSETS, TableState, history_offsets, summary_of
+from frazil.lake.commit.offsets import ATTEMPT, OFFSETS, TableState, snapshot_offsets, summary_of
 from frazil.lake.commit.outcomes import Clipped, Committed, Rewrite, Superseded
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.decisions.rollback import accept_table_state, replay_table
 from tests.examples import examples
@@ -85,12 +85,12 @@ FAULTS = st.lists(
 
 @dataclass
 class Written:
-    """What a mover's transaction log has of an attempt."""
+    """What a mover's transaction log has about an attempt."""
 
     attempt: Attempt
-    requests: list[Request] = field(default_factory=list)
+    requests: list[CommitRequest] = field(default_factory=list)
     done_after: int = 0
-    """How many commits the mover had seen succeed when the attempt was given up or sent last."""
+    """How many commits of the mover had succeeded when the attempt was given up or last sent."""
 
 
 class Mover:
@@ -100,10 +100,10 @@ class Mover:
         self.table: Table = lake.load(NAME)
         self.current: Written | None = None
         self.given_up: list[Written] = []
-        self.done: list[Done] = []
+        self.done: list[OtherCommit] = []
 
     def write(self, counts: list[int], now_ms: int, empty: bool) -> None:
-        """Write the next rows by what this mover knows of the table, which may be long out of date."""
+        """Writes the next rows by what this mover knows of the table, which may be long out of date."""
         self.give_up()
         state = TableState.of(self.table)
         starts = {partition: state.next_offset(partition) or 0 for partition in range(PARTITIONS)}
@@ -140,7 +140,7 @@ class Mover:
         self.table = outcome.table
         match outcome:
             case Committed():
-                self.done.append(Done(written.attempt.id, written.attempt.ranges))
+                self.done.append(OtherCommit(written.attempt.id, written.attempt.ranges))
                 self.current = None
             case Superseded():
                 self.give_up()
@@ -171,7 +171,7 @@ class Mover:
 
 class Commits(RuleBasedStateMachine):
     went_back = False
-    """Whether the table waits for a person's decision, as of the last step."""
+    """Whether the table waits for a person's decision after the last step."""
 
     @initialize(seed=st.integers(0, 2**32))
     def start(self, seed: int) -> None:
@@ -183,9 +183,9 @@ class Commits(RuleBasedStateMachine):
         self.now_ms = NOW_MS
         self.columns = 0
         self.dropped: set[tuple[int, int]] = set()
-        """Rows that a mover left out on purpose, or that a person gave up."""
+        """The rows that a mover left out on purpose, or that a person gave up."""
         self.empty: dict[str, set[tuple[int, int]]] = {}
-        """What each attempt without files would leave out."""
+        """The rows that each attempt without files would leave out."""
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
@@ -208,7 +208,7 @@ class Commits(RuleBasedStateMachine):
     @precondition(lambda self: any(mover.current for mover in self.movers))
     @rule(mover=MOVERS, faults=FAULTS)
     def commit_again(self, mover: int, faults: list[str]) -> None:
-        """What is written, or was sent and is not known to be done."""
+        """Commits what is written, or was sent with an unknown outcome."""
         waiting = [at for at, each in enumerate(self.movers) if each.current]
         self.commit(waiting[mover % len(waiting)], faults)
 
@@ -221,7 +221,7 @@ class Commits(RuleBasedStateMachine):
 
     @rule(mover=MOVERS, count=COUNTS, faults=FAULTS)
     def move(self, mover: int, count: int, faults: list[str]) -> None:
-        """The usual case, so that tables get somewhere: look, write, commit."""
+        """Loads, writes and commits. This is the usual case, so that tables make progress."""
         self.look(mover)
         self.write(mover, [count] * PARTITIONS, empty=False)
         self.commit(mover, faults)
@@ -238,13 +238,13 @@ class Commits(RuleBasedStateMachine):
 
     @rule(mover=MOVERS, count=COUNTS, faults=FAULTS)
     def move_blindly(self, mover: int, count: int, faults: list[str]) -> None:
-        """By what this mover saw last."""
+        """Writes and commits by what this mover saw last."""
         self.write(mover, [count, 0], empty=False)
         self.commit(mover, faults)
 
     @rule(mover=MOVERS, counts=st.tuples(COUNTS, COUNTS), arrives=st.sampled_from(["before", "between", "after"]))
     def lose_and_go_on(self, mover: int, counts: tuple[int, int], arrives: str) -> None:
-        """A commit that stays unknown while its request is under way; the mover starts again with other files."""
+        """A commit stays unknown while its request is under way, and the mover starts again with other files."""
         self.look(mover)
         self.write(mover, [counts[0]] * PARTITIONS, empty=False)
         self.commit(mover, ["late", "lost request", "lost request"])
@@ -274,7 +274,7 @@ class Commits(RuleBasedStateMachine):
     @precondition(lambda self: any(mover.current for mover in self.movers))
     @rule(mover=MOVERS)
     def restart(self, mover: int) -> None:
-        """All but the transaction log is forgotten."""
+        """Restarts a mover, which then knows only its transaction log."""
         who = self.movers[mover]
         who.give_up()
         who.table = who.lake.load(NAME)
@@ -285,7 +285,7 @@ class Commits(RuleBasedStateMachine):
         for mover in self.movers:
             mover.clean()
 
-    # --- what else happens --------------------------------------------------------------------------------
+    # --- other changes ------------------------------------------------------------------------------------
 
     @precondition(lambda self: any(lake.late for lake in self.lakes))
     @rule(which=st.integers(0, 20))
@@ -317,7 +317,7 @@ class Commits(RuleBasedStateMachine):
 
     @rule()
     def remove_orphans(self) -> None:
-        """Files older than a day that no snapshot refers to are deleted, whoever wrote them."""
+        """Deletes files older than a day that no snapshot refers to, whoever wrote them."""
         table = self.others.load(NAME)
         live = {path for each in table.snapshots() for path in live_files(table, each.snapshot_id)}
         data = Path(table.metadata.location.removeprefix("file://")) / "data"
@@ -326,12 +326,12 @@ class Commits(RuleBasedStateMachine):
             if old and f"file://{path}" not in live:
                 path.unlink()
 
-    # --- a person -----------------------------------------------------------------------------------------
+    # --- decisions of a person ----------------------------------------------------------------------------
 
     @precondition(lambda self: not self.went_back)
     @rule(back=st.integers(1, 3), mover=MOVERS, decision=st.sampled_from(["replay", "accept", "later"]))
     def roll_back(self, back: int, mover: int, decision: str) -> None:
-        """To a snapshot that has its map; without any left nobody could tell."""
+        """Rolls back to a snapshot that has offsets. Without any such snapshot nobody could detect the rollback."""
         table = self.others.load(NAME)
         line = [each for each in table.snapshots() if OFFSETS in summary_of(each)]
         if len(line) <= back:
@@ -354,17 +354,17 @@ class Commits(RuleBasedStateMachine):
         if replay:
             replay_table(self.others, table, {})
         else:
-            rows, offsets = history_offsets(table) or {}, TableState.of(table).offsets
+            rows, offsets = snapshot_offsets(table) or {}, TableState.of(table).offsets
             self.dropped |= {(at, each) for at, end in offsets.items() for each in range(rows.get(at, 0), end)}
             accept_table_state(self.others, table)
         assert not self.rolled_back()
 
     def rolled_back(self) -> bool:
         table = self.others.load(NAME)
-        rows = history_offsets(table)
+        rows = snapshot_offsets(table)
         return rows is not None and rows != dict(TableState.of(table).offsets)
 
-    # --- what must hold -----------------------------------------------------------------------------------
+    # --- invariants ---------------------------------------------------------------------------------------
 
     @invariant()
     def every_row_is_there_once(self) -> None:
@@ -374,7 +374,7 @@ class Commits(RuleBasedStateMachine):
         for snapshot in table.snapshots():
             gone = [path for path in live_files(table, snapshot.snapshot_id) if not exists(path)]
             assert not gone, f"snapshot {snapshot.snapshot_id} refers to files that are gone: {gone}"
-        offsets = history_offsets(table) or TableState.of(table).offsets
+        offsets = snapshot_offsets(table) or TableState.of(table).offsets
         rows = read_rows(self.others)
         assert len(rows) == len(set(rows)), f"rows twice: {sorted(row for row in set(rows) if rows.count(row) > 1)}"
         due = {(at, each) for at, end in offsets.items() for each in range(end)}
@@ -384,7 +384,7 @@ class Commits(RuleBasedStateMachine):
         self.went_back = offsets != TableState.of(table).offsets
 
     def left_out(self, table: Table) -> set[tuple[int, int]]:
-        """What empty attempts on main left out; remembered, since their snapshots expire."""
+        """Returns what empty attempts on main left out. It is remembered, because their snapshots expire."""
         for snapshot in table.snapshots():
             self.dropped |= self.empty.get(summary_of(snapshot).get(ATTEMPT, ""), set())
         return self.dropped

@@ -1,4 +1,4 @@
-"""The same decisions on a real REST catalog, which keeps only the current snapshot, with faults on the wire."""
+"""Tests the same decisions on a real REST catalog, which keeps only the current snapshot, with network faults."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from frazil.backoff import Backoff
 from frazil.errors import CommitUnknown, TableReplaced
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import Attempt
-from frazil.lake.commit.cleanup import Cleaned, Done, cleanup_attempt
+from frazil.lake.commit.cleanup import CleanupResult, OtherCommit, cleanup_attempt
 from frazil.lake.commit.commit import commit_add_files
 from frazil.lake.commit.offsets import TableState
 from frazil.lake.commit.outcomes import Clipped, Committed, Outcome, Rewrite, Superseded
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from tests.lake.commit.commits import NOW_MS, compact, make_table, read_rows, span, write_attempt
 from tests.lake.support import nessie_config
 from tests.servers.proxy import Proxy
@@ -32,7 +32,7 @@ class World:
         self.proxy = proxy
         self.name = name
         self.table = make_table(others, name=name)
-        self.requests: list[Request] = []
+        self.requests: list[CommitRequest] = []
 
     def commit(self, attempt: Attempt, tries: int = 3) -> Outcome:
         return commit_add_files(
@@ -154,7 +154,7 @@ def test_a_request_delivered_after_recovery_does_nothing(world: World) -> None:
     requests = list(world.requests)
     assert clean(world, attempt, requests).kept == "a request to commit it may still be accepted"
     successor = world.other_commits((0, 0, 7))
-    assert clean(world, attempt, requests, successor) == Cleaned(3)
+    assert clean(world, attempt, requests, successor) == CleanupResult(3)
     assert b" 409 " in kept[0].forward().split(b"\r\n")[0]
     assert world.offsets() == {0: 7, 1: 0}
     assert world.rows() == span(0, 0, 7)
@@ -171,7 +171,7 @@ def test_a_request_delivered_before_the_successor_supersedes_it(world: World) ->
     assert isinstance(world.commit(successor), Superseded)
     assert world.rows() == span(0, 0, 10)
     assert clean(world, attempt, requests).kept == "it is in the table"
-    assert clean(world, successor, world.requests) == Cleaned(3)
+    assert clean(world, successor, world.requests) == CleanupResult(3)
     assert world.rows() == span(0, 0, 10)
 
 
@@ -227,12 +227,12 @@ def test_a_catalog_that_is_down_and_comes_back_is_waited_for(world: World) -> No
     assert world.rows() == span(0, 0, 10)
 
 
-def clean(world: World, attempt: Attempt, requests: list[Request], *done: Attempt) -> Cleaned:
+def clean(world: World, attempt: Attempt, requests: list[CommitRequest], *done: Attempt) -> CleanupResult:
     return cleanup_attempt(
         world.others,
         world.table,
         attempt.id,
         attempt.ranges,
         requests,
-        [Done(each.id, each.ranges) for each in done],
+        [OtherCommit(each.id, each.ranges) for each in done],
     )

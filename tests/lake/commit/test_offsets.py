@@ -1,4 +1,4 @@
-"""What a table says of itself, and when its rows and its offsets disagree."""
+"""Tests the committed offsets of a table, and the detection of rollbacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from frazil.errors import IcebergError, TableForeign, TableRolledBack
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.commit import commit_add_files
-from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.commit.offsets import TableState, check_not_rolled_back
 from frazil.lake.commit.outcomes import Committed
 from tests.lake.commit.commits import (
     NAME,
@@ -64,14 +64,14 @@ def test_an_offset_that_is_none_is_named(lake: Lake) -> None:
 
 
 def test_rows_and_offsets_agree_through_commits_compaction_and_expiry(lake: Lake) -> None:
-    check_history(lake.load(NAME))
+    check_not_rolled_back(lake.load(NAME))
     commit(lake, (0, 0, 5))
     commit(lake, (1, 0, 5))
-    check_history(lake.load(NAME))
+    check_not_rolled_back(lake.load(NAME))
     compact(lake)
-    check_history(lake.load(NAME))
+    check_not_rolled_back(lake.load(NAME))
     expire(lake)
-    check_history(lake.load(NAME))
+    check_not_rolled_back(lake.load(NAME))
 
 
 def test_a_table_that_went_back_is_found_out(lake: Lake) -> None:
@@ -79,7 +79,7 @@ def test_a_table_that_went_back_is_found_out(lake: Lake) -> None:
     commit(lake, (0, 5, 9), (1, 0, 3))
     table = roll_back(lake, first)
     with pytest.raises(TableRolledBack) as raised:
-        check_history(table)
+        check_not_rolled_back(table)
     said = str(raised.value)
     assert "partition 0: rows up to 5, properties say 9, partition 1: rows up to 0, properties say 3" in said
     assert "frazil topics resume events --replay" in said
@@ -93,24 +93,24 @@ def test_a_table_that_went_back_is_found_out_though_a_compaction_is_the_newest(l
     roll_back(lake, first)
     compact(lake)
     with pytest.raises(TableRolledBack, match="rows up to 6, properties say 9"):
-        check_history(lake.load(NAME))
+        check_not_rolled_back(lake.load(NAME))
 
 
 def test_going_back_before_a_compaction_only_loses_nothing(lake: Lake) -> None:
     commit(lake, (0, 0, 5))
     last = commit(lake, (1, 0, 5))
     compact(lake)
-    check_history(roll_back(lake, last))
+    check_not_rolled_back(roll_back(lake, last))
 
 
 def test_offsets_changed_by_hand_are_found_out_in_both_directions(lake: Lake) -> None:
     commit(lake, (0, 0, 5))
     set_properties(lake, frazil_offset_0="4")
     with pytest.raises(TableRolledBack, match="rows up to 5, properties say 4"):
-        check_history(lake.load(NAME))
+        check_not_rolled_back(lake.load(NAME))
     set_properties(lake, frazil_offset_0="6")
     with pytest.raises(TableRolledBack, match="rows up to 5, properties say 6"):
-        check_history(lake.load(NAME))
+        check_not_rolled_back(lake.load(NAME))
 
 
 def test_without_any_map_the_properties_are_trusted(lake: Lake) -> None:
@@ -119,4 +119,4 @@ def test_without_any_map_the_properties_are_trusted(lake: Lake) -> None:
     compact(lake)
     expire(lake)
     set_properties(lake, frazil_offset_0="4")
-    check_history(lake.load(NAME))
+    check_not_rolled_back(lake.load(NAME))

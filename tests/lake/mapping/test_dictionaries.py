@@ -1,4 +1,4 @@
-"""Texts as dictionaries: the same rows, sizes and bounds as without them."""
+"""Tests that dictionary-encoded texts have the same rows, sizes and bounds as plain texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.lake.mapping.dictionaries import keeping, plain_bytes, whole
+from frazil.lake.mapping.dictionaries import combine_columns, decoded_bytes, keep_dictionaries
 from frazil.log.schema.repeated_texts import joined
 from tests.examples import examples
 from tests.lake.random_topics import with_dictionaries
@@ -31,7 +31,7 @@ _TEXTS = st.lists(st.none() | st.sampled_from("abcd"), min_size=1, max_size=12)
     ids=str,
 )
 def test_the_types_that_are_kept(target: pa.DataType, source: pa.DataType, kept: pa.DataType) -> None:
-    assert keeping(target, source).equals(kept)
+    assert keep_dictionaries(target, source).equals(kept)
 
 
 def test_sizes_are_those_of_the_texts() -> None:
@@ -48,18 +48,18 @@ def test_sizes_are_those_of_the_texts() -> None:
     assert encoded.nbytes < 0.7 * plain.nbytes
     for start, size in ((0, count), (0, 100), (9_000, 1_000), (5_000, 1)):
         expected = plain.slice(start, size).nbytes
-        # What nulls take is not counted for texts.
-        assert plain_bytes(encoded.slice(start, size)) == pytest.approx(expected, rel=0.05, abs=64)
-        assert plain_bytes(plain.slice(start, size)) == expected
+        # The bytes of nulls are not counted for texts.
+        assert decoded_bytes(encoded.slice(start, size)) == pytest.approx(expected, rel=0.05, abs=64)
+        assert decoded_bytes(plain.slice(start, size)) == expected
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(texts=st.lists(_TEXTS, min_size=1, max_size=3), chosen=st.sets(st.integers(0, 11)))
 def test_bounds_are_those_of_the_rows(texts: list[list[str | None]], chosen: set[int]) -> None:
-    """Also where the rows of a file are only some of those that a dictionary was made for."""
+    """A file may have only some of the rows that a dictionary was made for."""
     schema = pa.schema([("text", pa.string()), ("list", pa.list_(pa.string()))])
     given = [pa.record_batch([_coded(each), _listed(each)], ["text", "list"]) for each in texts]
-    rows = whole(joined(given, schema), schema)
+    rows = combine_columns(joined(given, schema), schema)
     places = pa.array(sorted(place for place in chosen if place < len(rows)), pa.int64())
     assert _written(rows.take(places)) == _written(pa.table(rows.cast(schema)).take(places))
 
@@ -73,7 +73,7 @@ def _listed(texts: list[str | None]) -> pa.Array:
 
 
 def _written(rows: pa.Table) -> tuple[list[tuple[object, ...] | None], list[dict[str, object]]]:
-    """What a file says of its columns, and what is in it."""
+    """Returns the statistics of a file's columns, and its rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, store_schema=False)
     source = pa.BufferReader(sink.getvalue())

@@ -1,4 +1,4 @@
-"""Rows of a topic become rows of its table, or are told apart."""
+"""Tests that rows of a topic become rows of its table, or misfits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType, Stru
 
 from frazil.errors import TableSchemaMismatch
 from frazil.lake.mapping.mapper import Mapper
-from frazil.lake.mapping.misfits import exclude, from_stream
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.mapping.misfits import row_from_ipc, without_offsets
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.log.schema.columns import OFFSET, PARTITION
 from tests.examples import examples
 from tests.lake.random_topics import batches, comparable
 
 
 def _broken_text(values: list[bytes | None]) -> pa.Array:
-    """Strings that may not be UTF-8."""
+    """Makes strings that may not be UTF-8."""
     array = pa.array(values, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(array), array.buffers(), array.null_count)
 
@@ -46,7 +46,7 @@ def test_each_type_becomes_the_tables() -> None:
         inner=pa.array([{"at": 7}, None, {"at": None}], pa.struct([("at", pa.timestamp("ns"))])),
         nothing=pa.nulls(3),
     )
-    mapped = Mapper(batch.schema, target_schema(batch.schema)).map(batch, 3, 40)
+    mapped = Mapper(batch.schema, base_table_schema(batch.schema)).map(batch, 3, 40)
     assert mapped.misfits is None
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     microsecond = datetime.timedelta(microseconds=1)
@@ -64,14 +64,14 @@ def test_each_type_becomes_the_tables() -> None:
         OFFSET: [40, 41, 42],
     }
     ids = [int(field.metadata[b"PARQUET:field_id"]) for field in mapped.batch.schema]
-    assert ids == [field.field_id for field in target_schema(batch.schema).fields]
+    assert ids == [field.field_id for field in base_table_schema(batch.schema).fields]
 
 
 def test_columns_that_agree_are_not_copied() -> None:
     batch = _batch(
         text=["a", "é"], number=pa.array([1, 2]), tags=pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64()))
     )
-    mapped = Mapper(batch.schema, target_schema(batch.schema)).map(batch, 0, 0).batch
+    mapped = Mapper(batch.schema, base_table_schema(batch.schema)).map(batch, 0, 0).batch
     for name in ("text", "number"):
         assert mapped.column(name).buffers()[-1].address == batch.column(name).buffers()[-1].address
     assert mapped.column("tags").items.buffers()[1].address == batch.column("tags").items.buffers()[1].address
@@ -86,7 +86,7 @@ def test_batches_of_older_versions_lack_columns_and_are_narrower() -> None:
             ("at", pa.timestamp("ns")),
         ]
     )
-    mapped = Mapper(new, target_schema(new)).map(old, 0, 5).batch
+    mapped = Mapper(new, base_table_schema(new)).map(old, 0, 5).batch
     assert mapped.drop_columns([PARTITION, OFFSET]).to_pylist() == [
         {"number": 1, "inner": {"b": None, "a": 1}, "at": None, "at_ns": None},
         {"number": 2, "inner": None, "at": None, "at_ns": None},
@@ -101,7 +101,7 @@ _MAP = pa.map_(pa.string(), pa.int64())
     [
         (_broken_text([b"ok", b"\xff\xfe", None, b"\xc3", "é".encode()]), [1, 3], "UTF8"),
         (_broken_text([b"x" * 40, b"\xff" * 50, b"y" * 40]), [1], "UTF8"),
-        # Together they would be a character.
+        # Together the two parts would be a character.
         (_broken_text([b"a\xc3", b"\xa9b", b"c"]), [0, 1], "UTF8"),
         (pa.array([0, 2**60, None, -(2**60)], pa.int64()).view(pa.timestamp("ms")), [1, 3], "out of bounds"),
         (
@@ -118,12 +118,12 @@ _MAP = pa.map_(pa.string(), pa.int64())
     ids=["text", "long text", "split text", "timestamp", "decimal", "same key", "date", "list"],
 )
 def test_rows_that_do_not_fit_are_set_aside(column: pa.Array, bad: list[int], reason: str) -> None:
-    # A slice: what lies before and after it must not matter.
+    # The batch is a slice, and values outside of it must not matter.
     batch = pa.record_batch([column, pa.arange(0, len(column))], ["value", "id"])
     for start in range(2):
         part = batch.slice(start)
         wrong = [place for place in bad if place >= start]
-        mapped = Mapper(batch.schema, target_schema(batch.schema)).map(part, 1, 100 + start)
+        mapped = Mapper(batch.schema, base_table_schema(batch.schema)).map(part, 1, 100 + start)
         assert mapped.batch.column("id").to_pylist() == [i for i in range(start, len(batch)) if i not in wrong]
         assert mapped.batch.column(OFFSET).to_pylist() == [
             100 + i for i in range(start, len(batch)) if i not in wrong
@@ -137,12 +137,12 @@ def test_rows_that_do_not_fit_are_set_aside(column: pa.Array, bad: list[int], re
         for row, place in zip(rows, wrong, strict=True):
             assert reason in row["error"]
             assert "'value'" in row["error"]
-            assert from_stream(row["raw"]).schema == batch.schema
-            assert _bytes_of(from_stream(row["raw"])) == _bytes_of(batch.slice(place, 1))
+            assert row_from_ipc(row["raw"]).schema == batch.schema
+            assert _bytes_of(row_from_ipc(row["raw"])) == _bytes_of(batch.slice(place, 1))
 
 
 def _bytes_of(row: pa.RecordBatch) -> bytes:
-    """What a row is in full: values that are broken cannot be compared as Python values."""
+    """Returns a complete row as bytes, because invalid values cannot be compared as Python values."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, row.schema) as writer:
         writer.write_batch(row)
@@ -195,13 +195,13 @@ def test_with_dead_letters_each_value_is_tried() -> None:
     assert [row[OFFSET] for row in rows] == [11, 12, 13]
     assert "'two'" in rows[0]["error"]
     assert "'more'" in rows[2]["error"]
-    assert [from_stream(row["raw"]).to_pylist()[0] for row in rows] == batch.slice(1, 3).to_pylist()
+    assert [row_from_ipc(row["raw"]).to_pylist()[0] for row in rows] == batch.slice(1, 3).to_pylist()
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(batches(), st.data())
 def test_good_and_bad_rows_are_all_rows_in_order(batch: pa.RecordBatch, data: st.DataObject) -> None:
-    """A column of strings, of which some are broken, among columns of every kind."""
+    """One column has strings of which some are invalid, among columns of every kind."""
     chosen = data.draw(st.sets(st.integers(0, len(batch) - 1)))
     texts = _broken_text([b"\xff" if i in chosen else b"fine" for i in range(len(batch))])
     schema = batch.schema.append(pa.field("t", pa.string()))
@@ -209,25 +209,25 @@ def test_good_and_bad_rows_are_all_rows_in_order(batch: pa.RecordBatch, data: st
     encoded = data.draw(st.booleans())
     if encoded:
         batch = batch.set_column(len(batch.columns) - 1, "t", texts.dictionary_encode())
-    mapped = Mapper(batch.schema, target_schema(schema)).map(batch, 0, 1000)
+    mapped = Mapper(batch.schema, base_table_schema(schema)).map(batch, 0, 1000)
     good = mapped.batch.column(OFFSET).to_pylist()
     bad = mapped.misfits.rows.column(OFFSET).to_pylist() if mapped.misfits else []
     assert bad == [1000 + i for i in sorted(chosen)]
     assert good == [1000 + i for i in range(len(batch)) if i not in chosen]
     for row in mapped.misfits.rows.to_pylist() if mapped.misfits else []:
         original = batch.slice(row[OFFSET] - 1000, 1).drop_columns(["t"])
-        assert from_stream(row["raw"]).schema == schema, "as the log has it"
-        back = from_stream(row["raw"]).drop_columns(["t"])
+        assert row_from_ipc(row["raw"]).schema == schema, "as the log has it"
+        back = row_from_ipc(row["raw"]).drop_columns(["t"])
         assert comparable(_storable(back)) == comparable(_storable(original))
 
 
 def _storable(row: pa.RecordBatch) -> list[Any]:
-    """Nanoseconds have no Python type."""
+    """Converts nanoseconds, which have no Python type."""
     return [str(column) for column in row.columns]
 
 
 @given(st.sets(st.integers(0, 50)), st.sets(st.integers(0, 50)))
 def test_rows_that_are_dead_letters_are_left_out(present: set[int], gone: set[int]) -> None:
     rows = pa.record_batch([pa.array(sorted(present), pa.int64())], [OFFSET])
-    left = exclude(rows, pa.array(sorted(gone), pa.int64()))
+    left = without_offsets(rows, pa.array(sorted(gone), pa.int64()))
     assert left.column(OFFSET).to_pylist() == sorted(present - gone)

@@ -1,4 +1,4 @@
-"""Partitions, order and properties, from the words of the settings."""
+"""Tests partition specs, sort orders and properties that are made from the settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.config.sections.lake import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.schema.layout import layout_properties, partition_spec, sort_order
-from frazil.lake.schema.table_schema import target_schema
+from frazil.lake.schema.table_schema import base_table_schema
 from tests.lake.support import local_config, make_base_table
 
 TOPIC_SCHEMA = pa.schema(
@@ -25,7 +25,7 @@ TOPIC_SCHEMA = pa.schema(
         ("odd name", pa.string()),
     ]
 )
-SCHEMA = target_schema(TOPIC_SCHEMA)
+SCHEMA = base_table_schema(TOPIC_SCHEMA)
 
 
 def properties_of(**layout: Any) -> dict[str, str]:
@@ -97,7 +97,7 @@ def test_wrong_orders_and_repeated_partitions() -> None:
 
 
 def test_a_partition_never_has_the_name_of_a_column() -> None:
-    schema = target_schema(pa.schema([("time", pa.timestamp("us")), ("time_day", pa.string())]))
+    schema = base_table_schema(pa.schema([("time", pa.timestamp("us")), ("time_day", pa.string())]))
     (field,) = partition_spec(TableLayoutConfig(partition_by=["day(time)"]), schema).fields
     assert field.name not in schema.column_names
 

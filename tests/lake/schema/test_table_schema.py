@@ -1,4 +1,4 @@
-"""Tables for every kind of topic, read alike by everybody."""
+"""Tests tables for topics of every type, which all readers read alike."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pyiceberg.types import DecimalType, LongType, NestedField, TimestamptzType
 from frazil.errors import SchemaEvolution
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
+from frazil.lake.schema.table_schema import base_table_schema, dead_letter_schema
 from frazil.log.schema.schema import plain
 from tests.examples import examples
 from tests.lake.support import local_config, make_base_table
 
 NOON = dt.datetime(2026, 1, 2, 12, 30, 15, 123456, dt.UTC).replace(tzinfo=None)
 EVERYTHING: list[tuple[str, pa.DataType, str, Any]] = [
-    # name, type in the topic, type in the table, a value as the table has it
+    # The columns are name, type in the topic, type in the table, and a value as the table has it.
     ("bool", pa.bool_(), "boolean", True),
     ("int8", pa.int8(), "int", -128),
     ("int16", pa.int16(), "int", 2**15 - 1),
@@ -59,7 +59,7 @@ TOPIC_SCHEMA = pa.schema([pa.field(name, kind) for name, kind, _, _ in EVERYTHIN
 
 
 def test_each_type_has_its_counterpart() -> None:
-    schema = target_schema(TOPIC_SCHEMA)
+    schema = base_table_schema(TOPIC_SCHEMA)
     for name, _, expected, _ in EVERYTHING:
         if expected:
             assert str(schema.find_field(name).field_type) == expected, name
@@ -70,7 +70,7 @@ def test_each_type_has_its_counterpart() -> None:
 
 
 def test_rows_say_where_they_came_from() -> None:
-    schema = target_schema(pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())]))
+    schema = base_table_schema(pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("text", pa.string())]))
     assert [(field.name, field.required) for field in schema.fields] == [
         ("id", True),
         ("text", False),
@@ -81,17 +81,17 @@ def test_rows_say_where_they_came_from() -> None:
 
 
 def test_nanoseconds_of_a_column_have_a_column_of_their_own() -> None:
-    schema = target_schema(pa.schema([pa.field("time", pa.timestamp("ns", "UTC"), nullable=False)]))
+    schema = base_table_schema(pa.schema([pa.field("time", pa.timestamp("ns", "UTC"), nullable=False)]))
     assert isinstance(schema.find_field("time").field_type, TimestamptzType)
     companion = schema.find_field("time_ns")
     assert (str(companion.field_type), companion.required) == ("int", True)
-    inside = target_schema(pa.schema([("s", pa.struct([("time", pa.timestamp("ns"))]))]))
+    inside = base_table_schema(pa.schema([("s", pa.struct([("time", pa.timestamp("ns"))]))]))
     assert isinstance(inside.find_field("s.time").field_type, LongType)
     assert inside.find_field("s.time").doc == "nanoseconds since 1970"
 
 
 def test_columns_that_had_only_nulls_wait_for_their_type() -> None:
-    schema = target_schema(
+    schema = base_table_schema(
         pa.schema(
             [
                 ("id", pa.int64()),
@@ -129,12 +129,12 @@ _HAS_B = pa.struct([("b", pa.int64())])
 )
 def test_what_no_table_can_hold_is_named(columns: list[tuple[str, pa.DataType]], message: str) -> None:
     with pytest.raises(SchemaEvolution, match=message):
-        target_schema(pa.schema(columns))
+        base_table_schema(pa.schema(columns))
 
 
 def test_every_problem_is_named_at_once() -> None:
     with pytest.raises(SchemaEvolution) as caught:
-        target_schema(pa.schema([("_offset", pa.int64()), ("d", pa.decimal256(60, 2))]))
+        base_table_schema(pa.schema([("_offset", pa.int64()), ("d", pa.decimal256(60, 2))]))
     assert "'_offset'" in str(caught.value)
     assert "'d'" in str(caught.value)
 
@@ -186,7 +186,7 @@ def test_files_carry_the_ids_of_their_fields(tmp_path: Path) -> None:
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what differs between libraries only in how a value is dressed."""
+    """Converts values that libraries return in different Python types."""
 
     def bare(value: Any) -> Any:
         if isinstance(value, dt.datetime):
@@ -225,13 +225,13 @@ def test_ids_are_unique_and_given_in_the_order_that_catalogs_give_them(
             ]
         )
     )
-    schema = target_schema(topic)
+    schema = base_table_schema(topic)
     ids = sorted(schema.field_ids)
     assert ids == list(range(1, len(ids) + 1))
     assert [field.field_id for field in schema.fields] == list(range(1, len(schema.fields) + 1))
     for field in schema.fields:
         assert isinstance(field, NestedField)
         assert not isinstance(field.field_type, DecimalType) or field.field_type.precision <= 38
-    # What the log gives has the same small types, so that rows need no copy to fit.
+    # The log has the same 32-bit offsets, so that rows need no copy to fit.
     kinds = str(arrow_schema(schema))
     assert "large_" not in kinds

@@ -1,6 +1,7 @@
-"""A process that opens the base table of a topic: `python -m tests.lake.tables.creator FOLDER [NESSIE S3 NAMESPACE]`.
+"""A process that opens the base table of a topic.
 
-With `FRAZIL_FAILPOINT` it dies on the way.
+Run it with `python -m tests.lake.tables.creator FOLDER [NESSIE S3 NAMESPACE]`. With `FRAZIL_FAILPOINT` it dies on the
+way.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import sys
 from pathlib import Path
 
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.tables.identity import check_table
 from frazil.lake.tables.opening import open_base_table
-from frazil.lake.tables.retirement import retire
+from frazil.lake.tables.put_aside import put_table_aside
+from frazil.lake.tables.table_check import check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.store import open_store
 from tests.lake.support import EPOCH, TOPIC, TOPIC_SCHEMA, local_config, nessie_config
@@ -27,7 +28,7 @@ def main(recreate: bool, folder: str, *servers: str) -> None:
     lake = Lake(config)
     store = open_store(config.store, config.data_dir)
     if recreate:
-        retire(lake, store, check_table(lake, store, TOPIC, base_identifier(config, TOPIC)))
+        put_table_aside(lake, store, check_table(lake, store, TOPIC, base_identifier(config, TOPIC)))
     open_base_table(lake, store, config, TOPIC, TOPIC_SCHEMA, {0: 7}, {0: EPOCH})
 
 

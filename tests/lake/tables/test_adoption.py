@@ -1,4 +1,4 @@
-"""Tables that Frazil did not make are taken over when told so, if they fit."""
+"""Tests that tables which Frazil did not create are adopted if the settings say so and they fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import SchemaEvolution, TableForeign, TableReplaced
-from frazil.lake.tables.identity import Standing
+from frazil.lake.tables.table_check import TableStatus
 from tests.lake.opened import TABLE, Opened
 from tests.lake.support import TOPIC, TOPIC_SCHEMA, local_config, nessie_config
 
@@ -18,7 +18,7 @@ ADOPT = {TOPIC: {"table": {"adopt": True}}}
 
 @pytest.fixture(params=["sqlite", "nessie"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    """Each kind of catalog in turn."""
+    """Returns settings for each kind of catalog in turn."""
     if request.param == "sqlite":
         return local_config(tmp_path, topics=ADOPT)
     servers = [request.getfixturevalue(name) for name in ("nessie", "s3_server", "namespace")]
@@ -51,7 +51,7 @@ def test_a_table_is_adopted_when_told_so(config: Config) -> None:
         {"id": 1, "mine": "kept", "text": None, "_log_partition": None, "_offset": None}
     ]
     assert opened.open().metadata.table_uuid == adopted.metadata.table_uuid
-    assert opened.standing() is Standing.FINE
+    assert opened.status() is TableStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_table_without_any_snapshot_gets_one(config: Config) -> None:
 def test_a_name_that_nobody_has_is_made_as_ever(config: Config) -> None:
     opened = Opened(config)
     assert opened.open().schema().find_field("_offset").required
-    assert opened.standing() is Standing.FINE
+    assert opened.status() is TableStatus.OK
 
 
 def test_a_table_put_in_place_of_the_adopted_one_is_not_adopted_too(tmp_path: Path) -> None:
@@ -100,6 +100,6 @@ def test_a_table_put_in_place_of_the_adopted_one_is_not_adopted_too(tmp_path: Pa
     opened.open()
     opened.lake.catalog.drop_table(TABLE)
     opened.make_foreign()
-    assert opened.standing() is Standing.REPLACED
+    assert opened.status() is TableStatus.REPLACED
     with pytest.raises(TableReplaced):
         opened.open()

@@ -1,4 +1,4 @@
-"""Opening a topic's tables: made once, recognised ever after, and never mistaken for another."""
+"""Tests that a topic's tables are created once, recognised afterwards, and never mistaken for others."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pyiceberg.table import Table
 from frazil.errors import FrazilError, TableDropped, TableForeign, TableReplaced
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.schema.table_schema import target_schema
-from frazil.lake.tables.identity import Standing
-from frazil.lake.tables.markers import markers
+from frazil.lake.schema.table_schema import base_table_schema
 from frazil.lake.tables.opening import open_base_table, open_dead_letter_table, open_derived_table
+from frazil.lake.tables.table_check import TableStatus
+from frazil.lake.tables.table_history import table_history
 from frazil.log.topics.schemas import list_partitions, list_topics
 from tests.lake.opened import TABLE, Opened
 from tests.lake.support import EPOCH, TOPIC, TOPIC_SCHEMA, local_config, nessie_config
@@ -32,11 +32,11 @@ def opened(tmp_path: Path) -> Opened:
 
 
 def test_a_table_that_never_was_is_made_at_the_start_of_the_log(opened: Opened) -> None:
-    assert opened.standing() is Standing.ABSENT
+    assert opened.status() is TableStatus.NEVER_CREATED
     table = opened.open(start=12)
     assert table.properties["frazil.offset.0"] == "12"
-    assert opened.standing() is Standing.FINE
-    (marker,) = markers(opened.store, TOPIC)
+    assert opened.status() is TableStatus.OK
+    (marker,) = table_history(opened.store, TOPIC)
     assert (marker.identifier, marker.uuid, marker.role) == (TABLE, table.metadata.table_uuid, "base")
 
 
@@ -44,7 +44,7 @@ def test_opening_again_changes_nothing(opened: Opened) -> None:
     first = opened.open()
     again = opened.open(start=99)
     assert again.metadata == first.metadata
-    assert len(markers(opened.store, TOPIC)) == 1
+    assert len(table_history(opened.store, TOPIC)) == 1
 
 
 def test_markers_are_no_partitions(opened: Opened) -> None:
@@ -65,7 +65,7 @@ def test_a_dropped_table_is_made_anew_only_when_told_so(opened: Opened) -> None:
     table = opened.recreate()
     assert table.metadata.table_uuid != old.metadata.table_uuid
     assert opened.open().metadata.table_uuid == table.metadata.table_uuid
-    assert [marker.uuid for marker in markers(opened.store, TOPIC)] == [
+    assert [marker.uuid for marker in table_history(opened.store, TOPIC)] == [
         old.metadata.table_uuid,
         None,
         table.metadata.table_uuid,
@@ -73,7 +73,7 @@ def test_a_dropped_table_is_made_anew_only_when_told_so(opened: Opened) -> None:
 
 
 def test_what_is_made_anew_has_a_folder_of_its_own(opened: Opened) -> None:
-    """The table that is gone may live on under another name, and tidying up must not reach its files."""
+    """The old table may still exist under another name, and maintenance must not touch its files."""
     old = opened.open()
     opened.lake.catalog.rename_table(TABLE, ("frazil", "kept"))
     assert opened.recreate().location() not in {old.location(), f"{old.location()}/"}
@@ -96,9 +96,9 @@ def test_a_replacement_that_knows_no_offsets_begins_at_the_start(opened: Opened)
     opened.open()
     opened.lake.catalog.drop_table(TABLE)
     opened.make_foreign()
-    assert opened.standing() is Standing.REPLACED
+    assert opened.status() is TableStatus.REPLACED
     assert opened.accept().properties["frazil.offset.0"] == "7"
-    assert opened.standing() is Standing.FINE
+    assert opened.status() is TableStatus.OK
 
 
 def test_a_table_of_somebody_else_is_refused(opened: Opened) -> None:
@@ -135,7 +135,7 @@ def test_dead_letter_and_derived_tables(tmp_path: Path) -> None:
     letters = open_dead_letter_table(lake, store, config, TOPIC, {0: 3}, {0: EPOCH})
     assert letters.name() == ("frazil", "orders__dead_letter")
     assert letters.properties["frazil.role"] == "dead-letter"
-    schema = target_schema(pa.schema([("id", pa.int64())]))
+    schema = base_table_schema(pa.schema([("id", pa.int64())]))
     derived = open_derived_table(lake, store, config, TOPIC, "big", schema, {0: 3}, {0: EPOCH})
     assert derived.properties["frazil.role"] == "derived"
     assert len(derived.sort_order().fields) == 1
@@ -149,7 +149,7 @@ STEPS = ["create.staged", "create.snapshot", "create.committed", "create.unmarke
 
 
 def killed(arguments: list[str], step: str) -> None:
-    """Run a creator that dies at this step."""
+    """Runs a creator that dies at this step."""
     command = [sys.executable, "-m", "tests.lake.tables.creator", *arguments]
     done = subprocess.run(command, env={**os.environ, "FRAZIL_FAILPOINT": step}, timeout=100, check=False)
     assert done.returncode == -signal.SIGKILL
@@ -169,7 +169,7 @@ def test_a_creator_killed_half_way_on_rest_blocks_nobody(
     opened = Opened(nessie_config(tmp_path, nessie, s3_server, namespace))
     table = _goes_on(opened)
     left = [each for each in opened.lake.catalog.list_tables((namespace,)) if each != opened.identifier]
-    # What was left half-made has a name that no topic has.
+    # The unfinished table has a name that no topic has.
     assert all(each[-1].startswith(f"{TOPIC}__new_") for each in left)
     assert len(left) == (1 if step in {"create.staged", "create.snapshot"} else 0)
     assert len(table.scan().to_arrow()) == 1
@@ -181,18 +181,18 @@ def test_somebody_killed_while_recreating_blocks_nobody(tmp_path: Path, step: st
     opened.open()
     opened.lake.catalog.drop_table(TABLE)
     killed(["--recreate", str(tmp_path)], step)
-    if opened.standing() is Standing.DROPPED:
+    if opened.status() is TableStatus.DROPPED:
         opened.recreate()
     _goes_on(opened)
 
 
 def _goes_on(opened: Opened) -> Table:
-    """The table is complete, or is made completely, and can be written to."""
+    """Checks that the table is complete, or is created completely, and can be written to."""
     table = opened.open()
     assert table.current_snapshot() is not None
     assert table.properties["frazil.offset.0"] == "7"
-    assert opened.standing() is Standing.FINE
-    assert table.metadata.table_uuid == markers(opened.store, TOPIC)[-1].uuid
+    assert opened.status() is TableStatus.OK
+    assert table.metadata.table_uuid == table_history(opened.store, TOPIC)[-1].uuid
     row = [{"id": 1, "text": "x", "_log_partition": 0, "_offset": 7}]
     table.append(pa.Table.from_pylist(row, schema=arrow_schema(table.schema())))
     return table

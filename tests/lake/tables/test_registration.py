@@ -1,4 +1,4 @@
-"""A catalog that was lost, and tables that are found again in the warehouse: every row once, in all of it."""
+"""Tests that tables of a lost catalog are registered again from the warehouse, with every row once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import frazil
 from frazil.config.model import Config
 from frazil.errors import CatalogLost, IcebergError, SegmentsGone, TableExists
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.tables.registration import check_not_lost, plan, register
+from frazil.lake.tables.registration import check_not_lost, plan_registrations, register
 from frazil.log.segments.trim import trim
 from frazil.store import open_store
 from tests.cli.support import frazil as command
@@ -24,7 +24,7 @@ TOPIC = "orders"
 
 
 def grown(world: World, batches: int, start: int = 0) -> None:
-    """One batch of ten rows after the other is moved to the table."""
+    """Moves batches of ten rows to the table, one after the other."""
     for number in range(start, start + batches):
         world.append(TOPIC, rows(10 * number, 10))
         world.seal(TOPIC)
@@ -46,7 +46,7 @@ def ids(config: Config) -> list[int]:
 
 def registered(config: Config, *chosen: str) -> None:
     lake = Lake(config)
-    for each in plan(lake, open_store(config.store, config.data_dir), chosen):
+    for each in plan_registrations(lake, open_store(config.store, config.data_dir), chosen):
         register(lake, each)
     lake.close()
 
@@ -85,7 +85,7 @@ def test_a_first_start_is_no_loss(tmp_path: Path) -> None:
 
 
 def test_of_two_that_may_be_the_last_a_person_chooses_and_rows_are_moved_again(tmp_path: Path) -> None:
-    """One of them lost the race for its version; here it is taken to be the one that won."""
+    """One of the files lost the race for its version. Here it is taken for the one that won."""
     with World(tmp_path) as world:
         grown(world, 3)
         *_, before, last = metadata_of(world.config)
@@ -113,9 +113,9 @@ def test_one_whose_files_are_gone_came_to_nothing(tmp_path: Path) -> None:
             path.unlink()
         lose(world.config)
         lake = Lake(world.config)
-        (found,) = plan(lake, world.log.store)
-        assert found.found.offsets == {0: 20}
-        assert Path(found.found.location.removeprefix("file://")) in known
+        (found,) = plan_registrations(lake, world.log.store)
+        assert found.file.offsets == {0: 20}
+        assert Path(found.file.location.removeprefix("file://")) in known
         register(lake, found)
         world.move(TOPIC)
         assert ids(world.config) == list(range(30))
@@ -137,7 +137,7 @@ def test_a_table_of_the_name_is_left_alone(tmp_path: Path) -> None:
         grown(world, 1)
         lose(world.config)
         lake = Lake(world.config)
-        (found,) = plan(lake, world.log.store)
+        (found,) = plan_registrations(lake, world.log.store)
         register(lake, found)
         with pytest.raises(TableExists, match="left as it is"):
             register(lake, found)

@@ -1,4 +1,4 @@
-"""What tables are called, and that they are born complete or not at all."""
+"""Tests the names of tables, and that tables are created completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.servers.shared import NessieServer, S3Server
 
 @pytest.fixture(params=["sqlite", "nessie"])
 def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    """Each kind of catalog in turn."""
+    """Returns settings for each kind of catalog in turn."""
     if request.param == "sqlite":
         return local_config(tmp_path)
     servers = [request.getfixturevalue(name) for name in ("nessie", "s3_server", "namespace")]

@@ -1,4 +1,4 @@
-"""Data files hold the rows they were given, every reader reads them, and what they say of themselves is true."""
+"""Tests that data files have the rows they were given, can be read by every reader, and have the right metrics."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType
 
 from frazil.errors import ConfigError, FileUpload, ParquetWrite, TableSchemaMismatch
 from frazil.lake.catalog.durable_io import DurableFileIO
-from frazil.lake.mapping.mapper import Mapped, Mapper
+from frazil.lake.mapping.mapper import MappedBatch, Mapper
 from frazil.lake.mapping.misfits import Misfits, dead_letter_batch
-from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
+from frazil.lake.schema.table_schema import base_table_schema, dead_letter_schema
+from frazil.lake.write.data_file_codec import decode_data_file as arrived
+from frazil.lake.write.data_file_codec import encode_data_file as sent
 from frazil.lake.write.data_files import DataFileWriter
-from frazil.lake.write.transport import from_bytes as arrived
-from frazil.lake.write.transport import to_bytes as sent
 from frazil.log.schema.columns import OFFSET, PARTITION
 from tests.examples import examples
 from tests.lake.random_topics import batches, comparable, with_dictionaries
@@ -84,9 +84,14 @@ class Written(NamedTuple):
 
 
 def write_batches(
-    io: FileIO, metadata: TableMetadata, folder: str, task: int, batches: Iterator[Mapped], gather_bytes: int = 2**28
+    io: FileIO,
+    metadata: TableMetadata,
+    folder: str,
+    task: int,
+    batches: Iterator[MappedBatch],
+    gather_bytes: int = 2**28,
 ) -> Written:
-    """Write all rows that fit, as a task does."""
+    """Writes all rows that fit, as a task does."""
     misfits: list[Misfits] = []
     with DataFileWriter(io, metadata, folder, task, gather_bytes) as writer:
         for mapped in batches:
@@ -137,7 +142,7 @@ def _order(schema: Schema, *names: str, direction: SortDirection = SortDirection
 def test_every_reader_reads_the_rows_that_were_written(
     warehouse: Warehouse, rows: pa.RecordBatch, data: st.DataObject
 ) -> None:
-    schema = target_schema(rows.schema)
+    schema = base_table_schema(rows.schema)
     simple = [field for field in schema.fields if field.field_type.is_primitive]
     chosen = data.draw(st.lists(st.sampled_from(simple), max_size=2, unique=True))
     transforms: list[Transform[Any, Any]] = [
@@ -149,7 +154,7 @@ def test_every_reader_reads_the_rows_that_were_written(
     fields: list[PartitionField] = []
     for field in chosen:
         able = [transform for transform in transforms if transform.can_transform(field.field_type)]
-        # Of a required column PyIceberg cannot store that its part is void.
+        # PyIceberg cannot store a void partition field of a required column.
         able += [VoidTransform()] if field.optional else []
         transform = data.draw(st.sampled_from(able))
         fields.append(PartitionField(field.field_id, 1000 + len(fields), transform, f"part{len(fields)}"))
@@ -192,7 +197,10 @@ def _misread(kind: pa.DataType) -> bool:
 
 
 def _sorted_rows(table: pa.Table) -> list[Any]:
-    """As Python values, by offset; blobs of fixed length and zones of times are the reader's own business."""
+    """Returns the rows as Python values by offset.
+
+    Types of fixed-size binaries and time zones depend on the reader.
+    """
     columns = []
     for column in table.columns:
         if pa.types.is_timestamp(column.type) and column.type.tz:
@@ -223,7 +231,8 @@ def _check_metrics(schema: Schema, file: DataFile, rows: pa.Table) -> None:
         plain = _comparable_values(values)
         assert all(_given(field.field_type, low) <= value for value in plain)
         if high is None:
-            # Only what cannot be counted up has no upper bound: text of the last character, bytes of 0xFF.
+            # Only values that cannot be incremented lack an upper bound: text of the last character, or bytes of
+            # 0xFF.
             assert max(plain).startswith((b"\xff" * 16, ("\U0010ffff" * 16).encode()))
         else:
             assert all(_given(field.field_type, high) >= value for value in plain)
@@ -272,7 +281,7 @@ def _moment(day: int) -> str:
 
 
 def test_scans_open_only_the_files_of_the_partitions_they_need(warehouse: Warehouse) -> None:
-    schema = target_schema(_LOGS)
+    schema = base_table_schema(_LOGS)
     table = warehouse.table(schema, _spec(schema, time=DayTransform()), _order(schema, "service", "time"))
     written = _write(table, [_logs(500), _logs(500)])
     _append(table, written.files)
@@ -287,7 +296,7 @@ def test_scans_open_only_the_files_of_the_partitions_they_need(warehouse: Wareho
 
 
 def test_scans_open_only_the_files_whose_bounds_fit(warehouse: Warehouse) -> None:
-    table = warehouse.table(target_schema(_LOGS))
+    table = warehouse.table(base_table_schema(_LOGS))
     tasks = [_write(table, [_logs(100)], task=0), _write(table, [_logs(100)], task=1)]
     names = pa.array([f"ünusual-and-long-name-{i}" for i in range(3)])
     other = pa.RecordBatch.from_pydict(
@@ -304,7 +313,7 @@ def test_scans_open_only_the_files_whose_bounds_fit(warehouse: Warehouse) -> Non
 
 
 def test_rows_without_a_sort_order_stay_as_they_came(warehouse: Warehouse) -> None:
-    schema = target_schema(_LOGS)
+    schema = base_table_schema(_LOGS)
     for spec in (UNPARTITIONED_PARTITION_SPEC, _spec(schema, level=IdentityTransform())):
         table = warehouse.table(schema, spec)
         for path in _paths(_write(table, [_logs(300), _logs(300)]).files):
@@ -314,7 +323,7 @@ def test_rows_without_a_sort_order_stay_as_they_came(warehouse: Warehouse) -> No
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_rows_with_dictionaries_and_without_are_in_one_file(warehouse: Warehouse, ordered: bool) -> None:
-    schema = target_schema(_LOGS)
+    schema = base_table_schema(_LOGS)
     order = _order(schema, OFFSET) if ordered else UNSORTED_SORT_ORDER
     table = warehouse.table(schema, UNPARTITIONED_PARTITION_SPEC, order, **{"write_parquet_row-group-limit": "10"})
     plain = [_logs(10), _logs(20), _logs(15)]
@@ -339,7 +348,7 @@ def test_a_text_may_be_required_in_a_struct_that_is_null(warehouse: Warehouse, o
 @pytest.mark.parametrize("encoded", [False, True])
 def test_bounds_are_those_of_the_rows_of_each_partition(warehouse: Warehouse, encoded: bool) -> None:
     rows = pa.record_batch({"day": pa.array(["mon", "mon", "tue"]), "note": pa.array(["a", None, "z"])})
-    schema = target_schema(rows.schema)
+    schema = base_table_schema(rows.schema)
     table = warehouse.table(schema, _spec(schema, day=IdentityTransform()))
     for file in _write(table, [with_dictionaries(rows) if encoded else rows]).files:
         _check_metrics(schema, file, found := pq.read_table(_paths([file])[0]))
@@ -348,7 +357,7 @@ def test_bounds_are_those_of_the_rows_of_each_partition(warehouse: Warehouse, en
 
 
 def test_thousands_of_partitions_are_written_one_after_the_other(warehouse: Warehouse) -> None:
-    schema = target_schema(pa.schema([("key", pa.int64())]))
+    schema = base_table_schema(pa.schema([("key", pa.int64())]))
     table = warehouse.table(schema, _spec(schema, key=IdentityTransform()))
     count = 2_000
     keys = pa.RecordBatch.from_pydict({"key": pa.array([i * 7 % count for i in range(2 * count)])})
@@ -376,7 +385,7 @@ def test_files_end_at_the_size_the_table_wants(warehouse: Warehouse) -> None:
         "write.parquet.row-group-limit": "500",
         "write.parquet.compression-codec": "uncompressed",
     }
-    schema = target_schema(_LOGS)
+    schema = base_table_schema(_LOGS)
     for order in (UNSORTED_SORT_ORDER, _order(schema, "level")):
         table = warehouse.catalog.create_table(
             f"n.t{next(_names)}", schema, None, UNPARTITIONED_PARTITION_SPEC, order, properties
@@ -391,9 +400,9 @@ def test_files_end_at_the_size_the_table_wants(warehouse: Warehouse) -> None:
 
 
 def test_row_groups_are_equal_but_for_the_last(warehouse: Warehouse) -> None:
-    """Each has the whole dictionary, which must not make it two."""
+    """Each batch has the whole dictionary, which must not make two row groups of one."""
     rows = with_dictionaries(pa.record_batch({"text": pa.array([f"{i % 100:0100d}" for i in range(4_000)])}))
-    schema = target_schema(rows.schema)
+    schema = base_table_schema(rows.schema)
     limit = {"write_parquet_row-group-size-bytes": str(rows.nbytes // 4)}
     table = warehouse.table(schema, UNPARTITIONED_PARTITION_SPEC, _order(schema, "text"), **limit)
     (path,) = _paths(_write(table, [rows]).files)
@@ -404,7 +413,7 @@ def test_row_groups_are_equal_but_for_the_last(warehouse: Warehouse) -> None:
 
 
 def test_sorted_rows_beyond_the_limit_are_sorted_in_parts(warehouse: Warehouse) -> None:
-    schema = target_schema(_LOGS)
+    schema = base_table_schema(_LOGS)
     table = warehouse.table(schema, order=_order(schema, "level", direction=SortDirection.DESC))
     files = _write(table, [_logs(200) for _ in range(10)], gather_bytes=_logs(500).nbytes).files
     assert 1 < len(files) < 10
@@ -431,7 +440,7 @@ def test_files_are_compressed_as_the_table_says(
     properties = {"write.parquet.compression-codec": codec}
     if level is not None:
         properties["write.parquet.compression-level"] = level
-    table = warehouse.catalog.create_table(f"n.t{next(_names)}", target_schema(_LOGS), properties=properties)
+    table = warehouse.catalog.create_table(f"n.t{next(_names)}", base_table_schema(_LOGS), properties=properties)
     (path,) = _paths(_write(table, [_logs(100)]).files)
     chunk = pq.read_metadata(path).row_group(0).column(0)
     assert chunk.compression == stored
@@ -440,7 +449,7 @@ def test_files_are_compressed_as_the_table_says(
 
 
 def test_values_that_repeat_have_a_dictionary_and_others_none(warehouse: Warehouse) -> None:
-    table = warehouse.table(target_schema(_LOGS))
+    table = warehouse.table(base_table_schema(_LOGS))
     (path,) = _paths(_write(table, [_logs(1_000)]).files)
     group = pq.read_metadata(path).row_group(0)
     coded = {group.column(i).path_in_schema: group.column(i).has_dictionary_page for i in range(group.num_columns)}
@@ -462,7 +471,9 @@ def test_a_property_that_makes_no_sense_is_named(warehouse: Warehouse) -> None:
         "write.parquet.row-group-limit",
         "write.metadata.metrics.default",
     ):
-        table = warehouse.catalog.create_table(f"n.t{next(_names)}", target_schema(_LOGS), properties={name: "much"})
+        table = warehouse.catalog.create_table(
+            f"n.t{next(_names)}", base_table_schema(_LOGS), properties={name: "much"}
+        )
         with pytest.raises(ConfigError, match=name):
             _write(table, [_logs(1)])
 
@@ -481,7 +492,9 @@ def test_metrics_are_kept_as_the_table_says(
 ) -> None:
     rows = pa.record_batch([pa.array(["abcdef", "xyzz", None]), pa.array([1, 2, 3])], ["text", "number"])
     properties = {"write.metadata.metrics.default": mode, "write.metadata.metrics.column.number": "full"}
-    table = warehouse.catalog.create_table(f"n.t{next(_names)}", target_schema(rows.schema), properties=properties)
+    table = warehouse.catalog.create_table(
+        f"n.t{next(_names)}", base_table_schema(rows.schema), properties=properties
+    )
     (file,) = _write(table, [rows]).files
     text, number = (table.schema().find_field(name).field_id for name in ("text", "number"))
     assert (text in file.value_counts) is counted
@@ -491,21 +504,23 @@ def test_metrics_are_kept_as_the_table_says(
 
 
 def test_bounds_that_parquet_left_out_of_one_row_group_are_left_out_of_the_file(warehouse: Warehouse) -> None:
-    """Parquet drops bounds of very long values; those of the other row groups would hide the long value."""
+    """Parquet drops the bounds of very long values. The bounds of other row groups would hide the long value."""
     properties = {"write.parquet.row-group-limit": "1"}
     rows = pa.record_batch([pa.array(["m", "z" * 10_000, None])], ["text"])
-    table = warehouse.catalog.create_table(f"n.t{next(_names)}", target_schema(rows.schema), properties=properties)
+    table = warehouse.catalog.create_table(
+        f"n.t{next(_names)}", base_table_schema(rows.schema), properties=properties
+    )
     written = _write(table, [rows])
     _append(table, written.files)
     assert table.scan(row_filter=f"text = '{'z' * 10_000}'").to_arrow().num_rows == 1
 
 
 def test_a_writer_that_gives_up_leaves_nothing(warehouse: Warehouse, tmp_path: Path) -> None:
-    schema = target_schema(_LOGS)
+    schema = base_table_schema(_LOGS)
     table = warehouse.table(schema, _spec(schema, level=IdentityTransform()))
     mapper = Mapper(_LOGS, schema)
 
-    def broken() -> Iterator[Mapped]:
+    def broken() -> Iterator[MappedBatch]:
         yield mapper.map(_logs(100), 0, 0)
         yield mapper.map(_logs(100), 0, 100)
         raise TableSchemaMismatch("enough")
@@ -517,9 +532,9 @@ def test_a_writer_that_gives_up_leaves_nothing(warehouse: Warehouse, tmp_path: P
 
 @pytest.mark.parametrize("error", [pa.ArrowInvalid("a cast"), OSError("a read")])
 def test_errors_of_others_are_not_ours(warehouse: Warehouse, tmp_path: Path, error: Exception) -> None:
-    table = warehouse.table(target_schema(_LOGS))
+    table = warehouse.table(base_table_schema(_LOGS))
 
-    def broken() -> Iterator[Mapped]:
+    def broken() -> Iterator[MappedBatch]:
         yield Mapper(_LOGS, table.schema()).map(_logs(10), 0, 0)
         raise error
 
@@ -529,7 +544,7 @@ def test_errors_of_others_are_not_ours(warehouse: Warehouse, tmp_path: Path, err
 
 
 def test_a_file_of_somebody_else_is_not_overwritten(warehouse: Warehouse) -> None:
-    table = warehouse.table(target_schema(_LOGS))
+    table = warehouse.table(base_table_schema(_LOGS))
     (first,) = _write(table, [_logs(10)]).files
     with pytest.raises(ParquetWrite, match="is there already"):
         _write(table, [_logs(20)])
@@ -537,21 +552,21 @@ def test_a_file_of_somebody_else_is_not_overwritten(warehouse: Warehouse) -> Non
 
 
 def test_storage_that_fails_is_said_so(warehouse: Warehouse, tmp_path: Path) -> None:
-    table = warehouse.table(target_schema(_LOGS))
+    table = warehouse.table(base_table_schema(_LOGS))
     mapped = Mapper(_LOGS, table.schema()).map(_logs(10), 0, 0)
     with pytest.raises(FileUpload, match="could not be stored"):
         write_batches(_IO, table.metadata, f"file://{tmp_path}/{'long' * 100}", 0, iter([mapped]))
 
 
 def test_no_rows_no_files(warehouse: Warehouse) -> None:
-    table = warehouse.table(target_schema(_LOGS))
+    table = warehouse.table(base_table_schema(_LOGS))
     assert _write(table, [_logs(10).slice(0, 0)]) == Written([], [], 0, 0)
 
 
 def test_dead_letters_are_rows_of_their_table(warehouse: Warehouse) -> None:
     raw = pa.array([b"fine", b"\xff"], pa.binary())
     broken = pa.record_batch([pa.Array.from_buffers(pa.string(), 2, raw.buffers())], ["text"])
-    mapped = Mapper(broken.schema, target_schema(broken.schema)).map(broken, 4, 100)
+    mapped = Mapper(broken.schema, base_table_schema(broken.schema)).map(broken, 4, 100)
     assert mapped.misfits is not None
     table = warehouse.table(dead_letter_schema())
     writer = DataFileWriter(_IO, table.metadata, f"{table.location()}/data/a", 0)
@@ -566,7 +581,7 @@ def test_dead_letters_are_rows_of_their_table(warehouse: Warehouse) -> None:
 def test_parts_of_structs_have_bounds_too(warehouse: Warehouse) -> None:
     inner = pa.struct([("x", pa.int64()), ("y", pa.float64())])
     rows = pa.record_batch([pa.array([{"x": 5, "y": math.nan}, {"x": 9, "y": 1.0}, None], inner)], ["inner"])
-    table = warehouse.table(target_schema(rows.schema))
+    table = warehouse.table(base_table_schema(rows.schema))
     written = _write(table, [rows])
     _append(table, written.files)
     x, y = (table.schema().find_field(f"inner.{name}").field_id for name in "xy")

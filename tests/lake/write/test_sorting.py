@@ -1,4 +1,4 @@
-"""Rows come out in the order that Iceberg defines."""
+"""Tests that rows are sorted in the order that Iceberg defines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 from pyiceberg.transforms import IdentityTransform, TruncateTransform
 from pyiceberg.types import NestedField, StringType, StructType
 
-from frazil.lake.schema.table_schema import fresh, topic_fields
+from frazil.lake.schema.table_schema import topic_fields, with_fresh_ids
 from frazil.lake.write.sorting import Sorter, rank
 
 _KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -49,7 +49,7 @@ def test_rows_are_ordered_by_all_keys_and_stay_as_they_came_where_those_are_equa
     given_rows: tuple[pa.Table, list[tuple[int, bool, bool]]],
 ) -> None:
     table, keys = given_rows
-    schema = fresh(topic_fields(table.schema)[0])
+    schema = with_fresh_ids(topic_fields(table.schema)[0])
     order = SortOrder(*(_field(schema, *key) for key in keys))
     places = Sorter(order, schema).order(table)
     result = list(range(len(table))) if places is None else places.to_pylist()
@@ -83,7 +83,7 @@ def _ordered(value: Any) -> Any:
 
 def test_rows_in_order_are_left_alone() -> None:
     table = pa.table({"a": pa.array([1, 1, 2], pa.int64()), "b": ["x", "y", "a"]})
-    schema = fresh(topic_fields(table.schema)[0])
+    schema = with_fresh_ids(topic_fields(table.schema)[0])
     order = SortOrder(_field(schema, 0, False, True), _field(schema, 1, False, True))
     assert Sorter(order, schema).order(table) is None
 

@@ -1,4 +1,4 @@
-"""Transforms of whole arrays give what PyIceberg's give for each value."""
+"""Tests that transforms of whole arrays return what PyIceberg's return for each value."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_hashes_are_those_of_the_specification(kind: IcebergType, value: Any, ex
 
 
 def _wrapped(value: Any, transform: Transform[Any, Any], kind: IcebergType) -> Any:
-    """What truncating leaves below the smallest integer wraps around, as in Java."""
+    """Wraps truncated values below the smallest integer around, as Java does."""
     if value is None or not isinstance(transform, TruncateTransform) or not isinstance(value, int):
         return value
     size = 2**32 if isinstance(kind, IntegerType) else 2**64

@@ -7,7 +7,7 @@ import pyarrow.types as types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.lake.mapping.dictionaries import whole
+from frazil.lake.mapping.dictionaries import combine_columns
 from frazil.log.schema.repeated_texts import SAMPLE, joined, with_repeated_texts
 from tests.examples import examples
 
@@ -39,7 +39,7 @@ def test_the_texts_are_the_same(chunks: list[list[dict[str, object]]], repeated:
     assert encoded.cast(SCHEMA).to_pylist() == plain.to_pylist()
     pieces = encoded.to_batches(max_chunksize=7)
     if pieces:
-        assert whole(joined(pieces, SCHEMA), SCHEMA).cast(SCHEMA).to_pylist() == plain.to_pylist()
+        assert combine_columns(joined(pieces, SCHEMA), SCHEMA).cast(SCHEMA).to_pylist() == plain.to_pylist()
 
 
 def test_only_what_repeats() -> None:

@@ -1,4 +1,4 @@
-"""Retention of topics of messages: from the front of each partition, and not before subscriptions have them."""
+"""Tests retention of topics of messages: from the front of each partition, and not before subscriptions have them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from frazil.config.model import Config
 from frazil.errors import OffsetGone
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.completeness import complete_from
+from frazil.lake.commit.complete_offsets import complete_from
 from frazil.lake.tables.tables import base_identifier
-from frazil.maintain.operations import perform
-from frazil.maintain.report import Report
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.operations import run_operation
+from frazil.maintain.report import OperationReport
 from frazil.maintain.retention.retention import Retention
-from frazil.maintain.targets import Target
 from frazil.maintain.trimming.trimming import Trimming
 from frazil.topics.messages import Message
 from frazil.topics.read.starts import EARLIEST, LATEST, Start
@@ -27,7 +27,7 @@ from frazil.topics.subscription_manager import SubscriptionManager
 from frazil.topics.subscriptions.options import Kind
 from tests.examples import examples
 from tests.log.support import ManualClock
-from tests.maintain.support import SparkFor, make_shop
+from tests.maintain.support import SparkFor, maintenance_context
 from tests.topics.support import LOTS, TOPIC, Shop, read_all
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ DAY = 86_400_000
 NOW = 20_000 * DAY
 GIB = 1024**3
 SIZE = 2000
-"""Of a payload: the rest of a file matters less."""
+"""The size of a payload, which is most of the size of a file."""
 
 
 def limited(topic: str = TOPIC, **table: Any) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def limited(topic: str = TOPIC, **table: Any) -> dict[str, Any]:
 
 
 async def put(shop: Shop, days: list[float], partition: int = 0, topic: str = TOPIC) -> None:
-    """Messages of so many days ago, one behind the other, as one file of the table."""
+    """Puts messages of these ages in days, in this order, as one file of the table."""
     at = (await shop.topics.get_write_position(topic))[partition]
     batch = [Message(str(at + number).encode(), NOW - int(day * DAY)) for number, day in enumerate(days)]
     await shop.topics.store(topic, batch, partition=partition)
@@ -54,7 +54,7 @@ async def put(shop: Shop, days: list[float], partition: int = 0, topic: str = TO
 
 
 async def put_large(shop: Shop, partition: int, count: int, days: float, seed: int = 0) -> None:
-    """A file whose size is about `count` times that of a payload."""
+    """Puts messages into a file whose size is about `count` times that of a payload."""
     text = [f"{seed}-{partition}-{number}" * (SIZE // 5) for number in range(count)]
     batch = [Message(each.encode()[:SIZE], NOW - int(days * DAY)) for each in text]
     await shop.topics.store(TOPIC, batch, partition=partition)
@@ -62,24 +62,24 @@ async def put_large(shop: Shop, partition: int, count: int, days: float, seed: i
     shop.move(TOPIC)
 
 
-def drop(shop: Shop, topic: str = TOPIC, *, spark: SparkSession | None = None, **table: Any) -> Report:
-    """Retention runs, by other limits than the shop's if some are given."""
+def drop(shop: Shop, topic: str = TOPIC, *, spark: SparkSession | None = None, **table: Any) -> OperationReport:
+    """Runs retention, with the given limits or those of the shop."""
     config = shop.config
     if table:
         data = config.model_dump() | limited(topic, **table)
         config = type(config).model_validate(data)
     clock = ManualClock()
     clock.ms = NOW
-    target = Target(base_identifier(config, topic), topic, "base")
-    return perform(make_shop(Lake(config), spark=spark, clock=clock), Retention(), target, False)
+    target = MaintainedTable(base_identifier(config, topic), topic, "base")
+    return run_operation(maintenance_context(Lake(config), spark=spark, clock=clock), Retention(), target, False)
 
 
 def trim_log(shop: Shop, config: Config | None = None) -> None:
-    """All that the table has leaves the log, unless it is to stay."""
+    """Trims everything that the table has from the log, unless the settings keep it."""
     clock = ManualClock()
-    target = Target(base_identifier(shop.config, TOPIC), TOPIC, "base")
+    target = MaintainedTable(base_identifier(shop.config, TOPIC), TOPIC, "base")
     for _ in range(2):
-        perform(make_shop(Lake(config or shop.config), clock=clock), Trimming(), target, False)
+        run_operation(maintenance_context(Lake(config or shop.config), clock=clock), Trimming(), target, False)
         clock.advance(3601)
 
 
@@ -93,7 +93,7 @@ def run(folder: Path, body: Callable[[Shop], Awaitable[None]], partitions: int =
 
 
 async def subscribe(shop: Shop, name: str, start: Start, acknowledged: int = 0, partition: int | None = None) -> None:
-    """A subscription that was there, has acknowledged so much of each partition, and is not served now."""
+    """Makes a subscription that has acknowledged this much of each partition and is not connected now."""
     subscriptions = SubscriptionManager(shop.topics, shop.log, "a test")
     namespace, _, topic = TOPIC.partition(".")
     where = TOPIC if partition is None else f"/{namespace}/{topic}-part-{partition}"
@@ -280,7 +280,7 @@ def test_a_table_keeps_its_size(tmp_path: Path) -> None:
         for partition, offsets in before.items():
             left = shop.table_offsets(partition)
             assert left == offsets[len(offsets) - len(left) :], "what is left has no hole"
-        # Of the eight files, the three of the oldest days went, whatever their partition.
+        # Of the eight files, the three of the oldest days were removed, whatever their partition.
         assert (len(shop.table_offsets(0)), len(shop.table_offsets(1))) == (20, 30)
 
     run(tmp_path, body, partitions=2)
@@ -321,7 +321,7 @@ STEPS = st.lists(
 def test_only_what_is_past_its_limits_goes_and_from_the_front(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:
-    """Each file has messages of one time, in whatever order: what goes must be old, and leave no hole."""
+    """Each file has messages of one time, in any order. What is removed must be old, and leave no gap."""
 
     async def body(shop: Shop) -> None:
         times: dict[int, list[int]] = {0: [], 1: []}
@@ -346,7 +346,7 @@ def test_only_what_is_past_its_limits_goes_and_from_the_front(
                     gone = range(first[each], begin)
                     assert all(ages[offset] > number for offset in gone)
                     assert all(ages[offset] > value for offset in gone if offset >= held)
-                    # Whole files go, so what may go and did not shares its file with what may not.
+                    # Only whole files are removed, so old messages that stay share their file with others.
                     if begin < len(ages):
                         file = range(begin, begin + 2)
                         free = all(offset < held for offset in file) or ages[begin] > value

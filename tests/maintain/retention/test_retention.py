@@ -1,4 +1,4 @@
-"""Retention: old rows go, by files where that is possible, and no others."""
+"""Tests that retention removes old rows, as whole files if possible, and no others."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from frazil.config.sections.lake import TableLayoutConfig
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import Attempt, attempt_folder, new_attempt
 from frazil.lake.commit.commit import commit_add_files
-from frazil.lake.commit.completeness import complete_from
-from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.commit.complete_offsets import complete_from
+from frazil.lake.commit.offsets import TableState, check_not_rolled_back
 from frazil.lake.commit.outcomes import Committed
 from frazil.lake.commit.ranges import Range
 from frazil.lake.mapping.misfits import Misfits, dead_letter_batch
-from frazil.lake.schema.table_schema import dead_letter_schema, derived_schema, target_schema
-from frazil.lake.tables.markers import mark
+from frazil.lake.schema.table_schema import base_table_schema, dead_letter_schema, derived_table_schema
+from frazil.lake.tables.table_history import add_table
 from frazil.lake.tables.tables import Role, create_table
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.maintain.operations import perform
-from frazil.maintain.report import Report
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.operations import run_operation
+from frazil.maintain.report import OperationReport
 from frazil.maintain.retention.retention import Retention
-from frazil.maintain.targets import Target
 from frazil.store import open_store
 from tests.lake.commit.commits import NOW_MS, live_files, roll_back
 from tests.log.support import ManualClock
@@ -40,8 +40,8 @@ from tests.maintain.support import (
     SparkFor,
     append_days,
     append_times,
+    maintenance_context,
     make_daily,
-    make_shop,
 )
 
 if TYPE_CHECKING:
@@ -62,24 +62,24 @@ def drop(
     spark: SparkSession | None = None,
     dry_run: bool = False,
     day: float = TODAY,
-    target: Target = DAYS,
-) -> Report:
+    target: MaintainedTable = DAYS,
+) -> OperationReport:
     clock = ManualClock()
     clock.ms = int(day * 86_400_000)
-    return perform(make_shop(lake, spark=spark, clock=clock), Retention(), target, dry_run)
+    return run_operation(maintenance_context(lake, spark=spark, clock=clock), Retention(), target, dry_run)
 
 
-def make_beside(lake: Lake, name: str, role: Role, offset: int) -> Target:
-    """A table of the same topic that has come so far."""
-    schema = dead_letter_schema() if role == "dead-letter" else derived_schema(DAILY_SCHEMA, "")
+def make_beside(lake: Lake, name: str, role: Role, offset: int) -> MaintainedTable:
+    """Creates another table of the same topic with this offset."""
+    schema = dead_letter_schema() if role == "dead-letter" else derived_table_schema(DAILY_SCHEMA, "")
     identifier = ("frazil", name)
     layout = TableLayoutConfig()
     create_table(lake, identifier, schema, topic="daily", role=role, layout=layout, offsets={0: offset}, epochs={})
-    return Target(identifier, "daily", role)
+    return MaintainedTable(identifier, "daily", role)
 
 
-def append(lake: Lake, target: Target, rows: pa.RecordBatch) -> None:
-    """One more file, whatever its offsets."""
+def append(lake: Lake, target: MaintainedTable, rows: pa.RecordBatch) -> None:
+    """Appends one more file, whatever its offsets."""
     table = lake.load(target.identifier)
     folder = attempt_folder(table.metadata.location, new_attempt(NOW_MS, random.Random()))
     writer = DataFileWriter(table.io, table.metadata, folder, 0)
@@ -89,8 +89,8 @@ def append(lake: Lake, target: Target, rows: pa.RecordBatch) -> None:
             appending.append_data_file(file)
 
 
-def go_on(lake: Lake, target: Target, offset: int) -> None:
-    """Move a table's offset, as a batch without rows does."""
+def go_on(lake: Lake, target: MaintainedTable, offset: int) -> None:
+    """Moves a table's offset, as a batch without rows does."""
     table = lake.load(target.identifier)
     state = TableState.of(table)
     moved = Attempt(
@@ -119,7 +119,7 @@ def test_old_partitions_are_dropped_without_reading_them(tmp_path: Path) -> None
     assert (report.outcome, report.work.before.rows, report.work.after.rows) == ("done", 25, 10)
     assert offsets(lake) == list(range(10, 20))
     table = lake.load(DAILY)
-    check_history(table)
+    check_not_rolled_back(table)
     snapshot = table.current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
@@ -135,14 +135,14 @@ def test_a_file_of_old_and_young_rows_is_written_again_once_a_day_at_most(
 ) -> None:
     lake = lake_of(tmp_path)
     make_daily(lake, partition_by=[])
-    # One row an hour, over ten days.
+    # There is one row per hour, over ten days.
     append_times(lake, [(TODAY - 10) * DAY_MICROS + hour * DAY_MICROS // 24 for hour in range(240)])
     append_times(lake, [TODAY * DAY_MICROS, None])
     spark = spark_for(lake.config)
     report = drop(lake, spark=spark)
     assert report.outcome == "done"
     assert offsets(lake) == list(range(120, 242))
-    # An hour later two rows are over the limit. They can wait, and nothing is started for them.
+    # An hour later two rows are over the limit. They can wait, and Spark is not started for them.
     assert drop(lake, day=TODAY + 1 / 24).outcome == "nothing"
     assert drop(lake, spark=spark, day=TODAY + 0.6).outcome == "done"
     assert offsets(lake)[0] == 120 + 15
@@ -278,7 +278,7 @@ def test_rows_wait_for_a_derived_table_that_only_the_log_remembers(tmp_path: Pat
     loud = make_beside(lake, "loud", "derived", 0)
     assert drop(lake, dry_run=True).outcome == "would", "nobody knows that it is still fed"
     store = open_store(lake.config.store, lake.config.data_dir)
-    mark(store, "daily", loud.identifier, lake.load(loud.identifier), "derived")
+    add_table(store, "daily", loud.identifier, lake.load(loud.identifier), "derived")
     assert drop(lake).outcome == "skipped"
     lake.catalog.drop_table(loud.identifier)
     assert drop(lake).outcome == "done"
@@ -296,7 +296,7 @@ def test_rows_of_a_mixed_file_wait_too(tmp_path: Path, spark_for: SparkFor) -> N
     assert drop(lake, spark=spark).outcome == "done"
     assert offsets(lake) == list(range(50, 240))
     assert complete_from(lake.load(DAILY)) == {0: 50}
-    # The file has rows that may go as far as its statistics tell, and none that may.
+    # By its statistics the file may have rows to remove, but it has none.
     append_times(lake, [TODAY * DAY_MICROS])
     assert drop(lake, spark=spark).outcome == "skipped"
     go_on(lake, loud, 241)
@@ -313,7 +313,7 @@ def test_a_file_of_several_partitions_is_known_row_by_row(
     create_table(
         lake,
         DAILY,
-        target_schema(DAILY_SCHEMA),
+        base_table_schema(DAILY_SCHEMA),
         topic="daily",
         role="base",
         layout=TableLayoutConfig(),

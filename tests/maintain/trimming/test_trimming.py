@@ -1,4 +1,4 @@
-"""Trimming: the log keeps what any of its tables still needs."""
+"""Tests that the log keeps what any of its tables still needs."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from frazil.config.model import Config
 from frazil.config.sections.lake import TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.catalog.lake import Identifier, Lake
-from frazil.lake.schema.table_schema import target_schema
-from frazil.lake.tables.markers import mark
+from frazil.lake.schema.table_schema import base_table_schema
+from frazil.lake.tables.table_history import add_table
 from frazil.lake.tables.tables import create_table, derived_identifier
 from frazil.log import layout
 from frazil.log.log import Log
 from frazil.log.topics.schemas import list_partitions
-from frazil.maintain.operations import perform
-from frazil.maintain.report import Report
-from frazil.maintain.targets import Target, find_targets
-from frazil.maintain.trimming.feeds import release
+from frazil.maintain.maintained_tables import MaintainedTable, find_maintained_tables
+from frazil.maintain.operations import run_operation
+from frazil.maintain.report import OperationReport
+from frazil.maintain.trimming.base_tables import release
 from frazil.maintain.trimming.trimming import Trimming
 from frazil.scan.log_extents import LogExtents
 from frazil.store import open_store
 from tests.lake.support import TOPIC, TOPIC_SCHEMA, make_base_table
 from tests.log.support import ManualClock, rows
-from tests.maintain.support import make_shop
+from tests.maintain.support import maintenance_context
 
-BASE = Target(("frazil", TOPIC), TOPIC, "base")
+BASE = MaintainedTable(("frazil", TOPIC), TOPIC, "base")
 
 
 class Place:
@@ -56,17 +56,17 @@ class Place:
         table = create_table(
             self.lake,
             name,
-            target_schema(TOPIC_SCHEMA),
+            base_table_schema(TOPIC_SCHEMA),
             topic=TOPIC,
             role="base",
             layout=TableLayoutConfig(),
             offsets={self.partition: offset},
             epochs={self.partition: epoch or self.epoch},
         )
-        mark(self.store, TOPIC, name, table, "base")
+        add_table(self.store, TOPIC, name, table, "base")
 
-    def trim(self, dry_run: bool = False) -> Report:
-        return perform(make_shop(self.lake, clock=self.clock), self.trimming, BASE, dry_run)
+    def trim(self, dry_run: bool = False) -> OperationReport:
+        return run_operation(maintenance_context(self.lake, clock=self.clock), self.trimming, BASE, dry_run)
 
     def firsts(self) -> list[int]:
         keys = (info.key for info in self.store.list(layout.partition_prefix(TOPIC, self.partition)))
@@ -103,7 +103,7 @@ def test_a_derived_table_that_lags_does_not_keep_the_log(tmp_path: Path) -> None
     create_table(
         place.lake,
         derived_identifier(place.config, TOPIC, "loud"),
-        target_schema(TOPIC_SCHEMA),
+        base_table_schema(TOPIC_SCHEMA),
         topic=TOPIC,
         role="derived",
         layout=TableLayoutConfig(),
@@ -146,7 +146,7 @@ def test_offsets_changed_by_hand_keep_the_log(tmp_path: Path) -> None:
 
 def test_a_topic_without_a_table_is_never_trimmed(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    assert find_targets(place.lake, place.config) == []
+    assert find_maintained_tables(place.lake, place.config) == []
     assert place.trim().outcome == "skipped"
     assert place.firsts() == [0, 10, 20, 30, 40]
 
@@ -161,7 +161,10 @@ def test_partitions_that_the_table_has_not_heard_of_are_kept(tmp_path: Path) -> 
 
 
 def sealed_hourly(place: Place) -> dict[int, int]:
-    """The segments as if one had been sealed each hour, the last now; their sizes by first offset."""
+    """Makes the segments look as if one had been sealed each hour, the last one now.
+
+    Returns their sizes by first offset.
+    """
     sizes = {}
     for info in place.store.list(layout.partition_prefix(TOPIC, place.partition)):
         if (first := layout.parse_segment(info.key)) is not None:
@@ -173,7 +176,7 @@ def sealed_hourly(place: Place) -> dict[int, int]:
 
 
 def trim_at_last(place: Place) -> list[int]:
-    """What is left when the grace time is over too."""
+    """Trims until the grace time is over, and returns what is left."""
     place.trim()
     place.clock.advance(3601)
     place.trim()
@@ -231,9 +234,9 @@ def test_the_log_is_kept_for_a_table_of_another_catalog_until_somebody_lets_go_o
     place = Place(tmp_path)
     place.make_table(50)
     place.make_table(15, name=OTHER)
-    shop = make_shop(place.lake, clock=place.clock)
+    context = maintenance_context(place.lake, clock=place.clock)
     with pytest.raises(ConfigError, match="is there"):
-        release(shop, TOPIC, "frazil.orders_of_others")
+        release(context, TOPIC, "frazil.orders_of_others")
     place.lake.catalog.drop_table(OTHER)
     place.clock.advance(3601)
     report = place.trim()
@@ -241,13 +244,13 @@ def test_the_log_is_kept_for_a_table_of_another_catalog_until_somebody_lets_go_o
     assert "`frazil maintain trim orders --release frazil.orders_of_others`" in report.work.note
     assert place.firsts() == [0, 10, 20, 30, 40]
     with pytest.raises(ConfigError, match=r"It is for: frazil\.orders, frazil\.orders_of_others"):
-        release(shop, TOPIC, "frazil.nobodys")
-    release(shop, TOPIC, "frazil.orders_of_others")
+        release(context, TOPIC, "frazil.nobodys")
+    release(context, TOPIC, "frazil.orders_of_others")
     place.trim()
     place.clock.advance(3601)
     assert place.trim().outcome == "done"
     assert place.firsts() == [40]
-    # A table that is made under that name afterwards counts again.
+    # A table that is created under that name afterwards counts again.
     place.make_table(45, name=OTHER)
     place.lake.catalog.drop_table(OTHER)
     place.trimming = Trimming()

@@ -3,37 +3,37 @@ from __future__ import annotations
 import pytest
 
 from frazil.errors import ConfigError
-from frazil.pipeline.datasource.options import Options
+from frazil.pipeline.datasource.options import SourceOptions
 from frazil.scan.micro_batches import BatchLimits
 from frazil.scan.offset_ranges import EARLIEST, LATEST, Bound
 
 
 def test_a_topic_is_enough() -> None:
-    options = Options.parse({"topic": "orders"})
+    options = SourceOptions.parse({"topic": "orders"})
     assert (options.topic, options.config, options.read) == ("orders", None, "both")
     assert (options.starts, options.ends, options.tail) == (Bound(EARLIEST), Bound(LATEST), True)
 
 
 def test_names_are_taken_in_any_case() -> None:
     given = {"TOPIC": "orders", "startingoffsets": "Latest", "maxoffsetspertrigger": "5"}
-    options = Options.parse(given, stream=True)
+    options = SourceOptions.parse(given, stream=True)
     assert (options.starts, options.limits) == (Bound(LATEST), BatchLimits(5, None))
 
 
 def test_offsets_are_given_by_partition() -> None:
     given = {"topic": "orders", "startingOffsets": '{"0": 123, "1": -2}', "endingOffsets": '{"0": 200, "1": -1}'}
-    options = Options.parse(given)
+    options = SourceOptions.parse(given)
     assert options.starts == Bound(EARLIEST, {0: 123, 1: -2})
     assert options.ends == Bound(LATEST, {0: 200, 1: -1})
 
 
 def test_positions_of_a_streams_progress_are_offsets() -> None:
     given = {"topic": "orders", "startingOffsets": '{"0": {"offset": 7, "epoch": "a"}}'}
-    assert Options.parse(given, stream=True).starts == Bound(EARLIEST, {0: 7})
+    assert SourceOptions.parse(given, stream=True).starts == Bound(EARLIEST, {0: 7})
 
 
 def test_a_batch_may_end_at_what_is_sealed() -> None:
-    options = Options.parse({"topic": "orders", "endingOffsets": "sealed"})
+    options = SourceOptions.parse({"topic": "orders", "endingOffsets": "sealed"})
     assert (options.ends, options.tail) == (Bound(LATEST), False)
 
 
@@ -56,7 +56,7 @@ def test_a_batch_may_end_at_what_is_sealed() -> None:
 )
 def test_what_is_wrong_is_told(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Options.parse({"topic": "orders"} | options)
+        SourceOptions.parse({"topic": "orders"} | options)
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_what_is_wrong_is_told(options: dict[str, str], message: str) -> None:
 )
 def test_what_is_wrong_with_a_stream_is_told(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Options.parse({"topic": "orders"} | options, stream=True)
+        SourceOptions.parse({"topic": "orders"} | options, stream=True)

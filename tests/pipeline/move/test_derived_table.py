@@ -1,4 +1,4 @@
-"""Tables made by queries."""
+"""Tests derived tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from frazil.lake.tables.tables import find_table
 from frazil.log.log import Log
 from frazil.log.segments.trim import trim
 from tests.lake.support import local_config
-from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.pipeline_process import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, append, committed
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
@@ -38,7 +38,7 @@ def test_a_query_makes_a_table_with_offsets_of_its_own(tmp_path: Path) -> None:
         with PipelineProcess(config) as pipeline:
             pipeline.wait_for(lambda: committed(config, "orders") == {0: 100}, "moved without queries")
             pipeline.stop()
-        # The first rows are in the base table alone.
+        # The first rows are only in the base table.
         trim(log.store, "orders", 0, needed_from=100, grace_seconds=0, now_ms=log.world.clock.now_ms())
         assert log.reader("orders", 0).bounds().start == 60
         config = local_config(tmp_path, pipeline=QUICK, topics={"orders": {"derived": DERIVED}})

@@ -11,43 +11,43 @@ from pyiceberg.types import LongType
 
 from frazil.errors import EpochChanged, OffsetsAhead, SchemaEvolution, TableDropped, TableRolledBack
 from frazil.lake.commit.offsets import RANGES, TableState, summary_of
-from frazil.lake.mapping.misfits import from_stream
+from frazil.lake.mapping.misfits import row_from_ipc
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
 from frazil.log.schema.columns import OFFSET, PARTITION
-from frazil.pipeline.decisions.topic import Decision, Topic
-from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.decisions.topic_decisions import Decision, TopicDecisions
+from frazil.pipeline.move.context import PipelineContext
 from tests.lake.support import local_config
 from tests.log.support import SCHEMA, TOPIC, Machine, rows, writer
-from tests.pipeline.support import broken, expect_once, found_offsets, move_all, seal, tools_of
+from tests.pipeline.support import broken, expect_once, found_offsets, move_all, pipeline_context, seal
 
 
-def filled(tools: Tools, *counts: int, partition: int = 0) -> None:
+def filled(context: PipelineContext, *counts: int, partition: int = 0) -> None:
     for count in counts:
-        seal(tools.store, tools.config.data_dir, count, partition)
+        seal(context.store, context.config.data_dir, count, partition)
 
 
-def offsets_in_table(tools: Tools) -> Counter[tuple[int, int]]:
-    return found_offsets(tools.lake, base_identifier(tools.config, TOPIC))
+def offsets_in_table(context: PipelineContext) -> Counter[tuple[int, int]]:
+    return found_offsets(context.lake, base_identifier(context.config, TOPIC))
 
 
 def test_every_record_is_moved_once(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        filled(tools, 5, 7, 3)
-        filled(tools, 4, 6, partition=1)
-        move_all(tools, batch_rows=6)
-        expect_once(offsets_in_table(tools), {0: 15, 1: 10})
-        move_all(tools)
-        filled(tools, 2)
-        move_all(tools)
-        expect_once(offsets_in_table(tools), {0: 17, 1: 10})
+    with pipeline_context(local_config(tmp_path)) as context:
+        filled(context, 5, 7, 3)
+        filled(context, 4, 6, partition=1)
+        move_all(context, batch_rows=6)
+        expect_once(offsets_in_table(context), {0: 15, 1: 10})
+        move_all(context)
+        filled(context, 2)
+        move_all(context)
+        expect_once(offsets_in_table(context), {0: 17, 1: 10})
 
 
 def test_several_partitions_go_in_one_commit(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        filled(tools, 5)
-        filled(tools, 4, partition=1)
-        move_all(tools)
-        table = tools.lake.load(base_identifier(tools.config, TOPIC))
+    with pipeline_context(local_config(tmp_path)) as context:
+        filled(context, 5)
+        filled(context, 4, partition=1)
+        move_all(context)
+        table = context.lake.load(base_identifier(context.config, TOPIC))
         snapshot = table.current_snapshot()
         assert snapshot is not None
         assert summary_of(snapshot)[RANGES] == "[[0,0,5],[1,0,4]]"
@@ -56,7 +56,7 @@ def test_several_partitions_go_in_one_commit(tmp_path: Path) -> None:
 
 def test_two_movers_at_once_move_each_record_once(tmp_path: Path) -> None:
     config = local_config(tmp_path)
-    with tools_of(config, 1) as first, tools_of(config, 2) as second:
+    with pipeline_context(config, 1) as first, pipeline_context(config, 2) as second:
         filled(first, 5)
         move_all(first)
         filled(first, 5)
@@ -67,177 +67,177 @@ def test_two_movers_at_once_move_each_record_once(tmp_path: Path) -> None:
         expect_once(offsets_in_table(first), {0: 15})
 
 
-def dead_letters(tools: Tools) -> pa.Table:
-    return tools.lake.load(dead_letter_identifier(tools.config, TOPIC)).scan().to_arrow()
+def dead_letters(context: PipelineContext) -> pa.Table:
+    return context.lake.load(dead_letter_identifier(context.config, TOPIC)).scan().to_arrow()
 
 
-def append(tools: Tools, *batches: pa.RecordBatch, seed: int = 0) -> None:
-    with closing(writer(tools.store, tools.config.data_dir, Machine(seed))) as log:
+def append(context: PipelineContext, *batches: pa.RecordBatch, seed: int = 0) -> None:
+    with closing(writer(context.store, context.config.data_dir, Machine(seed))) as log:
         for batch in batches:
             log.append(batch)
         log.seal_all()
 
 
 def test_rows_that_do_not_fit_become_dead_letters(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 5), broken(5, 2), rows(7, 3))
-        move_all(tools)
-        letters = dead_letters(tools)
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 5), broken(5, 2), rows(7, 3))
+        move_all(context)
+        letters = dead_letters(context)
         assert letters[OFFSET].to_pylist() == [5, 6]
         assert letters["topic"].to_pylist() == [TOPIC, TOPIC]
         assert letters[PARTITION].to_pylist() == [0, 0]
         assert all("'text'" in error for error in letters["error"].to_pylist())
-        assert from_stream(letters["raw"][0].as_py()).column("id").to_pylist() == [5]
-        assert offsets_in_table(tools) == Counter((0, offset) for offset in (0, 1, 2, 3, 4, 7, 8, 9))
-        append(tools, rows(10, 2))
-        move_all(tools)
-        append(tools, broken(12, 1), rows(13, 1))
-        move_all(tools)
-        assert sorted(dead_letters(tools)[OFFSET].to_pylist()) == [5, 6, 12]
-        assert len(offsets_in_table(tools)) == 11
-        assert tools.metrics.dead_letters.labels(TOPIC)._value.get() == 3
+        assert row_from_ipc(letters["raw"][0].as_py()).column("id").to_pylist() == [5]
+        assert offsets_in_table(context) == Counter((0, offset) for offset in (0, 1, 2, 3, 4, 7, 8, 9))
+        append(context, rows(10, 2))
+        move_all(context)
+        append(context, broken(12, 1), rows(13, 1))
+        move_all(context)
+        assert sorted(dead_letters(context)[OFFSET].to_pylist()) == [5, 6, 12]
+        assert len(offsets_in_table(context)) == 11
+        assert context.metrics.dead_letters.labels(TOPIC)._value.get() == 3
 
 
 def test_a_batch_of_dead_letters_alone_moves_the_offset(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, broken(0, 3))
-        move_all(tools)
-        table = tools.lake.load(base_identifier(tools.config, TOPIC))
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, broken(0, 3))
+        move_all(context)
+        table = context.lake.load(base_identifier(context.config, TOPIC))
         assert TableState.of(table).offsets == {0: 3}
-        assert dead_letters(tools).num_rows == 3
+        assert dead_letters(context).num_rows == 3
 
 
 def test_new_columns_come_before_the_rows_that_have_them(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 3))
-        move_all(tools)
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 3))
+        move_all(context)
         wider = rows(3, 2).append_column("note", pa.array(["a", "b"]))
-        append(tools, wider)
-        move_all(tools)
-        table = tools.lake.load(base_identifier(tools.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)
+        append(context, wider)
+        move_all(context)
+        table = context.lake.load(base_identifier(context.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)
         assert table["note"].to_pylist() == [None, None, None, "a", "b"]
 
 
-def changed_by_hand(tools: Tools) -> None:
-    """Somebody makes `text` another column of another type."""
-    with tools.lake.load(base_identifier(tools.config, TOPIC)).update_schema(
+def changed_by_hand(context: PipelineContext) -> None:
+    """Makes `text` another column of another type, as a person could do."""
+    with context.lake.load(base_identifier(context.config, TOPIC)).update_schema(
         allow_incompatible_changes=True
     ) as update:
         update.delete_column("text")
-    with tools.lake.load(base_identifier(tools.config, TOPIC)).update_schema() as update:
+    with context.lake.load(base_identifier(context.config, TOPIC)).update_schema() as update:
         update.add_column("text", LongType())
 
 
 def test_a_breaking_change_stops_the_topic_until_a_person_decides(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 3))
-        move_all(tools)
-        changed_by_hand(tools)
-        append(tools, rows(3, 2))
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 3))
+        move_all(context)
+        changed_by_hand(context)
+        append(context, rows(3, 2))
         with pytest.raises(SchemaEvolution, match="--accept-schema"):
-            move_all(tools)
-        about = Topic(tools.config, tools.lake, tools.store, TOPIC)
+            move_all(context)
+        about = TopicDecisions(context.config, context.lake, context.store, TOPIC)
         (problem,) = about.problems()
         assert isinstance(problem.error, SchemaEvolution)
         about.decide("accept-schema")
         assert about.problems() == []
-        move_all(tools)
-        expect_once(offsets_in_table(tools), {0: 5})
-        table = tools.lake.load(base_identifier(tools.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)
+        move_all(context)
+        expect_once(offsets_in_table(context), {0: 5})
+        table = context.lake.load(base_identifier(context.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)
         assert table["text"].to_pylist() == [None, None, None, "row 3", "row 4"]
 
 
 def test_or_rows_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 3))
-        move_all(tools)
-        changed_by_hand(tools)
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 3))
+        move_all(context)
+        changed_by_hand(context)
         numbers = pa.RecordBatch.from_arrays([pa.array([3, 4]), pa.array(["17", "no number"])], schema=SCHEMA)
-        append(tools, numbers)
-        Topic(tools.config, tools.lake, tools.store, TOPIC).decide("dead-letter")
-        move_all(tools)
-        assert offsets_in_table(tools) == Counter((0, offset) for offset in range(4))
-        assert dead_letters(tools)[OFFSET].to_pylist() == [4]
+        append(context, numbers)
+        TopicDecisions(context.config, context.lake, context.store, TOPIC).decide("dead-letter")
+        move_all(context)
+        assert offsets_in_table(context) == Counter((0, offset) for offset in range(4))
+        assert dead_letters(context)[OFFSET].to_pylist() == [4]
 
 
 @pytest.mark.parametrize(("decision", "left"), [("replay", 6), ("accept", 4)])
 def test_a_table_that_was_rolled_back_stops_until_a_person_decides(
     tmp_path: Path, decision: Decision, left: int
 ) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 2))
-        move_all(tools)
-        earlier = tools.lake.load(base_identifier(tools.config, TOPIC)).current_snapshot()
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 2))
+        move_all(context)
+        earlier = context.lake.load(base_identifier(context.config, TOPIC)).current_snapshot()
         assert earlier is not None
-        append(tools, rows(2, 2))
-        move_all(tools)
-        table = tools.lake.load(base_identifier(tools.config, TOPIC))
+        append(context, rows(2, 2))
+        move_all(context)
+        table = context.lake.load(base_identifier(context.config, TOPIC))
         table.manage_snapshots().rollback_to_snapshot(earlier.snapshot_id).commit()
-        append(tools, rows(4, 2))
+        append(context, rows(4, 2))
         with pytest.raises(TableRolledBack, match="rows up to 2, properties say 4"):
-            move_all(tools)
-        Topic(tools.config, tools.lake, tools.store, TOPIC).decide(decision)
-        move_all(tools)
-        found = offsets_in_table(tools)
+            move_all(context)
+        TopicDecisions(context.config, context.lake, context.store, TOPIC).decide(decision)
+        move_all(context)
+        found = offsets_in_table(context)
         assert len(found) == left
         assert set(found.values()) == {1}
 
 
 def test_offsets_ahead_of_the_log_are_never_guessed_about(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 2), rows(2, 2))
-        move_all(tools)
-        tools.store.delete([info.key for info in tools.store.list(f"queue/{TOPIC}/00000")])
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 2), rows(2, 2))
+        move_all(context)
+        context.store.delete([info.key for info in context.store.list(f"queue/{TOPIC}/00000")])
         with pytest.raises(OffsetsAhead, match="up to offset 4, but the log ends at 0"):
-            move_all(tools)
+            move_all(context)
 
 
 def test_another_log_of_the_same_name_is_noticed(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 2))
-        move_all(tools)
-        tools.store.delete([info.key for info in tools.store.list(f"queue/{TOPIC}/00000")])
-        shutil.rmtree(tools.config.data_dir / "wal")
-        append(tools, rows(0, 5), seed=1)
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 2))
+        move_all(context)
+        context.store.delete([info.key for info in context.store.list(f"queue/{TOPIC}/00000")])
+        shutil.rmtree(context.config.data_dir / "wal")
+        append(context, rows(0, 5), seed=1)
         with pytest.raises(EpochChanged):
-            move_all(tools)
+            move_all(context)
 
 
 def test_a_dropped_table_is_made_anew_only_when_told(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 3))
-        move_all(tools)
-        tools.lake.catalog.drop_table(base_identifier(tools.config, TOPIC))
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 3))
+        move_all(context)
+        context.lake.catalog.drop_table(base_identifier(context.config, TOPIC))
         with pytest.raises(TableDropped, match="--recreate"):
-            move_all(tools)
-        Topic(tools.config, tools.lake, tools.store, TOPIC).decide("recreate")
-        move_all(tools)
-        expect_once(offsets_in_table(tools), {0: 3})
+            move_all(context)
+        TopicDecisions(context.config, context.lake, context.store, TOPIC).decide("recreate")
+        move_all(context)
+        expect_once(offsets_in_table(context), {0: 3})
 
 
 def test_dead_letters_of_another_log_take_no_row_away(tmp_path: Path) -> None:
-    with tools_of(local_config(tmp_path)) as tools:
-        append(tools, rows(0, 3), broken(3, 1), rows(4, 1))
-        move_all(tools)
-        tools.store.delete([info.key for info in tools.store.list(f"queue/{TOPIC}/00000")])
-        shutil.rmtree(tools.config.data_dir / "wal")
-        append(tools, rows(0, 9), seed=1)
-        tools.lake.catalog.rename_table(base_identifier(tools.config, TOPIC), ("frazil", "old"))
-        Topic(tools.config, tools.lake, tools.store, TOPIC).decide("recreate")
+    with pipeline_context(local_config(tmp_path)) as context:
+        append(context, rows(0, 3), broken(3, 1), rows(4, 1))
+        move_all(context)
+        context.store.delete([info.key for info in context.store.list(f"queue/{TOPIC}/00000")])
+        shutil.rmtree(context.config.data_dir / "wal")
+        append(context, rows(0, 9), seed=1)
+        context.lake.catalog.rename_table(base_identifier(context.config, TOPIC), ("frazil", "old"))
+        TopicDecisions(context.config, context.lake, context.store, TOPIC).decide("recreate")
         try:
-            move_all(tools)
+            move_all(context)
         except EpochChanged:
             return
-        expect_once(offsets_in_table(tools), {0: 9})
+        expect_once(offsets_in_table(context), {0: 9})
 
 
 def test_a_row_is_never_in_both_tables_though_a_person_changes_what_fits(tmp_path: Path) -> None:
     config = local_config(tmp_path)
-    with tools_of(config, 1) as slow, tools_of(config, 2) as quick:
+    with pipeline_context(config, 1) as slow, pipeline_context(config, 2) as quick:
         append(slow, rows(0, 3))
         move_all(slow)
         changed_by_hand(slow)
-        about = Topic(config, slow.lake, slow.store, TOPIC)
+        about = TopicDecisions(config, slow.lake, slow.store, TOPIC)
         about.decide("dead-letter")
         append(slow, rows(3, 2))
         move_all(slow)
@@ -272,15 +272,15 @@ def test_rows_of_a_sorted_table_are_those_of_the_log(tmp_path: Path) -> None:
         fields = [*SCHEMA, *(pa.field(name, column.type) for name, column in columns.items())]
         return pa.RecordBatch.from_arrays([*rows(start, count).columns, *columns.values()], schema=pa.schema(fields))
 
-    with tools_of(config) as tools:
+    with pipeline_context(config) as context:
         first, second, third, last = batch(0, 20), batch(20, 30), batch(50, 10), batch(61, 9, note="new")
-        append(tools, first)
-        append(tools, second)
-        move_all(tools)
-        append(tools, third, broken(60, 1), last)
-        move_all(tools)
-        table = tools.lake.load(base_identifier(tools.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)
+        append(context, first)
+        append(context, second)
+        move_all(context)
+        append(context, third, broken(60, 1), last)
+        move_all(context)
+        table = context.lake.load(base_identifier(context.config, TOPIC)).scan().to_arrow().sort_by(OFFSET)
         given = [pa.Table.from_batches([each]) for each in (first, second, third, last)]
         expected = pa.concat_tables(given, promote_options="default")
         assert table.select(expected.column_names).to_pylist() == expected.to_pylist()
-        assert dead_letters(tools)[OFFSET].to_pylist() == [60]
+        assert dead_letters(context)[OFFSET].to_pylist() == [60]

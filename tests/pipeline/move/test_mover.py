@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from frazil.errors import DiskFull, FrazilError, SparkFailed
-from frazil.pipeline.move.mover import told
+from frazil.pipeline.move.mover import to_frazil_error
 
 QUERY = "[STREAM_FAILED] Query [id = 1f, runId = 2e] terminated with exception: "
 TRACE = """Failed to plan: Traceback (most recent call last):
@@ -30,5 +30,5 @@ UnboundLocalError: nothing
 def test_an_error_of_spark_says_what_it_is_about_and_not_in_which_query(
     text: str, kind: type[FrazilError], message: str
 ) -> None:
-    error = told(PySparkException(text))
+    error = to_frazil_error(PySparkException(text))
     assert (type(error), str(error)) == (kind, message)

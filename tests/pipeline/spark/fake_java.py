@@ -1,4 +1,4 @@
-"""A `java` that knows nothing but its version."""
+"""A `java` that can only print its version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Daemons of Spark's that have no workers are ended, and Spark does not mind."""
+"""Tests that Spark's daemons without workers are ended, and that Spark goes on without them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from frazil.pipeline.spark.idle_daemons import LOOK_SECONDS, PATIENCE_SECONDS, IdleDaemons
 from frazil.pipeline.spark.session import spark_jvm
-from tests.faults.pipelines import children, command
+from tests.faults.pipeline_fleet import children, command
 from tests.log.support import ManualClock
 
 

@@ -1,4 +1,4 @@
-"""Jars come from a repository once, whole and unchanged, and then from the cache."""
+"""Tests that jars are fetched from a repository once, completely and unchanged, and then taken from the cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIN = Pin(hashlib.sha256(CONTENT).hexdigest(), 1)
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A Maven repository as a folder, with one module that depends on something that is not there."""
+    """Makes a Maven repository in a folder, with one module whose dependency is missing."""
     place = tmp_path / "repository" / "org" / "example" / "thing_2.13" / "1.2.3"
     place.mkdir(parents=True)
     (place / "thing_2.13-1.2.3.jar").write_bytes(CONTENT)
@@ -37,7 +37,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mirror(tmp_path: Path, repository: Path) -> Mirror:
-    """Only that repository, by a settings file of Ivy."""
+    """Returns only that repository, by a settings file of Ivy."""
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(
         '<ivysettings><settings defaultResolver="only"/><resolvers>'

@@ -1,4 +1,4 @@
-"""The right Java is found, and a wrong one is told from it."""
+"""Tests that a suitable Java is found, and that others are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_without_one_there_is_the_one_of_the_package(tmp_path: Path, version: in
     assert found.version == 21
     assert found.path == found.home / "bin" / "java"
     assert found.path.is_relative_to(tmp_path / "cache")
-    # As Spark's launcher starts it: the module is one that this Java does not have.
+    # Spark's launcher starts it like this, with a module that this Java does not have.
     options = ["--add-modules=jdk.incubator.vector", "-Dtold=a b  'c' $HOME", "-XshowSettings:properties"]
     answer = subprocess.run([str(found.path), *options, "-version"], capture_output=True, check=True, text=True)
     assert "told = a b  'c' $HOME\n" in answer.stderr

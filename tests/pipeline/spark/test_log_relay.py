@@ -1,4 +1,4 @@
-"""What Spark says, as log records."""
+"""Tests that Spark's output becomes log records."""
 
 from __future__ import annotations
 

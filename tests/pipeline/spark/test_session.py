@@ -1,4 +1,4 @@
-"""Spark starts with what this machine has, behaves as a child of ours, and leaves nothing behind."""
+"""Tests that Spark starts with what this machine has, behaves as a child process, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.config.model import Config
 from frazil.errors import SparkFailed
 from frazil.pipeline.spark.session import first_line
 from tests.pipeline.spark.fake_java import write_fake_java
-from tests.pipeline.spark.listening import LOOPBACK, is_gateway, is_of_spark, is_of_workers, is_page, listeners
+from tests.pipeline.spark.open_ports import LOOPBACK, is_gateway, is_of_spark, is_of_workers, is_page, listeners
 from tests.servers.shared import NessieServer
 from tests.servers.spark import SHORT_LIVED
 
@@ -29,7 +29,7 @@ _GONE_SECONDS = 30.0
 
 
 class Driver:
-    """A process with a Spark session; see `driver.py`."""
+    """A process with a Spark session (see `spark_driver`)."""
 
     def __init__(self, folder: Path, extra: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
         self.work = folder / "work"
@@ -42,7 +42,14 @@ class Driver:
         root = Path(__file__).parents[3]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tests.pipeline.driver", config.model_dump_json(), json.dumps(told)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "tests.pipeline.spark_driver",
+                    config.model_dump_json(),
+                    json.dumps(told),
+                ],
                 cwd=self.work,
                 env={**environ, "TMPDIR": str(self.temporary), "PYTHONPATH": str(root)},
                 stdin=subprocess.PIPE,
@@ -76,7 +83,7 @@ class Driver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Closing its standard input ends it, if it is not in the middle of something.
+        # The process ends when its standard input is closed, if it is not in the middle of something.
         try:
             self._process.communicate(timeout=_GONE_SECONDS)
         finally:
@@ -103,7 +110,7 @@ def _running(pids: Iterable[int]) -> set[int]:
     table = subprocess.run(
         ["ps", "-o", "pid=,stat=", "-p", listed], capture_output=True, text=True, check=False
     ).stdout
-    # A zombie has ended; whoever adopted it has not asked yet.
+    # A zombie has ended. Its new parent has only not waited for it yet.
     return {int(line.split()[0]) for line in table.splitlines() if not line.split()[1].startswith("Z")}
 
 
@@ -175,7 +182,7 @@ def test_a_local_cluster_has_a_secret_and_dies_with_its_killed_driver(tmp_path: 
 
 
 def _sweep(temporary: Path) -> None:
-    """Make and remove a session's folder, as the next start does."""
+    """Makes and removes a session's folder, as the next start does."""
     code = "from frazil.pipeline.spark.session_folder import SessionFolder; SessionFolder().remove()"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(temporary)}, check=True)
 

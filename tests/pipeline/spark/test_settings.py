@@ -1,4 +1,4 @@
-"""Whose setting counts."""
+"""Tests which settings override others."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from frazil.config.sections.pipeline import TransactionLogConfig
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.file import files, slot_folder
 from frazil.pipeline.txlog.log import TransactionLog
@@ -30,7 +30,7 @@ def start(log: TransactionLog, attempt: str, table: str = "lake.orders", topic: 
 
 
 def send(log: TransactionLog, attempt: str, snapshot: int = 7, table: str = "lake.orders") -> None:
-    log.commit_start("orders", table, attempt, Request(snapshot, snapshot - 1, 1))
+    log.commit_start("orders", table, attempt, CommitRequest(snapshot, snapshot - 1, 1))
 
 
 def succeed(log: TransactionLog, attempt: str, snapshot: int = 7, table: str = "lake.orders") -> None:

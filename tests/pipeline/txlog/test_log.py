@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import CheckpointFailed, DiskFull, LogBroken, ShutdownError
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from frazil.pipeline.txlog.entries import Checkpoint, CommitEnd, FlushStart
 from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder
 from frazil.pipeline.txlog.log import Outcome
@@ -24,7 +24,7 @@ def test_a_batch_from_start_to_end_leaves_nothing_open(tmp_path: Path) -> None:
         assert (attempt.ranges, attempt.requests) == (RANGES, ())
         send(log, "a", 7)
         (attempt,) = log.open_attempts()
-        assert attempt.requests == (Request(7, 6, 1),)
+        assert attempt.requests == (CommitRequest(7, 6, 1),)
         succeed(log, "a", 7)
         assert log.open_attempts() == []
         log.flush_end("orders", "lake.orders", "a", snapshot_id=7, files_created=2)
@@ -49,7 +49,7 @@ def test_what_was_open_is_open_after_a_restart(tmp_path: Path, clean: bool) -> N
     log.commit_end("orders", "lake.orders", "failed", success=False, reason="the table changed")
     before = log.open_attempts()
     assert [each.attempt for each in before] == ["flushed", "sent"]
-    assert before[1].requests == (Request(7, 6, 1), Request(9, 8, 1))
+    assert before[1].requests == (CommitRequest(7, 6, 1), CommitRequest(9, 8, 1))
     log.close() if clean else crash(log)
     with opened(tmp_path) as again:
         assert again.open_attempts() == before
@@ -120,7 +120,7 @@ def test_many_threads_write_whole_entries(tmp_path: Path) -> None:
         def work(topic: str) -> None:
             for turn in range(25):
                 log.flush_start(topic, topic, str(turn), record_count=1, batch_size=1, ranges=RANGES)
-                log.commit_start(topic, topic, str(turn), Request(turn, turn - 1, turn))
+                log.commit_start(topic, topic, str(turn), CommitRequest(turn, turn - 1, turn))
                 log.commit_end(topic, topic, str(turn), success=True, snapshot_id=turn)
 
         threads = [threading.Thread(target=work, args=(f"topic{number}",)) for number in range(6)]

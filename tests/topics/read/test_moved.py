@@ -12,7 +12,7 @@ from frazil.log.log import Log
 from frazil.topics.read.starts import Start
 from frazil.topics.storage import TopicStorage
 from tests.lake.support import local_config
-from tests.pipeline.processes import PipelineProcess
+from tests.pipeline.pipeline_process import PipelineProcess
 from tests.pipeline.test_pipeline import QUICK, committed
 from tests.topics.support import TOPIC, numbered, read_all
 

@@ -18,7 +18,7 @@ from frazil.app.parts.log import LogPart
 from frazil.backoff import Backoff
 from frazil.config.model import Config
 from frazil.ops.health import Components, Health, HealthReport
-from frazil.pipeline.report import FRESHNESS, Report, freshness, settings_line
+from frazil.pipeline.process_messages import FRESHNESS, PipelineReport, freshness, settings_line
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class PipelinePart:
     def __init__(self, config: Config, metrics: CollectorRegistry, log: LogPart | None = None) -> None:
         """`log` is the one of this process, if it has one: what is not sealed there is in no table either."""
         self._config = config
-        self._report = Report({"pipeline": Health("degraded", "starting")}, "")
+        self._report = PipelineReport({"pipeline": Health("degraded", "starting")}, "")
         self._child: asyncio.subprocess.Process | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._heard = time.monotonic()
@@ -76,11 +76,11 @@ class PipelinePart:
             try:
                 code = await self._live()
             except OSError as error:
-                self._report = Report({"pipeline": Health("unhealthy", f"cannot be started: {error}")}, "")
+                self._report = PipelineReport({"pipeline": Health("unhealthy", f"cannot be started: {error}")}, "")
                 code = 1
             failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
             pause = _PAUSES.delay(failures, random.Random())
-            self._report = Report(self._causes(code), "")
+            self._report = PipelineReport(self._causes(code), "")
             reason = HealthReport(self._report.health, 0.0).reason
             if reason != said:
                 logger.error("the pipeline ended; it is started again", extra={"reason": reason, "exit_code": code})
@@ -112,7 +112,7 @@ class PipelinePart:
         self._child.stdin.write(settings_line(self._config))
         async for line in self._child.stdout:
             try:
-                report = Report.from_line(line.decode())
+                report = PipelineReport.from_line(line.decode())
             except (ValueError, KeyError, TypeError):
                 # The last line of one that was killed, or what some library said to standard output.
                 logger.info("the pipeline said", extra={"line": line.decode(errors="replace").strip()})

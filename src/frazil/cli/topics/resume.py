@@ -14,7 +14,7 @@ from frazil.errors import ConfigError, KafkaError
 
 if TYPE_CHECKING:
     from frazil.doors.kafka.decisions import Gap, KafkaPositions
-    from frazil.pipeline.decisions.topic import Decision, Problem, Topic
+    from frazil.pipeline.decisions.topic_decisions import Decision, TableProblem, TopicDecisions
 
 
 def resume(
@@ -43,7 +43,7 @@ def resume(
     """Decide what happens to a topic that stopped; without a decision, say why it did."""
     from frazil.doors.kafka.decisions import KafkaPositions
     from frazil.lake.catalog.lake import Lake
-    from frazil.pipeline.decisions.topic import Topic
+    from frazil.pipeline.decisions.topic_decisions import TopicDecisions
 
     options: dict[Decision, bool] = {
         "accept-schema": accept_schema,
@@ -62,7 +62,7 @@ def resume(
     config = context.load().config
     with reading(config) as log:
         existing_topic(log, topic)
-        tables = Topic(config, Lake(config), log.store, topic)
+        tables = TopicDecisions(config, Lake(config), log.store, topic)
         positions = KafkaPositions.of(config, log.store, topic)
         done: list[str] = []
         if positions and decisions == ["accept"] and table is None:
@@ -90,7 +90,7 @@ def resume(
         )
 
 
-def _helps(tables: Topic, decision: Decision) -> bool:
+def _helps(tables: TopicDecisions, decision: Decision) -> bool:
     return any(decision in problem.decisions for problem in tables.problems())
 
 
@@ -102,7 +102,7 @@ def _gaps(positions: KafkaPositions | None) -> tuple[list[Gap], str]:
         return [], str(error)
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem(problem: TableProblem) -> dict[str, Any]:
     return {
         "table": problem.table.name,
         "role": problem.table.role,

@@ -20,14 +20,14 @@ def tables_of(config: Config, store: ObjectStore, topic: str, sealed: Mapping[in
     `sealed` is where the sealed log of each partition ends.
     """
     from frazil.lake.catalog.lake import Lake
-    from frazil.lake.tables.markers import newest_marker
+    from frazil.lake.tables.table_history import newest_entry
     from frazil.lake.tables.tables import base_identifier, dead_letter_identifier, derived_identifier
 
     lake = Lake(config)
     letters = dead_letter_identifier(config, topic)
     tables = [_table(lake, base_identifier(config, topic), "base", sealed)]
     letter_table = _table(lake, letters, "dead-letter", sealed)
-    if "location" in letter_table or newest_marker(store, topic, letters) is not None:
+    if "location" in letter_table or newest_entry(store, topic, letters) is not None:
         tables.append(letter_table)
     derived = sorted(config.topic(topic).derived)
     return tables + [_table(lake, derived_identifier(config, topic, name), "derived", sealed) for name in derived]

@@ -1,1 +1,1 @@
-"""Checksums of data files: they are written, verified on every read, and name the damaged file."""
+"""Checksums of data files: they are written with each file and verified on every read."""

@@ -1,8 +1,9 @@
-"""Checksums of the headers of pages, which Parquet's own checksum of a page leaves out.
+"""Checksums of page headers, which Parquet's own page checksums do not cover.
 
-A header says how many values its page has, how they are encoded and whether there is a checksum at all: a wrong one
-makes other values of the same bytes. A file's own writer lists all headers with their checksums behind the pages. A
-reader holds what it fetches against that list, so that nothing more is fetched and no other column is looked at.
+A header says how many values its page has, how they are encoded and whether there is a checksum at all. With a wrong
+header, the same bytes decode to other values. Frazil's writer stores a list of all headers with their checksums
+behind the pages. A reader compares the bytes that it fetches with that list, so it fetches nothing more and no other
+column.
 """
 
 from __future__ import annotations
@@ -13,30 +14,30 @@ from typing import IO, Any
 import numpy as np
 from isal.isal_zlib import crc32
 
-from frazil.lake.checksums.marks import Mismatch, is_marked
+from frazil.lake.checksums.magic_bytes import ChecksumMismatch, is_magic
 
 _MARK = b"FRZLPAG1"
 _END = Struct("<8sII")
-"""The mark, how many pages there are, and the checksum of the list before it."""
+"""The end of the list: the magic bytes, the number of pages, and the checksum of the list before it."""
 _ENTRY = np.dtype([("header", "<u2"), ("page", "<u4"), ("crc", "<u4")])
-"""Of one page: the bytes of its header, those that follow, and the header's checksum."""
+"""The entry of one page: the size of its header, the size of the page, and the checksum of the header."""
 _FIRST = 4
-"""Where the first page begins, behind the magic bytes; all others follow without a gap."""
+"""The first page begins behind Parquet's magic bytes, and the others follow without a gap."""
 _LONGEST = 2**16 - 1
 _NUMBER = 0x15
-"""Thrift's mark of a field that is the next one and a 32-bit number."""
+"""The byte by which Thrift marks a field with the next field id and the type 32-bit integer."""
 
 
-class HeaderList:
-    """Made while a file is written: the writer hands over each header, and then the page, in writes of their own."""
+class PageHeaderRecorder:
+    """Collects the page headers while a file is written. The writer writes each header and each page separately."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[int, int, int]] = []
         self._at = 0
         self._page_end = _FIRST
 
-    def see(self, data: bytes) -> None:
-        """Take what is written next."""
+    def add(self, data: bytes) -> None:
+        """Adds the bytes of the next write."""
         if self._at == self._page_end and data:
             size = page_bytes(data)
             if size is not None and len(data) <= _LONGEST:
@@ -45,7 +46,7 @@ class HeaderList:
         self._at += len(data)
 
     def packed(self) -> bytes:
-        """What goes into the file; nothing when what was written did not look like pages and their headers."""
+        """Returns the list for the file. It is empty if the writes did not look like headers and pages."""
         if self._at != self._page_end:
             return b""
         entries = np.array(self._entries, _ENTRY).tobytes()
@@ -53,7 +54,7 @@ class HeaderList:
 
 
 class PageHeaders:
-    """Where the headers of a file are, and their checksums."""
+    """The positions of the page headers of a file, and their checksums."""
 
     def __init__(self, entries: Any) -> None:
         ends = _FIRST + np.cumsum(entries["header"].astype(np.int64) + entries["page"])
@@ -63,26 +64,26 @@ class PageHeaders:
 
     @classmethod
     def read(cls, stream: IO[bytes], end: int) -> PageHeaders | None:
-        """The list that ends at a byte of a file; None when there is none."""
+        """Reads the list that ends at this byte of the file. Returns None if there is no list."""
         if end < _END.size:
             return None
         stream.seek(end - _END.size)
         mark, count, crc = _END.unpack(stream.read(_END.size))
-        if not is_marked(mark, _MARK):
+        if not is_magic(mark, _MARK):
             return None
         size = count * _ENTRY.itemsize
         stream.seek(max(0, end - _END.size - size))
         entries = bytes(stream.read(size))
         if crc32(entries) != crc or len(entries) != size:
-            raise Mismatch("the list of its pages does not match its checksum")
+            raise ChecksumMismatch("the list of its pages does not match its checksum")
         return cls(np.frombuffer(entries, _ENTRY))
 
-    def places(self) -> list[range]:
-        """The bytes of each header."""
+    def header_ranges(self) -> list[range]:
+        """Returns the positions of the bytes of each header."""
         return [range(start, end) for start, end in zip(self._starts.tolist(), self._ends.tolist(), strict=True)]
 
     def check(self, at: int, data: bytes, stream: IO[bytes]) -> None:
-        """Verify the headers in these bytes of a file. One that is cut off by their end is read again as a whole."""
+        """Verifies the headers in these bytes of the file. A header that is only partly in them is read again."""
         first = int(np.searchsorted(self._ends, at, "right"))
         last = int(np.searchsorted(self._starts, at + len(data), "left"))
         view = memoryview(data)
@@ -95,11 +96,14 @@ class PageHeaders:
                 stream.seek(start)
                 header = stream.read(end - start)
             if crc32(header) != crc:
-                raise Mismatch(f"the header of the page at byte {start:,} does not match its checksum")
+                raise ChecksumMismatch(f"the header of the page at byte {start:,} does not match its checksum")
 
 
-class GuardedFile:
-    """A file that is read by Arrow, which asks for it in large pieces and one at a time."""
+class HeaderCheckingFile:
+    """A file for Arrow that verifies the page headers in everything it reads.
+
+    Arrow makes few large reads, in turn.
+    """
 
     closed = False
 
@@ -130,7 +134,7 @@ class GuardedFile:
         self.closed = True
         self._stream.close()
 
-    def __enter__(self) -> GuardedFile:
+    def __enter__(self) -> HeaderCheckingFile:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -138,22 +142,22 @@ class GuardedFile:
 
 
 def page_bytes(header: bytes) -> int | None:
-    """How many bytes follow a page's header; None for what is no header.
+    """Returns the size of the page that follows a header, or None if the bytes are no header.
 
-    It begins with three numbers: the kind of the page, and its size before and after compression.
+    A header begins with three numbers: the kind of the page, and its size before and after compression.
     """
     found = _three_numbers(header)
     return None if found is None else found[0][2]
 
 
 def has_checksum(header: bytes) -> bool:
-    """Whether a page's header has a checksum: the number that follows the first three."""
+    """Returns whether a page header has a checksum, which is the number after the first three."""
     found = _three_numbers(header)
     return found is not None and header[found[1] : found[1] + 1] == bytes([_NUMBER])
 
 
 def _three_numbers(header: bytes) -> tuple[list[int], int] | None:
-    """The numbers that a header begins with, and where the next field is."""
+    """Returns the three numbers that a header begins with, and the position of the next field."""
     numbers, at = [], 0
     try:
         for _ in range(3):
@@ -167,7 +171,7 @@ def _three_numbers(header: bytes) -> tuple[list[int], int] | None:
                 at += 1
             value |= header[at] << shift
             at += 1
-            # Thrift has the sign of a number in its lowest bit, and none of these is negative.
+            # Thrift stores the sign of a number in its lowest bit, and none of these is negative.
             numbers.append(value >> 1)
     except IndexError:
         return None

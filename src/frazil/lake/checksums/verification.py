@@ -1,7 +1,7 @@
-"""Whether a whole data file is as it was written.
+"""Verifies whole data files.
 
-A file with checksums of its own is read once and nothing of it is decoded. Of other writers' files every page is
-decoded, with its checksum verified where it has one; what nothing covers cannot be told.
+A file with Frazil's checksums is read once, without decoding it. In files of other writers every page is decoded, and
+its checksum is verified if it has one. Damage in bytes that no checksum covers may go undetected.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
-from frazil.lake.checksums.marks import Mismatch
+from frazil.lake.checksums.file_checksums import check_body, check_footer
+from frazil.lake.checksums.magic_bytes import ChecksumMismatch
 from frazil.lake.checksums.page_headers import has_checksum
-from frazil.lake.checksums.pages import check_body, check_footer
 
 Coverage = Literal["file", "pages", "none"]
-"""What the checksums of a file cover: every byte, its pages only, or nothing."""
+"""What the checksums of a file cover: every byte, only its pages, or nothing."""
 
 _BATCH_ROWS = 16_384
 _READ_BYTES = 1024 * 1024
 _HEADER_BYTES = 64
-"""At least those of a page's header that tell whether it has a checksum."""
+"""This many bytes of a page header are enough to see whether it has a checksum."""
 
 
 class Verdict(NamedTuple):
     coverage: Coverage
     problem: str | None = None
-    """What is wrong with the file; None when nothing is, as far as its checksums tell."""
+    """What is wrong with the file. It is None if the checksums show no damage."""
 
 
-def verify(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:
-    """Read a file, all of it or its footer only. Errors of the storage come out as they are."""
+def verify_file(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:
+    """Verifies a file, completely or only its footer. Errors of the storage are raised as they are."""
     if file.file_format != FileFormat.PARQUET:
         return Verdict("none")
     with io.new_input(file.file_path).open() as opened:
-        stream: Any = _Watched(opened)
+        stream: Any = _FailureRecordingStream(opened)
         coverage: Coverage = "none"
         try:
             _check_size(stream, file)
@@ -48,7 +48,7 @@ def verify(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:
                     check_body(stream, checksums)
             else:
                 coverage = _check_pages(stream, file, footer_only)
-        # Flipped bits come out as almost any error.
+        # Flipped bits can cause almost any error.
         except Exception as error:
             if stream.failure is not None:
                 raise stream.failure from error
@@ -59,7 +59,7 @@ def verify(io: FileIO, file: DataFile, *, footer_only: bool = False) -> Verdict:
 def _check_size(stream: IO[bytes], file: DataFile) -> None:
     size = stream.seek(0, 2)
     if size != file.file_size_in_bytes:
-        raise Mismatch(f"it has {size:,} bytes, and {file.file_size_in_bytes:,} were written")
+        raise ChecksumMismatch(f"it has {size:,} bytes, and {file.file_size_in_bytes:,} were written")
 
 
 def _check_pages(stream: IO[bytes], file: DataFile, footer_only: bool) -> Coverage:
@@ -70,7 +70,7 @@ def _check_pages(stream: IO[bytes], file: DataFile, footer_only: bool) -> Covera
     if rows == file.record_count and not footer_only:
         rows = sum(len(batch) for batch in parquet.iter_batches(_BATCH_ROWS))
     if rows != file.record_count:
-        raise Mismatch(f"it has {rows:,} rows, and {file.record_count:,} were written")
+        raise ChecksumMismatch(f"it has {rows:,} rows, and {file.record_count:,} were written")
     stream.seek(_first_page(parquet.metadata))
     return "pages" if has_checksum(stream.read(_HEADER_BYTES)) else "none"
 
@@ -88,8 +88,8 @@ def first_line(error: Exception) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-class _Watched:
-    """A file that remembers when its storage failed, which is not what is wrong with the file."""
+class _FailureRecordingStream:
+    """A stream that remembers errors of the storage, because they do not mean that the file is damaged."""
 
     closed = False
 

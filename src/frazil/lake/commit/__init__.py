@@ -1,1 +1,1 @@
-"""The commit of data files and offsets in one atomic update, exactly once."""
+"""Commits data files and offsets in one atomic update of the table, exactly once."""

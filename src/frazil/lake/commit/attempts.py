@@ -1,8 +1,8 @@
-"""Attempts: one try at moving ranges of the log into a table.
+"""Attempts: an attempt is one try to move ranges of the log into a table.
 
-An attempt has an id that no other has, and all data files it writes lie in a folder of that name. So the files of an
-attempt that never got into the table can be found by listing one folder, and a snapshot can be recognised by the id
-in its summary whoever asks.
+An attempt has a unique id, and all data files that it writes are in a folder of that name. So the files of an attempt
+that was never committed are found by listing one folder, and any process can recognise the snapshot of an attempt by
+the id in its summary.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _TIME = "%Y%m%dT%H%M%S"
 
 
 def new_attempt(now_ms: int, rng: random.Random) -> str:
-    """An id that sorts by time, like `20261115T224611123-9f3a7c21`."""
+    """Returns a new attempt id, which sorts by time, like `20261115T224611123-9f3a7c21`."""
     seconds, milliseconds = divmod(now_ms, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):{_TIME}}{milliseconds:03d}-{rng.getrandbits(32):08x}"
 
 
 def attempt_time_ms(attempt: str) -> int:
-    """When the attempt was made, by the clock of the machine that made it."""
+    """Returns when the attempt began, by the clock of the machine that made it."""
     stamp, dash, chance = attempt.partition("-")
     try:
         if not dash or not chance:
@@ -40,30 +40,30 @@ def attempt_time_ms(attempt: str) -> int:
 
 
 def attempt_folder(location: str, attempt: str) -> str:
-    """Where the data files of an attempt lie, below the location of its table."""
+    """Returns the folder of an attempt's data files, below the location of its table."""
     return f"{location.rstrip('/')}/data/{attempt}"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """All that a commit needs to know of what was written."""
+    """Everything that a commit needs to know about an attempt and the files it wrote."""
 
     id: str
     ranges: tuple[Range, ...]
-    """What the files hold the rows of; at most one range of each partition, none of them empty."""
+    """The ranges whose rows are in the files. There is at most one range of each partition, and none is empty."""
     files: tuple[DataFile, ...]
-    """None at all when every row was dropped or is in the dead-letter table: the offsets move all the same."""
+    """The files. There are none if every row was dropped or is in the dead-letter table: the offsets still move."""
     table_uuid: uuid.UUID
     schema_id: int
     spec_id: int
-    """The table, schema and partition spec that the files were written for."""
+    """The table, schema and partition spec (above) are those that the files were written for."""
     application: str = ""
     tasks: tuple[int, ...] = ()
-    """The Spark application and its tasks that wrote the files."""
+    """The Spark application, and the tasks of it that wrote the files."""
     log_starts: Mapping[int, int] = field(default_factory=dict)
-    """Where the log of a partition begins that the table has never heard of; 0 where nothing is said."""
+    """The first offsets in the log of partitions that the table does not know yet. Missing ones begin at 0."""
     summary: Mapping[str, str] = field(default_factory=dict)
-    """More to say in the snapshot's summary."""
+    """Additional entries of the snapshot's summary."""
 
     def __post_init__(self) -> None:
         attempt_time_ms(self.id)

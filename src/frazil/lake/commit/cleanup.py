@@ -1,14 +1,15 @@
-"""Deleting the files of an attempt that will never be in the table.
+"""Deletes the files of an attempt that will never be in the table.
 
-Deleting a file that a delayed request commits afterwards makes the table unreadable, so offsets alone never justify
-it. The files may go in two cases only:
+If a delayed request commits a file after it was deleted, the table cannot be read any more. So offsets alone never
+justify a deletion. The files may be deleted in two cases only:
 
 - No request to commit them was ever sent.
 - Another attempt with rows of the same range is on main. It could only be accepted while the table still needed its
-  rows, so this attempt was not committed before it; and main has moved past every snapshot that this attempt's
-  requests assert, so it cannot be committed any more. To be sure, no manifest that the table knows refers to them.
+  rows, so this attempt was not committed before it. And main has moved past every snapshot that this attempt's
+  requests assert, so this attempt cannot be committed any more. As a last check, no manifest of the table may refer
+  to the files.
 
-In every other case they stay, and orphan removal takes them when they are old enough.
+In every other case the files stay, and orphan removal deletes them when they are old enough.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ from pyiceberg.table import Table
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.attempts import attempt_folder, attempt_time_ms
-from frazil.lake.commit.offsets import ATTEMPT, ancestors, current_snapshot, named, ranges_of, summary_of
-from frazil.lake.commit.proposals import Request, metadata_paths
+from frazil.lake.commit.offsets import ATTEMPT, ancestors, current_snapshot, name_of, ranges_of, summary_of
+from frazil.lake.commit.proposals import CommitRequest, metadata_paths
 from frazil.lake.commit.ranges import Range
 
 _CLOCKS_DIFFER_MS = 60 * 60 * 1000
 
 
-class Done(NamedTuple):
-    """A commit that the caller knows to have been accepted after the requests in question were sent."""
+class OtherCommit(NamedTuple):
+    """A commit of another attempt that was accepted after the requests of this attempt were sent."""
 
     attempt: str
     ranges: tuple[Range, ...]
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class CleanupResult:
     deleted: int
-    """How many files."""
+    """How many files were deleted."""
     kept: str | None = None
-    """Why none was, for people."""
+    """The reason why the files were kept, for people."""
 
 
 def cleanup_attempt(
@@ -52,16 +53,16 @@ def cleanup_attempt(
     table: Table,
     attempt: str,
     ranges: Sequence[Range],
-    requests: Sequence[Request],
-    committed_elsewhere: Iterable[Done] = (),
-) -> Cleaned:
-    """Delete the files of an attempt if nobody can ever commit them.
+    requests: Sequence[CommitRequest],
+    committed_elsewhere: Iterable[OtherCommit] = (),
+) -> CleanupResult:
+    """Deletes the files of an attempt if nobody can ever commit them.
 
-    `requests` are all that `commit_add_files` announced for it, none if it announced none. `committed_elsewhere` is
-    what the caller's own log knows of later commits, for catalogs that forget old snapshots.
+    `requests` are all requests that `commit_add_files` announced for the attempt. `committed_elsewhere` are later
+    commits that the caller knows from its own log, for catalogs that forget old snapshots.
     """
     table = lake.load(table.name())
-    with calling(f"Cleaning up attempt {attempt} of table {named(table)}"):
+    with calling(f"Cleaning up attempt {attempt} of table {name_of(table)}"):
         files = _Files(table)
         folder = attempt_folder(table.metadata.location, attempt)
         paths = files.below(folder)
@@ -69,19 +70,19 @@ def cleanup_attempt(
             reason = _reason_to_keep(table, attempt, ranges, requests, committed_elsewhere)
             paths += [path for request in requests for path in metadata_paths(table, request.snapshot_id)]
         else:
-            # Nobody asked to commit it. Whoever says so may be wrong, and to look costs little.
+            # No request was sent, according to the caller. It may be wrong, and to check costs little.
             reason = _referred_to(table, attempt, _recent_manifests(table, attempt_time_ms(attempt)))
         if reason is not None:
-            return Cleaned(0, reason)
-        return Cleaned(sum(files.delete(path) for path in paths))
+            return CleanupResult(0, reason)
+        return CleanupResult(sum(files.delete(path) for path in paths))
 
 
 def _reason_to_keep(
     table: Table,
     attempt: str,
     ranges: Sequence[Range],
-    requests: Sequence[Request],
-    committed_elsewhere: Iterable[Done],
+    requests: Sequence[CommitRequest],
+    committed_elsewhere: Iterable[OtherCommit],
 ) -> str | None:
     parents = {request.parent_id for request in requests}
     if current_snapshot(table).snapshot_id in parents:
@@ -93,7 +94,7 @@ def _reason_to_keep(
         newer.append(snapshot)
     if any(summary_of(snapshot).get(ATTEMPT) == attempt for snapshot in newer):
         return "it is in the table"
-    seen = (Done(summary_of(snapshot).get(ATTEMPT, ""), ranges_of(snapshot)) for snapshot in newer)
+    seen = (OtherCommit(summary_of(snapshot).get(ATTEMPT, ""), ranges_of(snapshot)) for snapshot in newer)
     if not any(each.attempt != attempt and _overlap(each.ranges, ranges) for each in (*seen, *committed_elsewhere)):
         return "no other attempt is known to have committed the same rows"
     since = min(request.sequence_number for request in requests)
@@ -115,7 +116,7 @@ def _overlap(some: Iterable[Range], others: Sequence[Range]) -> bool:
 
 
 def _manifests(table: Table, since: int) -> Iterator[ManifestFile]:
-    """Each manifest that any snapshot of the table refers to and that is new enough, once."""
+    """Yields each manifest of any snapshot once, without those with a sequence number below `since`."""
     seen = set()
     for snapshot in table.metadata.snapshots:
         for manifest in snapshot.manifests(table.io):
@@ -126,7 +127,7 @@ def _manifests(table: Table, since: int) -> Iterator[ManifestFile]:
 
 
 def _recent_manifests(table: Table, since_ms: int) -> Iterator[ManifestFile]:
-    """Manifests that may have been written since then: by snapshots that are not known to be older."""
+    """Returns the manifests that were not written by a snapshot that is known to be older than `since_ms`."""
     older = {
         each.snapshot_id for each in table.metadata.snapshots if each.timestamp_ms < since_ms - _CLOCKS_DIFFER_MS
     }
@@ -134,12 +135,12 @@ def _recent_manifests(table: Table, since_ms: int) -> Iterator[ManifestFile]:
 
 
 def _refers(manifest: ManifestFile, table: Table, attempt: str) -> bool:
-    # By the folder's name, which no other attempt has: the same place can be written in several ways.
+    # Paths are compared by the attempt's folder name, which is unique: one path can be written in several ways.
     return any(f"/{attempt}/" in entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
 
 
 class _Files:
-    """The files of a table, also when PyIceberg was told to use another library: not all of those can list."""
+    """Lists and deletes files with PyArrow, because not every file library that PyIceberg may use can list."""
 
     def __init__(self, table: Table) -> None:
         self._io = table.io if isinstance(table.io, PyArrowFileIO) else PyArrowFileIO(table.io.properties)

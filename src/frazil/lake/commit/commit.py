@@ -1,18 +1,18 @@
-"""The commit: data files and the offsets they end at, in one atomic update of the table, exactly once.
+"""Commits data files and the offsets they end at, in one atomic update of the table, exactly once.
 
-An update of a catalog has three results: done, refused, or nobody knows. It may also be done later: a request can
-wait in a proxy while everybody who cared has given up. What makes this safe is that every request asserts the
-snapshot of main that it was built on, and that every one of them moves main. So of all requests built on one
-snapshot, by whatever process, at most one is ever accepted, and all that are still under way are dead when it is.
+An update of a catalog has three results: it is done, it is refused, or nobody knows. It may also be done later: a
+request can wait in a proxy after its sender has given up. What makes this safe is that every request asserts the
+snapshot of main that it was built on, and that every request moves main. So of all requests built on one snapshot, by
+whatever process, at most one is ever accepted, and once it is, all others that are still under way will be refused.
 
-- After *any* failure the table is loaded and asked first: `judge` looks for this attempt's id and files, and compares
-  offsets. Only the table decides; what the error said only decides whether trying again makes sense.
-- While the table is exactly what a request was built on, the *same* request is sent again, snapshot id and manifests
-  and all. If both copies arrive, the second finds that main has moved.
-- When main has moved and the offsets have not (a compaction came between), a request with a snapshot id of its own
-  is built on what is there. Manifests are never written twice under one name: readers keep them in caches.
-- Nothing is ever deleted here: a file may be deleted when nobody can commit it any more, and that is
-  `cleanup_attempt`'s business.
+- After *any* failure the table is loaded first: `judge` looks for this attempt's id and files, and compares offsets.
+  Only the table decides what has happened. The error only decides whether another try makes sense.
+- While the table is exactly what a request was built on, the *same* request is sent again, with the same snapshot id
+  and manifests. If both copies arrive, the second finds that main has moved.
+- When main has moved and the offsets have not (a compaction came between), a new request with a new snapshot id is
+  built on the current table. Manifests are never written twice under one name, because readers cache them.
+- Nothing is ever deleted here. A file may be deleted when nobody can commit it any more, which `cleanup_attempt`
+  decides.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from frazil.lake.commit.offsets import (
     RANGES,
     TASKS,
     TableState,
-    describe_offsets,
-    describe_ranges,
-    named,
+    name_of,
     offset_properties,
+    offsets_to_json,
+    ranges_to_json,
 )
 from frazil.lake.commit.outcomes import Committed, Outcome, judge
-from frazil.lake.commit.proposals import Proposal, Request, propose
+from frazil.lake.commit.proposals import CommitRequest, Proposal, propose
 from frazil.lake.pyiceberg_internals import delete_old_metadata
 
 TRIES = Backoff(base_seconds=0.1, longest_seconds=5.0, max_attempts=5)
-"""A commit is tried for some three seconds; who calls it has a longer patience and better reasons to give up."""
+"""A commit is tried for about three seconds. The caller waits longer, and has better reasons to give up."""
 
 
 def commit_add_files(
@@ -56,17 +56,17 @@ def commit_add_files(
     table: Table,
     attempt: Attempt,
     *,
-    on_request: Callable[[Request], None] = lambda _: None,
+    on_request: Callable[[CommitRequest], None] = lambda _: None,
     clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     pause: Callable[[float], object] = time.sleep,
     tries: Backoff = TRIES,
     rng: random.Random | None = None,
 ) -> Outcome:
-    """Append the files and move the offsets, if the table still needs exactly these ranges.
+    """Appends the files and moves the offsets, if the table still needs exactly these ranges.
 
-    `on_request` is called with each new request before it is sent, and must have stored it when it returns: the
-    files of an attempt for which it was never called may be deleted at once. `CommitUnknown` means that the same
-    attempt may be committed again later; any other error says by `retryable` whether that makes sense.
+    `on_request` is called with each new request before it is sent, and must have stored it when it returns: the files
+    of an attempt for which it was never called may be deleted at once. After `CommitUnknown` the same attempt may be
+    committed again later. Any other error says with `retryable` whether another try makes sense.
     """
     return _Commit(lake, table, attempt, on_request, clock, pause, tries, rng or random.Random()).run()
 
@@ -76,7 +76,7 @@ def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
 
     Raises `SnapshotCommit` when the catalog says that it cannot do this at all.
     """
-    doing = f"Committing to table {named(table)}"
+    doing = f"Committing to table {name_of(table)}"
     try:
         with calling(doing):
             response = lake.catalog.commit_table(table, proposal.requirements, proposal.updates)
@@ -103,7 +103,7 @@ class _Commit:
         lake: Lake,
         table: Table,
         attempt: Attempt,
-        on_request: Callable[[Request], None],
+        on_request: Callable[[CommitRequest], None],
         clock: Callable[[], int],
         pause: Callable[[float], object],
         tries: Backoff,
@@ -118,7 +118,7 @@ class _Commit:
         self._tries = tries
         self._rng = rng
         self._proposal: Proposal | None = None
-        self._stored: list[Request] = []
+        self._stored: list[CommitRequest] = []
         self._failures: list[FrazilError] = []
 
     def run(self) -> Outcome:
@@ -148,7 +148,7 @@ class _Commit:
         return Committed(table, request.snapshot_id)
 
     def _look(self, failure: FrazilError) -> None:
-        """Load the table after a failure. Where that fails too, the same request can do no harm a second time."""
+        """Loads the table after a failure. If that fails too, the same request can be sent again without harm."""
         self._failures.append(failure)
         try:
             table = self._lake.load(self._table.name())
@@ -169,7 +169,7 @@ class _Commit:
         if not self._stored:
             return failure
         return CommitUnknown(
-            f"table {named(self._table)}: {len(self._failures)} tries to commit attempt {self._attempt.id} have "
+            f"table {name_of(self._table)}: {len(self._failures)} tries to commit attempt {self._attempt.id} have "
             f"failed, and one of them may yet be done. The last: {failure}"
         )
 
@@ -179,8 +179,8 @@ def _propose(table: Table, attempt: Attempt) -> Proposal:
     summary = {
         **attempt.summary,
         ATTEMPT: attempt.id,
-        OFFSETS: describe_offsets({**TableState.of(table).offsets, **ends}),
-        RANGES: describe_ranges(attempt.ranges),
+        OFFSETS: offsets_to_json({**TableState.of(table).offsets, **ends}),
+        RANGES: ranges_to_json(attempt.ranges),
         APPLICATION: attempt.application,
         TASKS: json.dumps(attempt.tasks, separators=(",", ":")),
     }

@@ -1,4 +1,7 @@
-"""What a table says about an attempt: done, done by another, done in part, to be written again, or still open."""
+"""Decides by the table what has become of an attempt.
+
+It is committed, superseded by another, committed in part by another, to be written again, or still open.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ from frazil.lake.commit.offsets import (
     ATTEMPT,
     TableState,
     ancestors,
-    check_history,
+    check_not_rolled_back,
     current_snapshot,
-    named,
+    name_of,
     summary_of,
 )
 from frazil.lake.commit.ranges import Range
 
 LONGEST_MS = 12 * 60 * 60 * 1000
-"""An attempt older than this is written again. Orphan removal spares only files younger than a day, and the files of
-an attempt nobody has committed yet look like orphans to it."""
+"""An attempt older than this is written again. Orphan removal spares only files younger than a day, and takes files
+of an attempt that was not committed yet for orphans."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +36,14 @@ class Committed:
     table: Table
     snapshot_id: int
     found_done_already: bool = False
-    """It was an earlier request that did it."""
+    """Whether an earlier request committed it."""
 
 
 @dataclass(frozen=True)
 class Superseded:
-    """The table is at or past the end of every range, and nothing shows that it was this attempt.
+    """The table is at or past the end of every range, and nothing shows that this attempt moved it there.
 
-    It may have been, all the same, where compaction and expiry have removed what could show it: the files stay until
+    It may still have been this attempt, if compaction and expiry have removed the evidence. So the files stay until
     `cleanup_attempt` has better evidence.
     """
 
@@ -49,7 +52,7 @@ class Superseded:
 
 @dataclass(frozen=True)
 class Clipped:
-    """Somebody else committed a part of the ranges: write the rest again, as another attempt."""
+    """Somebody else committed a part of the ranges. The rest has to be written again, as another attempt."""
 
     table: Table
     ranges: tuple[Range, ...]
@@ -57,7 +60,10 @@ class Clipped:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """None of it is in the table, and it cannot be committed as it is: write it again, as another attempt."""
+    """Nothing of the attempt is in the table, and its files cannot be committed any more.
+
+    It has to be written again, as another attempt.
+    """
 
     table: Table
     reason: str
@@ -67,20 +73,20 @@ Outcome = Committed | Superseded | Clipped | Rewrite
 
 
 def judge(table: Table, attempt: Attempt, now_ms: int, since: int = 0) -> Outcome | None:
-    """What has become of an attempt; nothing if it can be committed to the table as it was loaded.
+    """Returns what has become of an attempt, or None if it can be committed to the table as it was loaded.
 
-    `since` is the lowest sequence number that a snapshot of this attempt can have. Raises `TableRolledBack` when rows
-    and offsets disagree, `TableReplaced` when this is another table, `CasConflict` when a range begins after what
-    the table needs.
+    `since` is the lowest sequence number that a snapshot of this attempt can have. Raises `TableRolledBack` if rows
+    and offsets disagree, `TableReplaced` if this is another table, and `CasConflict` if a range begins after the
+    offset that the table needs.
     """
     state = TableState.of(table)
     if state.uuid != attempt.table_uuid:
         raise TableReplaced(
-            f"another table stands where {named(table)} was: attempt {attempt.id} was written for the table with the "
-            f"uuid {attempt.table_uuid}, this one has {state.uuid}"
+            f"another table stands where {name_of(table)} was: attempt {attempt.id} was written for the table with "
+            f"the uuid {attempt.table_uuid}, this one has {state.uuid}"
         )
-    check_history(table)
-    left = tuple(_left(state, attempt))
+    check_not_rolled_back(table)
+    left = tuple(_remaining(state, attempt))
     if not left:
         found = find_attempt(table, attempt.id, {file.file_path for file in attempt.files}, since)
         return Superseded(table) if found is None else Committed(table, found, found_done_already=True)
@@ -98,17 +104,17 @@ def judge(table: Table, attempt: Attempt, now_ms: int, since: int = 0) -> Outcom
 
 
 def find_attempt(table: Table, attempt: str, files: Collection[str], since: int = 0) -> int | None:
-    """The snapshot of main by which an attempt came into the table, if that can still be seen.
+    """Returns the id of the snapshot on main that committed an attempt, if that can still be seen.
 
-    Its own summary says it, as long as the catalog keeps the snapshot. Some keep only the current one: then a
-    manifest of that one refers to the files, unless compaction has replaced them.
+    The summary of the snapshot has the attempt's id, as long as the catalog keeps the snapshot. Some catalogs keep
+    only the current one. Then a manifest of it refers to the files, unless compaction has replaced them.
     """
     for snapshot in ancestors(table):
         if summary_of(snapshot).get(ATTEMPT) == attempt:
             return snapshot.snapshot_id
     if not files:
         return None
-    with calling(f"Reading manifests of table {named(table)}"):
+    with calling(f"Reading manifests of table {name_of(table)}"):
         for manifest in current_snapshot(table).manifests(table.io):
             if (manifest.sequence_number or 0) < since and table.metadata.format_version > 1:
                 continue
@@ -118,7 +124,7 @@ def find_attempt(table: Table, attempt: str, files: Collection[str], since: int 
     return None
 
 
-def _left(state: TableState, attempt: Attempt) -> list[Range]:
+def _remaining(state: TableState, attempt: Attempt) -> list[Range]:
     left = []
     for each in attempt.ranges:
         needed = state.next_offset(each.partition)

@@ -1,11 +1,11 @@
-"""Proposals: one update of a table, ready to be sent to its catalog.
+"""Proposals: a proposal is one update of a table, ready to be sent to its catalog.
 
-A proposal adds one snapshot to main and sets properties, in one atomic update. It holds only while everything it was
-built on does: the table itself, the snapshot of main, the current schema and the default partition spec are all
-asserted, so once main has moved on a proposal can never be accepted any more, however late it arrives.
+A proposal adds one snapshot to main and sets properties, in one atomic update. It is valid only while everything it
+was built on is unchanged: the table itself, the snapshot of main, the current schema and the default partition spec
+are all asserted. So once main has moved, a proposal can never be accepted any more, however late it arrives.
 
 `Transaction.commit_transaction()` is not used: it loads the table again by itself and sends the change once more on
-whatever it finds, past every check made before.
+top of whatever it finds, without the checks that were made before.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from pyiceberg.table.update import (
 )
 
 from frazil.lake.catalog.calls import calling
-from frazil.lake.commit.offsets import current_snapshot, named
+from frazil.lake.commit.offsets import current_snapshot, name_of
 from frazil.lake.pyiceberg_internals import write_snapshot
 
 _NAMES = uuid.UUID("6f2a3c52-6d5e-4a52-9b0b-6f72617a696c")
-"""Names of metadata files are made from this and the snapshot's id, so they can be told without listing a folder."""
+"""Names of metadata files are made from this and the snapshot's id, so they are known without listing a folder."""
 
 
-class Request(NamedTuple):
-    """What must be remembered of a proposal before it is sent."""
+class CommitRequest(NamedTuple):
+    """The facts of a proposal that must be stored before it is sent."""
 
     snapshot_id: int
     parent_id: int
     sequence_number: int
-    """Of the snapshot; manifests of the table with lower ones cannot refer to its files."""
+    """The sequence number of the snapshot. Manifests with lower ones cannot refer to its files."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    request: Request
+    request: CommitRequest
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
 
     def fits(self, table: Table) -> bool:
-        """Whether the table still is what this was built on, so that the same proposal may be sent again."""
+        """Returns whether the table is still what the proposal was built on, so that it may be sent again."""
         return self.request[1:] == (current_snapshot(table).snapshot_id, table.metadata.next_sequence_number()) and (
             self.requirements == _requirements(table)
         )
@@ -65,19 +65,19 @@ def propose(
     properties: Mapping[str, str],
     replaced: Sequence[DataFile] = (),
 ) -> Proposal:
-    """Write the manifests of a snapshot that appends these files, perhaps none, to the table as it was loaded.
+    """Writes the manifests of a snapshot that appends these files, perhaps none, to the table as it was loaded.
 
-    Or puts them in the place of others, if they have the rows of those.
+    With `replaced`, the snapshot also removes those files. The new files must have their rows then.
     """
     parent = current_snapshot(table)
-    with calling(f"Writing manifests of table {named(table)}"):
+    with calling(f"Writing manifests of table {name_of(table)}"):
         written = write_snapshot(table, files, replaced, summary, _name)
-    request = Request(written.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
+    request = CommitRequest(written.snapshot_id, parent.snapshot_id, table.metadata.next_sequence_number())
     return Proposal(request, _requirements(table), (*written.updates, SetPropertiesUpdate(updates=dict(properties))))
 
 
 def metadata_paths(table: Table, snapshot_id: int) -> tuple[str, str]:
-    """The manifest list, and the manifest of its own, that were written for a proposal."""
+    """Returns the paths of the manifest list and of the new manifest that were written for a proposal."""
     places = table.location_provider()
     name = _name(snapshot_id)
     return (

@@ -1,4 +1,4 @@
-"""What one batch moves: a run of offsets of each partition."""
+"""Ranges of offsets: a batch moves one range of each partition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Range(NamedTuple):
-    """Offsets `[start, end)` of one partition; `epoch` is that of its last record."""
+    """The offsets `[start, end)` of one partition. `epoch` is the epoch of the last record."""
 
     partition: int
     start: int

@@ -1,1 +1,1 @@
-"""Batches of a topic become batches of its table, or misfits with the reason."""
+"""Maps batches of a topic to batches of its table. Rows that do not fit become misfits with the reason."""

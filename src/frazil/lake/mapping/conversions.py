@@ -1,7 +1,7 @@
-"""Columns of a topic turned into columns of its table, whole columns at a time.
+"""Converts columns of a topic to columns of its table, a whole column at a time.
 
-A conversion either succeeds for all values or raises; who called it finds out which rows were to blame. Where types
-agree nothing is copied.
+A conversion either succeeds for all values or raises. Then the caller finds out which rows caused it. Nothing is
+copied where the types are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.types as types
 
 from frazil.formats.map_keys import repeats_a_key
 from frazil.formats.valid_text import valid_text
-from frazil.lake.mapping.dictionaries import keeping
+from frazil.lake.mapping.dictionaries import keep_dictionaries
 from frazil.lake.schema.types import convert, is_nanoseconds
 from frazil.log.schema.nulls import are_null, nulls
 from frazil.log.schema.repeated_texts import extent
@@ -33,7 +33,7 @@ _INTEGERS = {
     pa.uint32(): 10,
     pa.uint64(): 20,
 }
-"""How many decimal digits an integer may have."""
+"""How many decimal digits the values of an integer type may have."""
 _WIDENED = {
     pa.int32(): {pa.int8(), pa.int16(), pa.uint8(), pa.uint16()},
     pa.int64(): {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()},
@@ -50,28 +50,34 @@ class Unfit(ValueError):
 
 
 class Conversions:
-    """Makes conversions and collects what is wrong with the types.
+    """Makes conversions and collects the problems of the types.
 
-    Also where a type is wrong there is a conversion: it tries what Arrow can do, and many values will fail.
+    There is a conversion even for a type that does not fit: it tries Arrow's cast, and many values will fail.
     """
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def column(self, source: pa.DataType, target: pa.Field, path: str) -> Conversion:
-        """For a whole column or a part of one: with the check for nulls where the table allows none."""
+        """Returns the conversion of a column, or of values inside one.
+
+        It checks for nulls if the field is required.
+        """
         change = self._of(source, target.type, path)
         return change if target.nullable else required(change)
 
     def missing(self, target: pa.Field, path: str) -> Conversion:
-        """For a column of the table that the topic lacks."""
+        """Returns the conversion for a column of the table that the topic lacks. It makes nulls."""
         if not target.nullable:
             self.problems.append(f"column {path!r} is required in the table, but the topic has none")
             return required(lambda array: pa.nulls(len(array), target.type))
         return lambda array: pa.nulls(len(array), target.type)
 
     def unknown(self, source: pa.DataType, path: str) -> Conversion | None:
-        """For a column of the topic that the table lacks: none is needed while it has had only nulls."""
+        """Returns the conversion for a column of the topic that the table lacks. It raises if there are values.
+
+        Returns None if the column has had only nulls, because then it is not needed.
+        """
         if convert(plain_type(source), path) is None:
             return None
         self.problems.append(f"column {path!r} is not in the table")
@@ -95,7 +101,7 @@ class Conversions:
         return self._leaf(source, target, path)
 
     def _decoded(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
-        """Where dictionaries cannot stay."""
+        """Returns a conversion that decodes dictionaries first, for types that cannot keep them."""
         plain = plain_type(source)
         change = self._of(plain, target, path)
         return lambda array: change(array.cast(plain))
@@ -135,7 +141,7 @@ class Conversions:
 
     def _list(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         inner = self.column(source.value_type, target.value_field, f"{path}[]")
-        kept = keeping(target, source)
+        kept = keep_dictionaries(target, source)
 
         def change(array: pa.Array) -> pa.Array:
             if are_null(array):
@@ -150,7 +156,7 @@ class Conversions:
     def _map(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
         key = self.column(source.key_type, target.key_field, f"{path} keys")
         item = self.column(source.item_type, target.item_field, f"{path}[]")
-        kept = keeping(target, source)
+        kept = keep_dictionaries(target, source)
 
         def change(array: pa.Array) -> pa.Array:
             offsets, start, length = extent(array)
@@ -164,7 +170,7 @@ class Conversions:
         return change
 
     def _leaf(self, source: pa.DataType, target: pa.DataType, path: str) -> Conversion:
-        if types.is_dictionary(source) and keeping(target, source).equals(source):
+        if types.is_dictionary(source) and keep_dictionaries(target, source).equals(source):
             return _valid_dictionary
         if has_dictionary(source):
             return self._decoded(source, target, path)
@@ -186,7 +192,7 @@ class Conversions:
 
 
 def floor_microseconds(target: pa.DataType) -> Conversion:
-    """Nanoseconds since 1970 as the microseconds that had begun."""
+    """Returns the conversion from nanoseconds since 1970 to microseconds, rounded down."""
 
     def change(array: pa.Array) -> pa.Array:
         counts = array.view(pa.int64())
@@ -201,24 +207,24 @@ def floor_microseconds(target: pa.DataType) -> Conversion:
 
 
 def rest_of_microseconds(array: pa.Array) -> pa.Array:
-    """The nanoseconds, 0 to 999, since the microsecond that had begun."""
+    """Returns the nanoseconds, 0 to 999, that rounding down to microseconds leaves out."""
     return pc.modulo(array.view(pa.int64()), 1000).cast(pa.int32())
 
 
 def _valid_dictionary(array: pa.Array) -> pa.Array:
-    """Also where the text that is no text is of no row here."""
+    """Raises if any text of the dictionary is not valid UTF-8, even one that no row uses."""
     valid_text(array.dictionary)
     return array
 
 
 def _validated(array: pa.Array) -> pa.Array:
-    """Arrow does not check by itself that decimals fit their precision; readers die of those that do not."""
+    """Raises if a value is not valid. Arrow does not check that decimals fit their precision, and readers crash."""
     array.validate(full=True)
     return array
 
 
 def _is_count(kind: pa.DataType) -> bool:
-    """Types that a table has as a number in their own unit."""
+    """Returns whether a table stores values of this type as numbers in the unit of the type."""
     return bool(is_nanoseconds(kind) or types.is_time(kind) or types.is_duration(kind))
 
 
@@ -227,7 +233,7 @@ def _count_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _fits(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the table's type was made for such values; single values may still be too large for it."""
+    """Returns whether the table's type suits values of the source type. Single values may still be too large."""
     if source in _WIDENED.get(target, ()):
         return True
     if types.is_timestamp(source) and types.is_timestamp(target):
@@ -253,7 +259,10 @@ def required(change: Conversion) -> Conversion:
 
 
 def _present(column: pa.Array, parent_nulls: pa.Array | None, name: str) -> pa.Array:
-    """A part of structs that must not be null where these are not; elsewhere anything may stand, but no null."""
+    """Raises if a required field is null in a struct that is not null.
+
+    Where the struct itself is null, the field gets some value instead of its null.
+    """
     if not column.null_count:
         return column
     missing = column.is_null()
@@ -268,7 +277,7 @@ def _present(column: pa.Array, parent_nulls: pa.Array | None, name: str) -> pa.A
 
 
 def _refuse(reason: str) -> Conversion:
-    """For values that the table has no place for; nulls need none."""
+    """Returns a conversion that raises for every value that is not null."""
 
     def refuse(array: pa.Array) -> pa.Array:
         if array.null_count < len(array):

@@ -1,8 +1,7 @@
-"""Texts that come again and again, as places in a dictionary: how segments and data files have them.
+"""Keeps dictionary-encoded texts encoded on their way from segments to data files.
 
-Between the two they stay so: to make texts of them, to order these and to look them up again would be most of the
-work. That is for columns of texts, and for lists and maps of them; not for what is in structs, which may be null with
-all their parts.
+To decode them, sort the texts and encode them again would be most of the work. Dictionaries are kept in columns of
+texts and in lists and maps of texts, but not in structs, which may be null with all their fields.
 """
 
 from __future__ import annotations
@@ -18,38 +17,40 @@ from frazil.log.schema.schema import has_dictionary
 _OFFSET_BYTES = 4
 
 
-def keeping(target: pa.DataType, source: pa.DataType) -> pa.DataType:
-    """The type of a table's column, with dictionaries of text where the source has them."""
+def keep_dictionaries(target: pa.DataType, source: pa.DataType) -> pa.DataType:
+    """Returns the type of a table's column, with dictionaries for the texts that have them in the source."""
     if types.is_dictionary(source):
         return source if types.is_string(target) and source.value_type.equals(target) else target
     if types.is_list(source) and types.is_list(target):
-        return pa.list_(_keeping_field(target.value_field, source.value_type))
+        return pa.list_(_keep_in_field(target.value_field, source.value_type))
     if types.is_map(source) and types.is_map(target):
         return pa.map_(
-            _keeping_field(target.key_field, source.key_type), _keeping_field(target.item_field, source.item_type)
+            _keep_in_field(target.key_field, source.key_type), _keep_in_field(target.item_field, source.item_type)
         )
     return target
 
 
-def _keeping_field(target: pa.Field, source: pa.DataType) -> pa.Field:
-    return target.with_type(keeping(target.type, source))
+def _keep_in_field(target: pa.Field, source: pa.DataType) -> pa.Field:
+    return target.with_type(keep_dictionaries(target.type, source))
 
 
-def plain_bytes(batch: pa.RecordBatch) -> int:
-    """How many bytes the rows have as texts."""
-    return sum(map(_plain_bytes, batch.columns))
+def decoded_bytes(batch: pa.RecordBatch) -> int:
+    """Returns how many bytes the rows would have without dictionaries."""
+    return sum(map(_decoded_bytes, batch.columns))
 
 
-def _plain_bytes(array: pa.Array) -> int:
+def _decoded_bytes(array: pa.Array) -> int:
     if not types.is_dictionary(array.type):
-        return int(array.nbytes) + sum(_plain_bytes(part) - int(part.nbytes) for part in _parts(array))
+        return int(array.nbytes) + sum(
+            _decoded_bytes(part) - int(part.nbytes) for part in _children_with_dictionaries(array)
+        )
     sizes = pc.binary_length(array.dictionary).to_numpy()
     places = array.indices.drop_null().to_numpy()
     return _OFFSET_BYTES * len(array) + int(sizes.take(places).sum(dtype=np.int64))
 
 
-def _parts(array: pa.Array) -> list[pa.Array]:
-    """What is in lists and maps, as far as it has dictionaries."""
+def _children_with_dictionaries(array: pa.Array) -> list[pa.Array]:
+    """Returns the values of a list or map that have dictionaries."""
     if not has_dictionary(array.type):
         return []
     start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
@@ -57,12 +58,12 @@ def _parts(array: pa.Array) -> list[pa.Array]:
     return [part.slice(start, end - start) for part in parts if has_dictionary(part.type)]
 
 
-def whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with each column in one piece. Its pieces are given up as it is made, if nobody else has them. Columns
-    of nothing but null share their memory.
+def combine_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Combines the chunks of each column. The memory of the chunks is freed on the way, if nobody else uses it.
 
-    Where there are nulls among the places in a dictionary, texts are made of them: Arrow counts null as one of the
-    texts that are used, may take all for used when one is not, and then writes bounds that no row has.
+    Columns of only nulls share their memory. A dictionary column with null indices is decoded, because of how Arrow
+    computes statistics: it counts null as one of the texts that are used, so it may believe that all texts of the
+    dictionary are used when one is not, and then it writes bounds that no row has.
     """
     fields, columns, count = list(rows.schema), rows.columns, len(rows)
     del rows
@@ -84,4 +85,4 @@ def whole(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _has_nulls(array: pa.Array) -> bool:
     if types.is_dictionary(array.type):
         return bool(array.null_count)
-    return any(map(_has_nulls, _parts(array)))
+    return any(map(_has_nulls, _children_with_dictionaries(array)))

@@ -1,7 +1,7 @@
-"""Batches of a topic become batches of its table.
+"""Maps batches of a topic to batches of its table.
 
-Columns are matched by name and converted whole. Older batches lack columns or have narrower types: the table's
-missing columns are null. A row that does not fit is set aside with the reason; the others go on.
+Columns are matched by name and converted as a whole. Older batches may lack columns or have narrower types: columns
+that they lack become null. A row that does not fit becomes a misfit with the reason, and the other rows are mapped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from frazil.lake.mapping.conversions import (
     required,
     rest_of_microseconds,
 )
-from frazil.lake.mapping.dictionaries import keeping
+from frazil.lake.mapping.dictionaries import keep_dictionaries
 from frazil.lake.mapping.misfits import FAILURES, Misfits, find_faults
 from frazil.lake.schema.arrow import arrow_schema
 from frazil.lake.schema.types import is_nanoseconds
@@ -32,23 +32,23 @@ from frazil.log.schema.schema import without_dictionaries
 OnMismatch = Literal["stop", "dead-letter"]
 
 
-class Fitted(NamedTuple):
+class FittedBatch(NamedTuple):
     batch: pa.RecordBatch
-    """In the table's Arrow schema; without the rows that do not fit."""
+    """The rows that fit, in the table's Arrow schema."""
     faults: Mapping[int, str]
-    """Which rows do not, by their place in the batch, and why."""
+    """The reasons why other rows do not fit, by their index in the batch."""
 
 
-class Mapped(NamedTuple):
+class MappedBatch(NamedTuple):
     batch: pa.RecordBatch
     misfits: Misfits | None
 
 
 class Mapper:
-    """Maps batches of one topic to one state of its table.
+    """Maps batches of one topic to one schema of its table.
 
-    With `stop` a topic whose types do not fit the table's raises `TableSchemaMismatch`; with `dead-letter` each value
-    is tried, and rows that fail are misfits.
+    With `stop`, types that do not fit the table raise `TableSchemaMismatch`. With `dead-letter`, each value is tried,
+    and rows that fail become misfits.
     """
 
     def __init__(self, topic_schema: pa.Schema, table_schema: Schema, on_mismatch: OnMismatch = "stop") -> None:
@@ -57,21 +57,21 @@ class Mapper:
         self._plans = SchemaCache(self._plan)
         self._plans[topic_schema]
 
-    def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> Mapped:
-        """`offset` is that of the first row."""
+    def map(self, batch: pa.RecordBatch, partition: int, offset: int) -> MappedBatch:
+        """Maps a batch whose first row has this offset."""
         offsets = pa.arange(offset, offset + len(batch))
         fitted = self.fit(batch, partition, offsets)
-        return Mapped(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
+        return MappedBatch(fitted.batch, Misfits.of(batch, offsets, fitted.faults) if fitted.faults else None)
 
-    def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> Fitted:
-        """`offsets` are those of the rows (int64), in order."""
+    def fit(self, batch: pa.RecordBatch, partition: int, offsets: pa.Array) -> FittedBatch:
+        """Maps a batch whose rows have these offsets (int64, in order)."""
         plan = self._plans[batch.schema]
         try:
-            return Fitted(plan.apply(batch, partition, offsets), {})
+            return FittedBatch(plan.apply(batch, partition, offsets), {})
         except FAILURES as error:
             plain = without_dictionaries(batch)
             if plain is not batch:
-                # What is wrong in a dictionary would be every row's fault.
+                # A wrong value in a dictionary would look like a fault of every row.
                 return self.fit(plain, partition, offsets)
             faults = plan.faults(batch)
             if not faults:
@@ -80,10 +80,10 @@ class Mapper:
                     f"though each row can be: {error}."
                 ) from error
         good = pc.invert(pc.is_in(pa.arange(0, len(batch)), value_set=pa.array(faults, pa.int64())))
-        return Fitted(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
+        return FittedBatch(plan.apply(batch.filter(good), partition, offsets.filter(good)), faults)
 
-    def _plan(self, schema: pa.Schema) -> _Plan:
-        plan = _Plan(schema, self.schema)
+    def _plan(self, schema: pa.Schema) -> _BatchMapping:
+        plan = _BatchMapping(schema, self.schema)
         if plan.problems and self._on_mismatch == "stop":
             raise TableSchemaMismatch(
                 f"The topic does not fit its table: {'; '.join(plan.problems)}. Change the table, or resume the "
@@ -92,23 +92,23 @@ class Mapper:
         return plan
 
 
-class _Step(NamedTuple):
+class _ColumnMapping(NamedTuple):
     name: str
-    """The column of the topic; empty for a column that the topic lacks."""
+    """The column of the topic. It is empty for a column that the topic lacks."""
     change: Conversion
 
 
-class _Plan:
-    """How batches of one schema are mapped."""
+class _BatchMapping:
+    """The mapping of batches of one schema to the table."""
 
     def __init__(self, source: pa.Schema, target: pa.Schema) -> None:
         self._columns = [(field.name, field.type) for field in target]
         found = {field.name: field.type for field in source}
         self._target = pa.schema(
-            [field.with_type(keeping(field.type, found.get(field.name, field.type))) for field in target]
+            [field.with_type(keep_dictionaries(field.type, found.get(field.name, field.type))) for field in target]
         )
         conversions = Conversions()
-        self._steps: dict[str, _Step] = {}
+        self._steps: dict[str, _ColumnMapping] = {}
         stored = set(target.names)
         companions = {
             field.name + NANOSECONDS: field.name
@@ -127,14 +127,14 @@ class _Plan:
                     change = _with_nulls_checked(floor_microseconds(field.type), field)
                 else:
                     change = conversions.column(kind, field, field.name)
-                self._steps[field.name] = _Step(field.name, change)
+                self._steps[field.name] = _ColumnMapping(field.name, change)
             elif field.name in companions:
                 change = _with_nulls_checked(rest_of_microseconds, field)
-                self._steps[field.name] = _Step(companions[field.name], change)
+                self._steps[field.name] = _ColumnMapping(companions[field.name], change)
             else:
-                self._steps[field.name] = _Step("", conversions.missing(field, field.name))
+                self._steps[field.name] = _ColumnMapping("", conversions.missing(field, field.name))
         self._refused = [
-            _Step(field.name, refuse)
+            _ColumnMapping(field.name, refuse)
             for field in source
             if field.name not in stored and (refuse := conversions.unknown(field.type, field.name)) is not None
         ]
@@ -155,7 +155,7 @@ class _Plan:
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
     def faults(self, batch: pa.RecordBatch) -> dict[int, str]:
-        """Which rows do not fit, each with the first reason."""
+        """Returns the rows that do not fit by their index, each with the first reason."""
         found: dict[int, str] = {}
         named = [(step.name or name, step) for name, step in self._steps.items()]
         for name, step in [*named, *((step.name, step) for step in self._refused)]:
@@ -164,7 +164,7 @@ class _Plan:
         return found
 
 
-def _column(batch: pa.RecordBatch, step: _Step) -> pa.Array:
+def _column(batch: pa.RecordBatch, step: _ColumnMapping) -> pa.Array:
     return batch.column(step.name) if step.name else pa.nulls(len(batch))
 
 

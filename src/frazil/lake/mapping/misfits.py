@@ -1,6 +1,6 @@
-"""Rows that cannot become rows of a table: which they are, why, and themselves in full.
+"""Misfits: rows of a topic that cannot become rows of its table, with the reason and the complete row.
 
-Nothing here runs for batches that fit. In others, the rows to blame are found by halving each column until what fails
+Nothing here runs for batches that fit. In other batches the misfits are found by halving each column until what fails
 is a single row.
 """
 
@@ -30,16 +30,16 @@ _SCHEMA = pa.schema(
     ]
 )
 _OF_KAFKA = {"key": kafka.KEY, "value": kafka.VALUE, kafka.PARTITION: kafka.PARTITION, kafka.OFFSET: kafka.OFFSET}
-"""What is shown of a record from Kafka beside its bytes in full; null in others."""
+"""The columns that a record from Kafka has besides the complete row. They are null for other records."""
 
 FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
-"""What a conversion raises when values do not fit."""
+"""The errors that a conversion raises when values do not fit."""
 
 
 class Misfits(NamedTuple):
     rows: pa.Table
-    """`_offset`, `error`, `raw` (the row as an Arrow IPC stream, all columns as the log has them), and what people
-    look for in a record from Kafka.
+    """The columns are `_offset`, `error`, `raw` (the row as an Arrow IPC stream, with all columns as in the log), and
+    for records from Kafka their key, value, partition and offset.
     """
 
     @classmethod
@@ -51,7 +51,7 @@ class Misfits(NamedTuple):
             OFFSET: offsets.take(chosen),
             "error": pa.array([errors[place] for place in places], pa.string()),
             "raw": pa.array(
-                [to_stream(without_dictionaries(batch.slice(place, 1))) for place in places], pa.binary()
+                [row_to_ipc(without_dictionaries(batch.slice(place, 1))) for place in places], pa.binary()
             ),
             **{name: batch.column(column).take(chosen) for name, column in shown.items()},
         }
@@ -59,20 +59,20 @@ class Misfits(NamedTuple):
         return cls(pa.Table.from_arrays(arrays, schema=_SCHEMA))
 
 
-def to_stream(row: pa.RecordBatch) -> bytes:
+def row_to_ipc(row: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, row.schema) as writer:
         writer.write_batch(row)
     return bytes(sink.getvalue())
 
 
-def from_stream(raw: bytes) -> pa.RecordBatch:
-    """The row that a misfit was."""
+def row_from_ipc(raw: bytes) -> pa.RecordBatch:
+    """Returns the original row of a misfit."""
     return pa.ipc.open_stream(raw).read_next_batch()
 
 
 def find_faults(column: pa.Array, change: Conversion, name: str) -> Iterator[tuple[int, str]]:
-    """The places in a column that cannot be converted, each with the reason."""
+    """Yields the indices of values that cannot be converted, each with the reason."""
     waiting = [(0, len(column))]
     while waiting:
         start, length = waiting.pop()
@@ -90,7 +90,7 @@ def find_faults(column: pa.Array, change: Conversion, name: str) -> Iterator[tup
 def dead_letter_batch(
     misfits: Misfits, topic: str, partition: int, schema_version: int, now_ms: int
 ) -> pa.RecordBatch:
-    """The rows for the topic's dead-letter table."""
+    """Returns the misfits as rows of the topic's dead-letter table."""
     rows = misfits.rows.combine_chunks()
     count = len(rows)
     failed_at = pa.scalar(now_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -108,8 +108,8 @@ def dead_letter_batch(
     return pa.table(columns).combine_chunks().to_batches()[0]
 
 
-def exclude(rows: pa.RecordBatch | pa.Table, offsets: pa.Array) -> pa.RecordBatch | pa.Table:
-    """The rows without those of these offsets; the rest stays in order."""
+def without_offsets(rows: pa.RecordBatch | pa.Table, offsets: pa.Array) -> pa.RecordBatch | pa.Table:
+    """Returns the rows without those at these offsets, in the same order."""
     if not len(offsets) or not len(rows):
         return rows
     gone = pc.is_in(rows.column(OFFSET), value_set=offsets)
@@ -121,7 +121,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value for people; one that is broken is shown as far as it can be."""
+    """Returns a short text of a value for people, even if the value is invalid."""
     try:
         text = repr(value.as_py())
     except (ValueError, OverflowError, pa.ArrowException):

@@ -1,1 +1,1 @@
-"""The schema and the layout of a table, and how it follows its topic."""
+"""Schemas and layouts of tables: type conversion, merging of columns, partitioning and sort order."""

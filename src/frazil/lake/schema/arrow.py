@@ -1,6 +1,6 @@
-"""The rows of a table as Arrow types, with the id of each field where Parquet looks for it.
+"""Converts Iceberg schemas to Arrow schemas, with the id of each field in the metadata that Parquet's writer reads.
 
-Strings, lists and maps have 32-bit offsets, as the rows of a topic have: their buffers can be used as they are.
+Strings, lists and maps have 32-bit offsets like the rows of topics, so buffers can be used without copying them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def plain_schema(schema: Schema) -> pa.Schema:
-    """As `arrow_schema`, without ids: types as anybody writes them, and every value may be null."""
+    """Converts a schema to Arrow without field ids. Every field is nullable."""
     return pa.schema([(field.name, _plain(arrow_type(field.field_type))) for field in schema.fields])
 
 
@@ -97,14 +97,14 @@ def arrow_type(kind: IcebergType) -> pa.DataType:
 
 
 def plain_values(array: Any) -> Any:
-    """The values themselves: without the extension type that a UUID has in Arrow, and without a dictionary."""
+    """Returns the values without Arrow's extension type (which UUIDs have) and without dictionary encoding."""
     if isinstance(array, pa.DictionaryArray):
         return array.dictionary_decode()
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def column_of(schema: Schema, field_id: int) -> Callable[[Any], Any]:
-    """How to get the values of a column, also one inside structs, out of a table or a batch of the schema's rows."""
+def column_getter(schema: Schema, field_id: int) -> Callable[[Any], Any]:
+    """Returns a function that gets the values of a field, perhaps inside structs, from a table or batch of rows."""
     names = _path(list(schema.fields), field_id)
     if names is None:
         raise TableSchemaMismatch(
@@ -118,7 +118,7 @@ def column_of(schema: Schema, field_id: int) -> Callable[[Any], Any]:
             column = column.combine_chunks()
         for name in names[1:]:
             parent = column
-            # A part of nothing is nothing: `flatten` gives the parts their parent's nulls.
+            # A field of a null struct is null: `flatten` gives fields the nulls of their parent.
             column = parent.flatten()[parent.type.get_field_index(name)]
         return plain_values(column)
 

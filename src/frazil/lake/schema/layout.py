@@ -1,4 +1,4 @@
-"""How a table's files are laid out: partitions, order within files, and Parquet's settings."""
+"""Turns the layout settings of a table into its partition spec, sort order and table properties."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrd
 
 from frazil.config.sections.lake import IcebergConfig, TableLayoutConfig
 from frazil.errors import ConfigError
-from frazil.lake.schema.terms import Term, parse_field, parse_order
+from frazil.lake.schema.layout_parser import Term, parse_partition_term, parse_sort_term
 from frazil.log.schema.paths import folded
 
 MIB = 1024 * 1024
 OWN_PREFIX = "frazil."
 
-_METADATA_KEPT = 100
-"""Old metadata files that a table keeps: enough to see what happened lately, few enough to load quickly."""
+_METADATA_VERSIONS_KEPT = 100
+"""How many old metadata files a table keeps: enough to see recent changes, and few enough to load quickly."""
 
 
 def partition_spec(layout: TableLayoutConfig, schema: Schema) -> PartitionSpec:
     fields: list[PartitionField] = []
     for number, text in enumerate(layout.partition_by):
-        term = parse_field(text, schema, "partition_by")
+        term = parse_partition_term(text, schema, "partition_by")
         name = _partition_name(term, schema)
         if any(field.name == name for field in fields):
             raise ConfigError(f"partition_by: {text!r} is there twice.")
@@ -35,7 +35,7 @@ def partition_spec(layout: TableLayoutConfig, schema: Schema) -> PartitionSpec:
 def sort_order(layout: TableLayoutConfig, schema: Schema) -> SortOrder:
     fields: list[SortField] = []
     for text in layout.sort_by:
-        order = parse_order(text, schema, "sort_by")
+        order = parse_sort_term(text, schema, "sort_by")
         direction = SortDirection.DESC if order.descending else SortDirection.ASC
         nulls = NullOrder.NULLS_FIRST if order.nulls_first else NullOrder.NULLS_LAST
         fields.append(SortField(order.term.field_id, order.term.transform, direction, nulls))
@@ -43,7 +43,7 @@ def sort_order(layout: TableLayoutConfig, schema: Schema) -> SortOrder:
 
 
 def layout_properties(layout: TableLayoutConfig, defaults: IcebergConfig) -> dict[str, str]:
-    """The table's properties by what the settings say; the free ones win over ours."""
+    """Returns the table properties that the settings ask for. `properties` of the settings override the others."""
     compression = layout.compression or defaults.compression
     file_size_mb = layout.target_file_size_mb or defaults.target_file_size_mb
     for name in layout.properties:
@@ -54,7 +54,7 @@ def layout_properties(layout: TableLayoutConfig, defaults: IcebergConfig) -> dic
         "write.parquet.compression-codec": _codec(compression),
         "write.target-file-size-bytes": str(file_size_mb * MIB),
         "write.metadata.delete-after-commit.enabled": "true",
-        "write.metadata.previous-versions-max": str(_METADATA_KEPT),
+        "write.metadata.previous-versions-max": str(_METADATA_VERSIONS_KEPT),
     }
     if layout.compression_level is not None:
         properties["write.parquet.compression-level"] = str(layout.compression_level)
@@ -64,20 +64,23 @@ def layout_properties(layout: TableLayoutConfig, defaults: IcebergConfig) -> dic
 
 
 def check_layout(layout: TableLayoutConfig, schema: Schema | None) -> None:
-    """`ConfigError` if a table of this schema cannot be laid out like that; without one, if none can."""
+    """Raises `ConfigError` if a table of this schema cannot have the layout.
+
+    Without a schema only syntax is checked.
+    """
     if schema is not None:
         partition_spec(layout, schema)
         sort_order(layout, schema)
         return
     for text in layout.partition_by:
-        parse_field(text, None, "partition_by")
+        parse_partition_term(text, None, "partition_by")
     for text in layout.sort_by:
-        parse_order(text, None, "sort_by")
+        parse_sort_term(text, None, "sort_by")
 
 
 @contextmanager
-def blaming(key: str) -> Iterator[None]:
-    """Errors of a layout with the whole key of its settings, such as `topics.orders.table`."""
+def errors_name_setting(key: str) -> Iterator[None]:
+    """Prefixes errors of a layout with the key of its settings, such as `topics.orders.table`."""
     try:
         yield
     except ConfigError as error:
@@ -85,7 +88,7 @@ def blaming(key: str) -> Iterator[None]:
 
 
 def layout_key(topic: str, derived: str | None = None) -> str:
-    """Where the settings have the layout of a base table, or of a derived one by its name."""
+    """Returns the settings key of the layout of a base table, or of the derived table with this name."""
     return f"topics.{topic}.table" if derived is None else f"topics.{topic}.derived.{derived}"
 
 
@@ -94,7 +97,7 @@ def _codec(name: str) -> str:
 
 
 def _partition_name(term: Term, schema: Schema) -> str:
-    """As Spark names it, so that what people know from there is right here too, but never as another column."""
+    """Names a partition field as Spark does, because people know those names, but never like another column."""
     column = term.column.replace(".", "_")
     suffixes = {"identity": "", "void": "_null", "truncate": "_trunc"}
     name = column + suffixes.get(term.function, f"_{term.function}")

@@ -1,7 +1,7 @@
-"""The schema of a topic's table, made from the topic's own.
+"""Makes the schemas of base tables, derived tables and dead-letter tables.
 
-Each column of the topic is a column of the table; a timestamp with nanoseconds has a companion that holds what
-microseconds leave out; and each row says where in the log it came from.
+Each column of the topic is a column of the table. A timestamp with nanoseconds has a second column for the
+nanoseconds that microseconds leave out. Each row has the partition and offset of its record in the log.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from pyiceberg.types import (
 
 from frazil.errors import ConfigError, SchemaEvolution
 from frazil.formats import kafka
-from frazil.lake.schema.merging import Problem, Remedy
+from frazil.lake.schema.column_merge import ColumnProblem, Remedy
 from frazil.lake.schema.types import Unmappable, convert_field, is_nanoseconds
 from frazil.log.schema.columns import NANOSECONDS, OFFSET, PARTITION, column_problems
 
 FORMAT_VERSION = 2
-"""Of the table format: the newest that all readers know."""
+"""The version of the table format that Frazil writes. It is the newest that all readers support."""
 
 
-def target_schema(topic_schema: pa.Schema) -> Schema:
-    """The schema that a base table of such a topic needs. `SchemaEvolution` names every column that cannot be."""
+def base_table_schema(topic_schema: pa.Schema) -> Schema:
+    """Returns the schema of a base table. Raises `SchemaEvolution` with every column that no table can have."""
     fields, problems = topic_fields(topic_schema)
     if problems:
         raise SchemaEvolution(f"No table can hold this topic: {'; '.join(each.text for each in problems)}.")
-    return fresh([*fields, *origin_fields()])
+    return with_fresh_ids([*fields, *origin_fields()])
 
 
-def derived_schema(result: pa.Schema, where: str) -> Schema:
-    """The schema of a table for the result of a query; all of its columns may be null."""
+def derived_table_schema(result: pa.Schema, where: str) -> Schema:
+    """Returns the schema of a table for the result of a query. All of its columns are optional."""
     origin = [field for field in origin_fields(required=False) if field.name in result.names]
     own = [field.with_nullable(True) for field in result if field.name not in (PARTITION, OFFSET)]
     fields, problems = topic_fields(pa.schema(own))
     if problems:
         raise ConfigError(f"{where}: no table can hold its result: {'; '.join(each.text for each in problems)}.")
-    return fresh([*fields, *origin])
+    return with_fresh_ids([*fields, *origin])
 
 
 def dead_letter_schema() -> Schema:
-    """The schema of the table of rows that could not be read."""
-    return fresh(
+    """Returns the schema of dead-letter tables."""
+    return with_fresh_ids(
         [
             NestedField(0, "topic", StringType(), required=True),
             NestedField(0, "error", StringType(), required=True),
@@ -74,24 +74,24 @@ def origin_fields(required: bool = True) -> list[NestedField]:
     ]
 
 
-def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[Problem]]:
-    """The table's columns for those of a topic, without ids, and what is wrong with them.
+def topic_fields(topic_schema: pa.Schema) -> tuple[list[NestedField], list[ColumnProblem]]:
+    """Returns the table's columns for the columns of a topic, without field ids, and their problems.
 
-    Columns that have had only nulls are left out: a type is for ever, and theirs is not known.
+    Columns that have had only nulls are left out, because their type is not known yet and could not be changed later.
     """
     fields: list[NestedField] = []
-    problems: list[Problem] = []
+    problems: list[ColumnProblem] = []
     for column in topic_schema:
         try:
             fields += _columns(column)
         except Unmappable as error:
-            problems.append(Problem(column.name, str(error), Remedy.NONE))
-    problems += [Problem(*flaw, Remedy.NONE) for flaw in column_problems(topic_schema)]
+            problems.append(ColumnProblem(column.name, str(error), Remedy.NONE))
+    problems += [ColumnProblem(*flaw, Remedy.NONE) for flaw in column_problems(topic_schema)]
     return fields, problems
 
 
-def fresh(fields: Iterable[NestedField]) -> Schema:
-    """A schema of these fields with ids that count from 1 in the order in which catalogs assign them."""
+def with_fresh_ids(fields: Iterable[NestedField]) -> Schema:
+    """Returns a schema of these fields, with ids from 1 on in the order in which catalogs assign them."""
     return assign_fresh_schema_ids(Schema(*fields))
 
 

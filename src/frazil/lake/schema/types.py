@@ -1,7 +1,7 @@
-"""Arrow types as Iceberg types that Spark, PyIceberg, DuckDB and Polars all read.
+"""Converts Arrow types to Iceberg types that Spark, PyIceberg, DuckDB and Polars all read.
 
-Iceberg lacks small and unsigned integers; Spark lacks Iceberg's `time`, and nanoseconds need a newer table format
-than most readers know. Such values become the nearest type that loses nothing, with a note that says what they mean.
+Iceberg lacks small and unsigned integers. Spark lacks Iceberg's `time`, and nanoseconds need a newer table format
+than most readers know. Such values get the nearest type that loses nothing, with a note that says what they mean.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SIMPLE: dict[pa.DataType, IcebergType] = {
     pa.large_binary(): BinaryType(),
     pa.binary_view(): BinaryType(),
 }
-# Ids inside a type are placeholders: they are assigned anew when the whole schema is known.
+# Field ids inside a type are placeholders. They are assigned when the whole schema is known.
 _NO_ID = 0
 
 
@@ -66,11 +66,11 @@ class Unmappable(Exception):
 class Converted(NamedTuple):
     kind: IcebergType
     note: str | None
-    """What the values mean, where the type alone does not say it."""
+    """What the values mean, if the type alone does not say it."""
 
 
 def convert(kind: pa.DataType, path: str) -> Converted | None:
-    """The Iceberg type for values of an Arrow type; None for one that has no values yet (null)."""
+    """Returns the Iceberg type for values of an Arrow type, or None if the type is null and has no values yet."""
     if kind in _SIMPLE:
         return Converted(_SIMPLE[kind], None)
     if types.is_null(kind):

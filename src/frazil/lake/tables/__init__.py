@@ -1,1 +1,1 @@
-"""The tables of a topic: their names, their creation, and whether they are the ones that Frazil made."""
+"""The tables of a topic: names, creation, opening, adoption, and the check that they are still Frazil's."""

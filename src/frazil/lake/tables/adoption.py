@@ -1,4 +1,4 @@
-"""Taking over a table that Frazil did not make."""
+"""Adopts a table that Frazil did not create as the base table of a topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from frazil.errors import CasConflict, TableForeign
 from frazil.lake.catalog.lake import Lake, calling
-from frazil.lake.commit.offsets import OFFSETS, TOPIC, describe_offsets, named
+from frazil.lake.commit.offsets import OFFSETS, TOPIC, name_of, offsets_to_json
 from frazil.lake.evolution import plan_evolution, schema_updates
 from frazil.lake.pyiceberg_internals import stage, write_empty_snapshot
 from frazil.lake.schema.table_schema import FORMAT_VERSION
@@ -28,9 +28,10 @@ def adopt_table(
     offsets: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """Make the table this topic's base table: columns it lacks, properties, offsets and a snapshot, in one commit.
+    """Makes the table the base table of this topic.
 
-    `SchemaEvolution` when its schema does not fit; `TableForeign` when another topic has it meanwhile.
+    One commit adds missing columns, Frazil's properties, the offsets and a snapshot. Raises `SchemaEvolution` if the
+    table's schema does not fit, and `TableForeign` if another topic has adopted it meanwhile.
     """
     for _ in range(_TRIES):
         _check_unclaimed(table, topic)
@@ -41,11 +42,11 @@ def adopt_table(
             table = lake.load(table.name())
             if table.metadata.properties.get(TOPIC) == topic:
                 return table
-    raise CasConflict(f"Table {named(table)} is being changed by others all the time; it will be adopted later.")
+    raise CasConflict(f"Table {name_of(table)} is being changed by others all the time; it will be adopted later.")
 
 
 def check_adoption(table: Table, topic: str, topic_schema: pa.Schema) -> None:
-    """Raise what `adopt_table` would; nothing is changed."""
+    """Raises what `adopt_table` would raise, without changing anything."""
     _check_unclaimed(table, topic)
     plan_evolution(table, topic_schema)
 
@@ -53,11 +54,11 @@ def check_adoption(table: Table, topic: str, topic_schema: pa.Schema) -> None:
 def _check_unclaimed(table: Table, topic: str) -> None:
     owner = table.metadata.properties.get(TOPIC)
     if owner is not None:
-        raise TableForeign(f"Table {named(table)} belongs to topic {owner!r}; topic {topic!r} cannot have it too.")
+        raise TableForeign(f"Table {name_of(table)} belongs to topic {owner!r}; topic {topic!r} cannot have it too.")
     version = table.metadata.format_version
     if version != FORMAT_VERSION:
         raise TableForeign(
-            f"Table {named(table)} has version {version} of the table format, but Frazil writes version "
+            f"Table {name_of(table)} has version {version} of the table format, but Frazil writes version "
             f"{FORMAT_VERSION}. Name another in topics.{topic}.table.name."
         )
 
@@ -75,8 +76,8 @@ def _take(
     head = table.metadata.refs.get(MAIN_BRANCH)
     requirements.append(AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.snapshot_id if head else None))
     updates.append(SetPropertiesUpdate(updates=own_properties(topic, "base", offsets, epochs)))
-    with calling(f"Adopting table {named(table)}"):
+    with calling(f"Adopting table {name_of(table)}"):
         change = Transaction(table)
         stage(change, tuple(updates))
-        updates += write_empty_snapshot(change, {OFFSETS: describe_offsets(offsets)})
+        updates += write_empty_snapshot(change, {OFFSETS: offsets_to_json(offsets)})
         lake.catalog.commit_table(table, tuple(requirements), tuple(updates))

@@ -1,4 +1,4 @@
-"""Opening the tables of a topic: made when they never were, checked when they are there, never guessed at."""
+"""Opens the tables of a topic. A table that never existed is created, and one that exists is checked."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from frazil.config.sections.lake import TableLayoutConfig
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.evolution import follow_topic
-from frazil.lake.schema.table_schema import dead_letter_schema, target_schema
+from frazil.lake.schema.table_schema import base_table_schema, dead_letter_schema
 from frazil.lake.tables.adoption import adopt_table
-from frazil.lake.tables.identity import Check, Standing, check_table
-from frazil.lake.tables.markers import mark
+from frazil.lake.tables.table_check import TableCheck, TableStatus, check_table
+from frazil.lake.tables.table_history import add_table
 from frazil.lake.tables.tables import (
     Role,
     base_identifier,
@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A table that a topic needs, and how it begins if it has to be made."""
+class WantedTable:
+    """A table that a topic needs, with all that is needed to create it."""
 
     topic: str
     role: Role
@@ -53,39 +53,39 @@ def open_base_table(
     log_starts: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """The topic's base table, with all columns that its rows need.
+    """Opens the base table of a topic and adds the columns that the topic's rows need.
 
-    Made if it never was, at the start of the log. `TableDropped`, `TableReplaced`, `TableForeign` or
-    `SchemaEvolution` when a person has to decide.
+    A table that never existed is created, with the start of the log as its offsets. Raises `TableDropped`,
+    `TableReplaced`, `TableForeign` or `SchemaEvolution` if a person has to decide.
     """
-    wanted = wanted_base(config, topic, topic_schema, log_starts, epochs)
+    wanted = wanted_base_table(config, topic, topic_schema, log_starts, epochs)
     check = check_table(lake, store, topic, wanted.identifier, "base")
-    if check.standing is Standing.FOREIGN and check.is_unclaimed and config.topic(topic).table.adopt:
+    if check.status is TableStatus.FOREIGN and check.is_unclaimed and config.topic(topic).table.adopt:
         assert check.table
         table = adopt_table(lake, check.table, topic, topic_schema, log_starts, epochs)
-        mark(store, topic, wanted.identifier, table, "base")
+        add_table(store, topic, wanted.identifier, table, "base")
         return table
     return follow_topic(lake, _open(lake, store, check, wanted), topic_schema)
 
 
 def find_base_table(lake: Lake, store: ObjectStore, config: Config, topic: str) -> Table | None:
-    """The topic's base table as it is; None where `open_base_table` has something to do or to say."""
+    """Returns the base table as it is, or None if `open_base_table` would change something or raise."""
     identifier = base_identifier(config, topic)
     check = check_table(lake, store, topic, identifier, "base")
-    if check.standing is not Standing.FINE or check.table is None:
+    if check.status is not TableStatus.OK or check.table is None:
         return None
-    mark(store, topic, identifier, check.table, "base")
+    add_table(store, topic, identifier, check.table, "base")
     return check.table
 
 
 def open_dead_letter_table(
     lake: Lake, store: ObjectStore, config: Config, topic: str, offsets: Mapping[int, int], epochs: Mapping[int, str]
 ) -> Table:
-    """The topic's dead-letter table, made if it never was."""
+    """Opens the dead-letter table of a topic. It is created if it never existed."""
     layout = TableLayoutConfig()
     identifier = dead_letter_identifier(config, topic)
     return open_table(
-        lake, store, Wanted(topic, "dead-letter", identifier, dead_letter_schema(), layout, offsets, epochs)
+        lake, store, WantedTable(topic, "dead-letter", identifier, dead_letter_schema(), layout, offsets, epochs)
     )
 
 
@@ -99,13 +99,13 @@ def open_derived_table(
     offsets: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """A table made from the topic by a query, made if it never was, at these offsets."""
+    """Opens a derived table of a topic. If it never existed, it is created with these offsets."""
     layout = config.topic(topic).derived[name]
     identifier = derived_identifier(config, topic, name)
-    return open_table(lake, store, Wanted(topic, "derived", identifier, schema, layout, offsets, epochs))
+    return open_table(lake, store, WantedTable(topic, "derived", identifier, schema, layout, offsets, epochs))
 
 
-def open_table(lake: Lake, store: ObjectStore, wanted: Wanted) -> Table:
+def open_table(lake: Lake, store: ObjectStore, wanted: WantedTable) -> Table:
     check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
     return _open(lake, store, check, wanted)
 
@@ -113,14 +113,14 @@ def open_table(lake: Lake, store: ObjectStore, wanted: Wanted) -> Table:
 def accept_table(
     lake: Lake,
     store: ObjectStore,
-    check: Check,
+    check: TableCheck,
     topic_schema: pa.Schema,
     log_starts: Mapping[int, int],
     epochs: Mapping[int, str],
 ) -> Table:
-    """Go on with the table that is there, for a person who said so, though it is not the one that was made.
+    """Accepts the table that exists now, although it is not the one that Frazil created, because a person decided so.
 
-    A base table that says nothing of offsets is adopted as if nothing of the topic had been moved to it.
+    A base table without offsets is adopted as if no record of the topic had been moved to it.
     """
     if check.table is None:
         raise check.error()
@@ -129,33 +129,33 @@ def accept_table(
         table = adopt_table(lake, table, check.topic, topic_schema, log_starts, epochs)
     elif not check.is_claimed:
         raise check.error()
-    mark(store, check.topic, check.identifier, table, check.role)
+    add_table(store, check.topic, check.identifier, table, check.role)
     return table
 
 
-def wanted_base(
+def wanted_base_table(
     config: Config,
     topic: str,
     topic_schema: pa.Schema,
     log_starts: Mapping[int, int],
     epochs: Mapping[int, str],
-) -> Wanted:
+) -> WantedTable:
     layout = config.topic(topic).table
     identifier = base_identifier(config, topic)
-    return Wanted(topic, "base", identifier, target_schema(topic_schema), layout, log_starts, epochs)
+    return WantedTable(topic, "base", identifier, base_table_schema(topic_schema), layout, log_starts, epochs)
 
 
-def _open(lake: Lake, store: ObjectStore, check: Check, wanted: Wanted) -> Table:
-    if check.standing is Standing.ABSENT:
+def _open(lake: Lake, store: ObjectStore, check: TableCheck, wanted: WantedTable) -> Table:
+    if check.status is TableStatus.NEVER_CREATED:
         return _create(lake, store, wanted, check.generation)
-    if check.standing is not Standing.FINE:
+    if check.status is not TableStatus.OK:
         raise check.error()
     assert check.table
-    mark(store, wanted.topic, wanted.identifier, check.table, wanted.role)
+    add_table(store, wanted.topic, wanted.identifier, check.table, wanted.role)
     return check.table
 
 
-def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> Table:
+def _create(lake: Lake, store: ObjectStore, wanted: WantedTable, generation: int) -> Table:
     create_table(
         lake,
         wanted.identifier,
@@ -167,9 +167,9 @@ def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> 
         epochs=wanted.epochs,
         generation=generation,
     )
-    # Somebody else may have been first, and it may have been anybody.
+    # Somebody else may have created a table of this name first, and it may not be Frazil's.
     check = check_table(lake, store, wanted.topic, wanted.identifier, wanted.role)
-    if check.standing is not Standing.FINE:
+    if check.status is not TableStatus.OK:
         raise check.error()
     assert check.table
     if wanted.role == "base" and (gone := sum(wanted.offsets.values())):
@@ -178,5 +178,5 @@ def _create(lake: Lake, store: ObjectStore, wanted: Wanted, generation: int) -> 
             extra={"topic": wanted.topic, "table": dotted(wanted.identifier), "records": gone},
         )
     failpoint("create.unmarked")
-    mark(store, wanted.topic, wanted.identifier, check.table, wanted.role)
+    add_table(store, wanted.topic, wanted.identifier, check.table, wanted.role)
     return check.table

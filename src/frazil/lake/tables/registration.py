@@ -1,10 +1,10 @@
-"""Tables of a lost catalog, found again in the warehouse.
+"""Registers the tables of a lost catalog again, from their metadata files in the warehouse.
 
-The markers beside the log say which tables there were, by name and UUID; the metadata files in the warehouse say what
-was in them. A commit writes the file of the next version and then has the catalog point to it, so the truth is among
-the files of the highest version: of those, all but one lost the race for it. And the highest may be that of a commit
-whose request never came through. It may be taken all the same: its rows and its offsets were written together, so the
-log goes on behind them, and nothing is missing or there twice.
+The table history beside the log has the names and UUIDs of the tables, and the metadata files have their contents. A
+commit writes a metadata file with the next version and then makes the catalog point to it. So the current metadata is
+among the files of the highest version: of those, all but one lost the race for it. The highest version may also be
+that of a commit whose request never reached the catalog. It can be used all the same: its rows and its offsets were
+written together, so the log is read from there on, and no row is missing or duplicated.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from frazil.errors import IcebergError, TableExists
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.commit.offsets import OFFSET
-from frazil.lake.tables.identity import catalog_lost
-from frazil.lake.tables.markers import Marker, markers
+from frazil.lake.tables.table_check import catalog_lost
+from frazil.lake.tables.table_history import HistoryEntry, table_history
 from frazil.lake.tables.tables import find_table
 from frazil.log.topics.schemas import list_topics
 from frazil.store import ObjectStore
@@ -35,11 +35,11 @@ from frazil.store import ObjectStore
 _METADATA = "metadata"
 _VERSION = re.compile(r"v?(\d+)\b.*\.metadata\.json(\.gz)?")
 _DEEPEST = 6
-"""Folders between the warehouse and a table; catalogs put one for each level of the namespace."""
+"""How many folders may be between the warehouse and a table. Catalogs make one for each level of the namespace."""
 
 
 @dataclass(frozen=True)
-class Found:
+class MetadataFile:
     """A metadata file of a table."""
 
     location: str
@@ -48,7 +48,7 @@ class Found:
 
     @property
     def offsets(self) -> dict[int, int]:
-        """The next offset of each partition, as the table says."""
+        """The next offset of each partition according to the table's properties."""
         properties = self.metadata.properties
         return {int(key[len(OFFSET) :]): int(at) for key, at in properties.items() if key.startswith(OFFSET)}
 
@@ -62,52 +62,52 @@ class Found:
 class Registration:
     topic: str
     identifier: Identifier
-    found: Found
+    file: MetadataFile
 
 
 def check_not_lost(lake: Lake, store: ObjectStore) -> None:
-    """Raise when the catalog is empty though the log remembers tables: none must be made in it then."""
+    """Raises if the catalog is empty although the topics have tables: no new ones may be created in it then."""
     if not lake.is_empty():
         return
-    known = [(topic, marker) for topic in list_topics(store) for marker in newest_of_each(store, topic)]
+    known = [(topic, entry) for topic in list_topics(store) for entry in current_tables(store, topic)]
     if known:
-        topic, marker = known[0]
-        tables = f"tables that the log remembers, such as {dotted(marker.identifier)} of topic {topic!r}"
+        topic, entry = known[0]
+        tables = f"tables that the log remembers, such as {dotted(entry.identifier)} of topic {topic!r}"
         raise catalog_lost(lake, tables)
 
 
-def newest_of_each(store: ObjectStore, topic: str) -> list[Marker]:
-    """The table that a topic has under each name, of those that are not done with."""
-    newest = {marker.identifier: marker for marker in markers(store, topic)}
-    return [marker for marker in newest.values() if marker.uuid is not None]
+def current_tables(store: ObjectStore, topic: str) -> list[HistoryEntry]:
+    """Returns the newest history entry of each table name, without tables that were retired."""
+    newest = {entry.identifier: entry for entry in table_history(store, topic)}
+    return [entry for entry in newest.values() if entry.uuid is not None]
 
 
-def plan(lake: Lake, store: ObjectStore, chosen: Iterable[str] = ()) -> list[Registration]:
-    """What is to be registered. `chosen` are metadata files that a person has decided for.
+def plan_registrations(lake: Lake, store: ObjectStore, chosen: Iterable[str] = ()) -> list[Registration]:
+    """Finds a metadata file for each table that the catalog lacks. `chosen` are files that a person has chosen.
 
-    Raises when a table has none, or several that may be the last.
+    Raises if a table has no metadata file, or several that may be the current one.
     """
     io = _file_io(lake)
-    wanted = [(topic, marker) for topic in list_topics(store) for marker in newest_of_each(store, topic)]
-    missing = [(topic, marker) for topic, marker in wanted if find_table(lake, marker.identifier) is None]
-    by_choice: dict[UUID, Found] = {}
+    wanted = [(topic, entry) for topic in list_topics(store) for entry in current_tables(store, topic)]
+    missing = [(topic, entry) for topic, entry in wanted if find_table(lake, entry.identifier) is None]
+    by_choice: dict[UUID, MetadataFile] = {}
     for location in chosen:
         taken = _read(io, location)
         by_choice[taken.metadata.table_uuid] = taken
     folders: dict[str, list[tuple[int, str]]] | None = None
     planned, problems = [], []
-    for topic, marker in missing:
-        assert marker.uuid is not None
-        if marker.uuid in by_choice:
-            found = by_choice.pop(marker.uuid)
+    for topic, entry in missing:
+        assert entry.uuid is not None
+        if entry.uuid in by_choice:
+            file = by_choice.pop(entry.uuid)
         else:
             folders = _metadata_files(io, str(lake.properties["warehouse"])) if folders is None else folders
-            candidates = _newest(io, folders, marker.uuid)
+            candidates = _newest(io, folders, entry.uuid)
             if len(candidates) != 1:
-                problems.append(_explain(topic, marker, candidates))
+                problems.append(_explain(topic, entry, candidates))
                 continue
-            (found,) = candidates
-        planned.append(Registration(topic, marker.identifier, found))
+            (file,) = candidates
+        planned.append(Registration(topic, entry.identifier, file))
     if by_choice:
         problems.append(
             f"{next(iter(by_choice.values())).location} is not of a table that is missing: name files of those only."
@@ -118,20 +118,20 @@ def plan(lake: Lake, store: ObjectStore, chosen: Iterable[str] = ()) -> list[Reg
 
 
 def register(lake: Lake, registration: Registration) -> None:
-    """Have the catalog point to the metadata that was found; `TableExists` if it has a table of this name."""
+    """Makes the catalog point to the metadata file. Raises `TableExists` if it has a table of this name."""
     identifier = registration.identifier
     lake.ensure_namespace(identifier[:-1])
     if find_table(lake, identifier) is not None:
         raise TableExists(f"Table {dotted(identifier)} is in the {lake.where} already, and is left as it is.")
     with calling(f"Registering table {dotted(identifier)}"):
-        lake.catalog.register_table(identifier, registration.found.location)
+        lake.catalog.register_table(identifier, registration.file.location)
 
 
-def _explain(topic: str, marker: Marker, candidates: list[Found]) -> str:
-    table = f"Table {dotted(marker.identifier)} of topic {topic!r}"
+def _explain(topic: str, entry: HistoryEntry, candidates: list[MetadataFile]) -> str:
+    table = f"Table {dotted(entry.identifier)} of topic {topic!r}"
     if not candidates:
         return (
-            f"{table} (id {marker.uuid}) has no metadata file in the warehouse whose data files are all there. "
+            f"{table} (id {entry.uuid}) has no metadata file in the warehouse whose data files are all there. "
             f"Restore its folder; or, when the table is gone for good, decide `frazil topics resume {topic} "
             f"--recreate`."
         )
@@ -154,7 +154,7 @@ def _file_io(lake: Lake) -> PyArrowFileIO:
 
 
 def _metadata_files(io: PyArrowFileIO, warehouse: str) -> dict[str, list[tuple[int, str]]]:
-    """Version and location of all metadata files, by the folder they are in."""
+    """Returns version and location of all metadata files, grouped by folder."""
     scheme, netloc, root = PyArrowFileIO.parse_location(warehouse, io.properties)
     files = io.fs_by_scheme(scheme, netloc)
     found: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -168,7 +168,7 @@ def _metadata_files(io: PyArrowFileIO, warehouse: str) -> dict[str, list[tuple[i
 
 
 def _walk(files: FileSystem, folder: str, depth: int) -> Iterator[str]:
-    """The files in folders of metadata; data files, of which there are many, are not listed."""
+    """Yields the files in metadata folders. Data folders, which have many files, are not listed."""
     inside = files.get_file_info(FileSelector(folder, allow_not_found=True))
     below = [each.path for each in inside if each.type is FileType.Directory]
     tables = [path for path in below if path.rpartition("/")[2] == _METADATA]
@@ -179,8 +179,8 @@ def _walk(files: FileSystem, folder: str, depth: int) -> Iterator[str]:
             yield from _walk(files, path, depth - 1)
 
 
-def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -> list[Found]:
-    """The files of the highest version that the table has, of those whose files are there."""
+def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -> list[MetadataFile]:
+    """Returns the table's metadata files of the highest version whose data files exist."""
     for files in folders.values():
         by_version: defaultdict[int, list[str]] = defaultdict(list)
         for version, location in files:
@@ -192,15 +192,20 @@ def _newest(io: FileIO, folders: dict[str, list[tuple[int, str]]], uuid: UUID) -
     return []
 
 
-def _read(io: FileIO, location: str) -> Found:
+def _read(io: FileIO, location: str) -> MetadataFile:
     match = _VERSION.fullmatch(location.rpartition("/")[2])
     with calling(f"Reading {location}"):
-        return Found(location, int(match[1]) if match else 0, FromInputFile.table_metadata(io.new_input(location)))
+        return MetadataFile(
+            location, int(match[1]) if match else 0, FromInputFile.table_metadata(io.new_input(location))
+        )
 
 
-def _is_whole(io: FileIO, found: Found) -> bool:
-    """Whether what the newest snapshot added is there: files of an attempt that came to nothing may be deleted."""
-    snapshot = found.metadata.current_snapshot()
+def _is_whole(io: FileIO, file: MetadataFile) -> bool:
+    """Returns whether the files that the newest snapshot added exist.
+
+    If the commit never succeeded, the files of its attempt may have been deleted.
+    """
+    snapshot = file.metadata.current_snapshot()
     if snapshot is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The tables of a topic: what they are called, and how they come to be."""
+"""Names the tables of a topic and creates them with Frazil's properties."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from frazil.config.sections.lake import TableLayoutConfig
 from frazil.errors import CasConflict, ConfigError, TableExists, TableNotFound
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
 from frazil.lake.commit.offsets import EPOCH, ROLE, TOPIC, offset_properties
-from frazil.lake.schema.layout import blaming, layout_key, layout_properties, partition_spec, sort_order
-from frazil.lake.tables.creation import Plan, give_birth
+from frazil.lake.schema.layout import errors_name_setting, layout_key, layout_properties, partition_spec, sort_order
+from frazil.lake.tables.creation import NewTable, create_with_snapshot
 
 Role = Literal["base", "derived", "dead-letter"]
 
 VERSION = "frazil.version"
 CURRENT_VERSION = "1"
-"""Of the properties and columns that Frazil adds to a table."""
+"""The version of the properties and columns that Frazil adds to a table."""
 
 GENERATION = "frazil.generation"
-"""How many tables the topic has had under this name, with this one; absent when it is the first."""
+"""The table property that counts the tables that the topic has had under this name. The first table lacks it."""
 
 
 def base_identifier(config: Config, topic: str) -> Identifier:
-    """The name of a topic's base table."""
     parts = tuple(config.base_table(topic).split("."))
     if not all(parts):
         given = config.topic(topic).table.name
@@ -45,7 +44,7 @@ def derived_identifier(config: Config, topic: str, name: str) -> Identifier:
 
 
 def own_properties(topic: str, role: Role, offsets: Mapping[int, int], epochs: Mapping[int, str]) -> dict[str, str]:
-    """What a table says of itself: whose it is, and how far it is."""
+    """Returns the properties that say which topic and role a table has, and up to which offsets it has rows."""
     return {
         VERSION: CURRENT_VERSION,
         TOPIC: topic,
@@ -67,15 +66,15 @@ def create_table(
     epochs: Mapping[int, str],
     generation: int = 1,
 ) -> Table:
-    """Make the table with an empty first snapshot and its offsets; if somebody else was first, theirs is returned.
+    """Creates a table with an empty first snapshot and its offsets. If somebody else was first, returns their table.
 
-    A table made in place of one that was dropped has a higher generation and a folder of its own: the dropped one may
-    live on under another name, and its files are not ours to tidy up.
+    A successor of a dropped table has a higher generation and a folder of its own: the dropped table may still exist
+    under another name, and its files must not be deleted.
     """
     later = {GENERATION: str(generation)} if generation > 1 else {}
     own = own_properties(topic, role, offsets, epochs) | later
-    with blaming(layout_key(topic, identifier[-1] if role == "derived" else None)):
-        plan = Plan(
+    with errors_name_setting(layout_key(topic, identifier[-1] if role == "derived" else None)):
+        plan = NewTable(
             schema=schema,
             spec=partition_spec(layout, schema),
             order=sort_order(layout, schema),
@@ -89,11 +88,11 @@ def create_table(
         pass
     lake.ensure_namespace(identifier[:-1])
     try:
-        return give_birth(lake, identifier, plan)
+        return create_with_snapshot(lake, identifier, plan)
     except (TableExists, CasConflict) as conflict:
         found = find_table(lake, identifier)
         if found is None:
-            # The conflict was on the way there, with a name of our own: nobody made the table yet.
+            # The conflict was about our own temporary name: nobody has created the table yet.
             raise CasConflict(f"Making table {dotted(identifier)}: {conflict}") from conflict
         return found
 

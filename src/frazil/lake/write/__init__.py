@@ -1,1 +1,1 @@
-"""Rows become data files: split by partition, sorted, written as Parquet, with statistics."""
+"""Writes rows to data files: partitioned, sorted, as Parquet and with statistics."""

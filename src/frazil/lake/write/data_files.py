@@ -1,8 +1,8 @@
-"""Rows of a table become its data files: split by partition, sorted, and none larger than the table wants.
+"""Writes rows of a table to data files, partitioned, sorted, and of the table's target size.
 
-Rows that need neither splitting nor sorting are written as they come, a row group at a time. Others are gathered up
-to a limit, ordered together and written, one file after the other: however many partitions there are, one file is
-open at a time.
+Rows that need neither partitioning nor sorting are written as they come, a row group at a time. Others are collected
+up to a limit, sorted together and written one file after the other. So only one file is open at a time, however many
+partitions there are.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 
 from frazil.errors import ParquetWrite, TableSchemaMismatch
-from frazil.lake.mapping.dictionaries import keeping, plain_bytes, whole
+from frazil.lake.mapping.dictionaries import combine_columns, decoded_bytes, keep_dictionaries
 from frazil.lake.schema.arrow import arrow_schema
-from frazil.lake.write.parquet import Finished, Options, ParquetFile, remove
+from frazil.lake.write.parquet import FinishedFile, ParquetFileWriter, ParquetOptions, remove
+from frazil.lake.write.partitioning import Partitioner
 from frazil.lake.write.sorting import Ranks, Sorter
-from frazil.lake.write.splitting import Splitter
-from frazil.lake.write.statistics import leaves
+from frazil.lake.write.statistics import leaf_columns
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.schema.nulls import are_null
 from frazil.log.schema.repeated_texts import joined
@@ -34,15 +34,15 @@ from frazil.log.schema.schema import without_dictionaries
 TARGET_BYTES = "write.target-file-size-bytes"
 _DEFAULT_TARGET = 512 * 1024 * 1024
 GATHER_BYTES = 40 * 1024 * 1024
-"""Of rows that are ordered together, as they are in memory; while they are, they are there three times."""
+"""How many bytes of memory are sorted together. While rows are sorted, they are in memory three times."""
 GATHER_PLAIN_BYTES = 256 * 1024 * 1024
-"""Of the same rows without dictionaries, which some columns may lose."""
+"""How many bytes these rows may have without dictionaries, which some columns may lose."""
 
 
 class DataFileWriter:
-    """Writes the data files of one task. No other may have the same folder and task.
+    """Writes the data files of one task. No other writer may have the same folder and task.
 
-    As a context manager it removes what it has written when something goes wrong, here or elsewhere.
+    As a context manager it removes its files when the block raises.
     """
 
     def __init__(
@@ -56,21 +56,21 @@ class DataFileWriter:
         self._gather_bytes = gather_bytes
         self._spec_id = metadata.default_spec_id
         self._sort_order_id = metadata.default_sort_order_id
-        self._options = Options.of(metadata.properties)
+        self._options = ParquetOptions.of(metadata.properties)
         self._target = int(metadata.properties.get(TARGET_BYTES, _DEFAULT_TARGET))
         spec, order = metadata.spec(), metadata.sort_order()
-        self._splitter = Splitter(spec, schema)
+        self._splitter = Partitioner(spec, schema)
         self._sorter = Sorter(order, schema)
         keys = {field.source_id for field in spec.fields} | {field.source_id for field in order.fields}
         keys |= {field.field_id for field in schema.fields if field.name in (PARTITION, OFFSET)}
-        self._columns = leaves(schema, metadata.properties, keys)
+        self._columns = leaf_columns(schema, metadata.properties, keys)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_held = 0
-        """Bytes of memory."""
+        """How many bytes of memory the waiting rows hold."""
         self._waiting_bytes = 0
-        """Bytes of the same without dictionaries."""
+        """How many bytes the waiting rows have without dictionaries."""
         self._waiting_rows = 0
-        self._file: ParquetFile | None = None
+        self._file: ParquetFileWriter | None = None
         self._partition = Record()
         self._done: list[DataFile] = []
         self._named = 0
@@ -85,28 +85,28 @@ class DataFileWriter:
             self.abort()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows with the columns of the table; field ids and order of columns need not be as in the table."""
+        """Writes rows with the columns of the table. Field ids and the order of columns may differ."""
         if not len(batch):
             return
         rows = self._as_table_has(batch)
         if self._ordered:
-            rows = _alone(rows)
+            rows = _copied(rows)
             self._waiting_held += rows.get_total_buffer_size()
         self._waiting.append(rows)
-        self._waiting_bytes += plain_bytes(rows)
+        self._waiting_bytes += decoded_bytes(rows)
         self._waiting_rows += len(batch)
         if self._enough:
             self._write_waiting()
 
     def close(self) -> list[DataFile]:
-        """Finish; all files are as durable as their storage makes them."""
+        """Finishes all files and returns them. They are as durable as their storage makes them."""
         self._write_waiting()
         with self._writing():
             self._end_file()
         return self._done
 
     def abort(self) -> None:
-        """Give up, and remove the files, which nobody knows of yet."""
+        """Removes the files that were written. Nobody else knows of them yet."""
         self._waiting = []
         if self._file is not None:
             self._file.abort()
@@ -117,12 +117,12 @@ class DataFileWriter:
 
     @property
     def _ordered(self) -> bool:
-        """Whether rows are split or sorted; otherwise they are written as they come."""
+        """Whether rows are partitioned or sorted. If not, they are written as they come."""
         return not (self._splitter.trivial and self._sorter.trivial)
 
     @property
     def _enough(self) -> bool:
-        """Whether what is waiting is worth writing."""
+        """Whether there are enough waiting rows to write them."""
         if self._ordered:
             return self._waiting_held >= self._gather_bytes or self._waiting_bytes >= GATHER_PLAIN_BYTES
         options = self._options
@@ -146,12 +146,12 @@ class DataFileWriter:
         if batch.schema.equals(self.schema, check_metadata=True):
             return batch
         if not self._ordered:
-            # All row groups of a file have the same types, and what comes later may have no dictionaries.
+            # All row groups of a file must have the same types, and later batches may have no dictionaries.
             batch = without_dictionaries(batch)
         try:
             columns = [batch.column(field.name) for field in self.schema]
             fields = [
-                field.with_type(keeping(field.type, column.type))
+                field.with_type(keep_dictionaries(field.type, column.type))
                 for field, column in zip(self.schema, columns, strict=True)
             ]
             return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
@@ -171,7 +171,7 @@ class DataFileWriter:
     def _write_ordered(self) -> None:
         if not self._waiting:
             return
-        rows = whole(self._take_waiting(), self.schema)
+        rows = combine_columns(self._take_waiting(), self.schema)
         if self._splitter.trivial:
             order = self._sorter.order(rows)
             self._write_run(rows, order, 0, len(rows))
@@ -182,7 +182,7 @@ class DataFileWriter:
         ordered = codes if order is None else codes.take(order)
         start = 0
         runs = pc.run_end_encode(ordered)
-        blocks = _Blocks(rows, order, self._options.rows_per_group(rows))
+        blocks = _OrderedBlocks(rows, order, self._options.rows_per_group(rows))
         for end, code in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
             self._partition = partitions[code]
             for part in blocks.between(start, end):
@@ -191,7 +191,7 @@ class DataFileWriter:
             start = end
 
     def _write_run(self, rows: pa.Table, order: pa.Array | None, start: int, end: int) -> None:
-        for part in _Blocks(rows, order, self._options.rows_per_group(rows)).between(start, end):
+        for part in _OrderedBlocks(rows, order, self._options.rows_per_group(rows)).between(start, end):
             self._write_rows(part)
 
     def _write_rows(self, rows: pa.Table) -> None:
@@ -200,7 +200,7 @@ class DataFileWriter:
         if self._file is None:
             path = f"{self._folder}/{self._task:05d}-{self._named:05d}.parquet"
             self._named += 1
-            self._file = ParquetFile(self._io, path, rows, self._columns, self._options)
+            self._file = ParquetFileWriter(self._io, path, rows, self._columns, self._options)
         self._file.write(rows)
         if self._file.size >= self._target:
             self._end_file()
@@ -210,7 +210,7 @@ class DataFileWriter:
             self._done.append(self._entry(self._file.close()))
             self._file = None
 
-    def _entry(self, finished: Finished) -> DataFile:
+    def _entry(self, finished: FinishedFile) -> DataFile:
         file = DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=finished.path,
@@ -225,13 +225,13 @@ class DataFileWriter:
         return file
 
 
-def _alone(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A copy. A column that was decoded from requests holds all else that was decoded with it."""
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Copies a batch, because a column that was decoded from requests keeps everything decoded with it in memory."""
     return pa.RecordBatch.from_arrays([pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema)
 
 
-class _Blocks:
-    """Ordered rows, taken a block at a time: only one block is copied, and small partitions share one."""
+class _OrderedBlocks:
+    """Yields sorted rows, one block of them copied at a time. Small partitions share a block."""
 
     def __init__(self, rows: pa.Table, order: pa.Array | None, size: int) -> None:
         self._rows = rows
@@ -240,7 +240,7 @@ class _Blocks:
         self._start = 0
         self._block = rows.slice(0, 0)
         self._told = [place for place, column in enumerate(rows.columns) if not are_null(column)]
-        """The columns that are not null throughout: those are in any order already."""
+        """The indices of columns with values. Columns of only nulls need no sorting."""
 
     def between(self, start: int, end: int) -> Iterator[pa.Table]:
         while start < end:

@@ -1,4 +1,4 @@
-"""One Parquet data file while it is written."""
+"""Writes one Parquet data file, with the options from the table's properties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.types as types
 from pyiceberg.io import FileIO
 
 from frazil.errors import ConfigError, FileUpload, ParquetWrite
-from frazil.lake.checksums.pages import ChecksummedFile
+from frazil.lake.checksums.file_checksums import ChecksummedFile
 from frazil.lake.schema.arrow import FIELD_ID
 from frazil.lake.write.statistics import Leaf, Metrics, from_footer
 
@@ -37,16 +37,16 @@ _MEBIBYTE = 1024 * 1024
 _SAMPLE_ROWS = 10_000
 
 
-class Options(NamedTuple):
-    """How files of a table are written."""
+class ParquetOptions(NamedTuple):
+    """The Parquet options of a table."""
 
     group_bytes: int
-    """Arrow bytes per row group."""
+    """The size of a row group, in bytes of Arrow memory."""
     group_rows: int
     arguments: dict[str, Any]
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> Options:
+    def of(cls, properties: Mapping[str, str]) -> ParquetOptions:
         codec = properties.get(CODEC, "zstd").strip().lower()
         if codec not in _CODECS:
             raise ConfigError(f"Table property {CODEC} is {codec!r}. Use one of: {', '.join(_CODECS)}.")
@@ -56,12 +56,12 @@ class Options(NamedTuple):
             "compression_level": level,
             "data_page_size": _number(properties, _PAGE_BYTES, _MEBIBYTE),
             "max_rows_per_page": _number(properties, _PAGE_ROWS, 20_000),
-            # Half of Iceberg's default: looking up in larger dictionaries costs more than it saves.
+            # This is half of Iceberg's default. Lookups in larger dictionaries cost more than they save.
             "dictionary_pagesize_limit": _number(properties, _DICTIONARY_BYTES, _MEBIBYTE),
             "write_page_index": True,
             "write_page_checksum": True,
             "store_decimal_as_integer": True,
-            # What Parquet itself says is enough, and it is all that other readers know.
+            # Parquet's own schema is enough, and it is all that other readers know.
             "store_schema": False,
         }
         return cls(
@@ -71,7 +71,7 @@ class Options(NamedTuple):
         )
 
     def rows_per_group(self, rows: pa.Table) -> int:
-        """How many of such rows make a row group."""
+        """Returns how many rows of this size make a row group."""
         each = max(1, int(rows.nbytes) // max(1, len(rows)))
         return max(1, min(self.group_rows, self.group_bytes // each))
 
@@ -84,17 +84,17 @@ def _number(properties: Mapping[str, str], name: str, default: int) -> int:
         raise ConfigError(f"Table property {name} is {text!r}. Use a whole number.") from error
 
 
-class Finished(NamedTuple):
+class FinishedFile(NamedTuple):
     path: str
     rows: int
     bytes: int
     metrics: Metrics
 
 
-class ParquetFile:
-    """A file that grows by row groups; `first` are the first rows that will come."""
+class ParquetFileWriter:
+    """Writes a file one row group at a time. `first` are the first rows that will be written."""
 
-    def __init__(self, io: FileIO, path: str, first: pa.Table, columns: list[Leaf], options: Options) -> None:
+    def __init__(self, io: FileIO, path: str, first: pa.Table, columns: list[Leaf], options: ParquetOptions) -> None:
         schema = first.schema
         self.path = path
         self._io = io
@@ -114,27 +114,27 @@ class ParquetFile:
 
     @property
     def size(self) -> int:
-        """Bytes written so far."""
+        """How many bytes were written so far."""
         return self._sink.tell()
 
     def write(self, rows: pa.Table) -> None:
-        """As one row group."""
+        """Writes the rows as one row group."""
         with _failures_told(self.path):
             self._writer.write_table(rows, row_group_size=len(rows))
         for field_id, places in self._floats:
             self._nans[field_id] += _count_nans(rows, places)
 
-    def close(self) -> Finished:
-        """Finish the file; it is durable when this returns, as far as its storage can be."""
+    def close(self) -> FinishedFile:
+        """Finishes the file. It is as durable as its storage makes it."""
         with _failures_told(self.path):
             self._sink.hold()
             self._writer.close()
             self._sink.close()
         footer = self._writer.writer.metadata
-        return Finished(self.path, footer.num_rows, self.size, from_footer(footer, self._columns, self._nans))
+        return FinishedFile(self.path, footer.num_rows, self.size, from_footer(footer, self._columns, self._nans))
 
     def abort(self) -> None:
-        """Stop writing and remove what there is."""
+        """Stops writing and removes the file."""
         for end in (self._writer.close, self._sink.close):
             try:
                 end()
@@ -144,7 +144,7 @@ class ParquetFile:
 
 
 def remove(io: FileIO, path: str) -> None:
-    """Remove a file that nobody knows of; if that fails it is left to the removal of orphans."""
+    """Removes a file that nobody else knows of. If that fails, it is left to the removal of orphans."""
     try:
         io.delete(path)
     except OSError:
@@ -166,7 +166,7 @@ def _failures_told(path: str) -> Iterator[None]:
 
 
 def _worth_a_dictionary(rows: pa.Table) -> list[str]:
-    """The Parquet columns that get a dictionary: all but numbers, times and ids of which few come twice."""
+    """Returns the Parquet columns that get a dictionary: all but numbers, times and ids that are mostly distinct."""
     sample = rows.slice(0, _SAMPLE_ROWS)
     columns = [
         field
@@ -193,7 +193,7 @@ def _paths(name: str, kind: pa.DataType) -> list[str]:
 
 
 def _float_leaves(schema: pa.Schema, wanted: set[int]) -> Iterator[tuple[int, list[int]]]:
-    """Id and place, from column to part of part, of each float that is not repeated."""
+    """Yields field id and path (column index, then field indices) of each wanted float field."""
     for place, field in enumerate(schema):
         yield from _floats_in(field, [place], wanted)
 

@@ -1,8 +1,8 @@
-"""The order of rows within a data file.
+"""Sorts the rows of a data file by the table's sort order.
 
-Each row gets one integer that stands for all its sort keys, so a single sort of integers orders the rows, and a batch
-that is in order already is known by one comparison. A key's values become the smallest integers that keep their
-order: themselves less the least, or their ranks.
+Each row gets one integer that stands for all its sort keys. So one sort of integers orders the rows, and one
+comparison finds out whether they are in order already. The values of a key become the smallest integers that keep
+their order: the differences to the lowest value, or ranks.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import pyarrow.types as types
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
 
-from frazil.lake.schema.arrow import column_of
+from frazil.lake.schema.arrow import column_getter
 from frazil.lake.write.transforms import kernel
 
 _LIMIT = 2**62
 
 
 class Ranks(NamedTuple):
-    """One integer per row: none is null or negative, all are below `size`."""
+    """One integer per row. None is null or negative, and all are below `size`."""
 
     values: pa.Array
     size: int
@@ -34,7 +34,7 @@ class Sorter:
     def __init__(self, order: SortOrder, schema: Schema) -> None:
         self._keys = [
             (
-                column_of(schema, field.source_id),
+                column_getter(schema, field.source_id),
                 kernel(field.transform, schema.find_type(field.source_id)),
                 field.direction == SortDirection.DESC,
                 field.null_order == NullOrder.NULLS_FIRST,
@@ -44,11 +44,11 @@ class Sorter:
 
     @property
     def trivial(self) -> bool:
-        """Rows stay as they are."""
+        """Whether the table has no sort order, so that rows stay as they are."""
         return not self._keys
 
     def order(self, rows: pa.Table, leading: Ranks | None = None) -> pa.Array | None:
-        """The places of the rows in order, first by `leading`; None if they are in order already."""
+        """Returns the row indices in order, first by `leading`, or None if the rows are in order already."""
         combined = leading
         for get, change, descending, nulls_first in self._keys:
             ranks = rank(change(get(rows)), descending, nulls_first)
@@ -66,7 +66,7 @@ def rank(array: pa.Array, descending: bool, nulls_first: bool) -> Ranks:
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if high - low >= _LIMIT:
         dense = pc.rank(numbers, tiebreaker="dense").cast(pa.int64())
-        # Nulls have a rank too: the last, which is not wanted.
+        # Arrow ranks nulls last, but they are to stay null.
         numbers = pc.if_else(numbers.is_valid(), dense, None)
         low, high = 1, len(array)
     span = high - low
@@ -79,7 +79,7 @@ def rank(array: pa.Array, descending: bool, nulls_first: bool) -> Ranks:
 
 
 def _numbers(array: pa.Array) -> pa.Array:
-    """Integers in the order of the values; null for null."""
+    """Returns integers that have the order of the values. Nulls stay null."""
     kind: Any = array.type
     if types.is_integer(kind) or types.is_boolean(kind):
         return array.cast(pa.int64())
@@ -96,14 +96,17 @@ def _numbers(array: pa.Array) -> pa.Array:
 
 
 def _float_bits(array: pa.Array, integer: pa.DataType, mask: int) -> pa.Array:
-    """Iceberg's order of floats is that of their bits (-0 before 0, NaN last), with negative ones turned round."""
+    """Returns the bits of floats as integers in Iceberg's order: -0 before 0, and NaN last.
+
+    That is the order of the bits, except that the order of negative floats has to be reversed.
+    """
     one_nan = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
     bits = one_nan.view(integer)
     return pc.if_else(pc.less(bits, pa.scalar(0, integer)), pc.bit_wise_xor(bits, pa.scalar(mask, integer)), bits)
 
 
 def _combine(first: Ranks, second: Ranks) -> Ranks:
-    """Ranks by the first, then by the second."""
+    """Returns ranks by the first key, then by the second."""
     if first.size * second.size >= _LIMIT:
         first = _dense(first)
     if first.size * second.size >= _LIMIT:

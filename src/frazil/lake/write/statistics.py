@@ -1,7 +1,8 @@
-"""What a data file's entry in the table says of its columns: sizes, counts and bounds, by which files are skipped.
+"""Computes the column metrics of a data file for its manifest entry: sizes, counts and bounds.
 
-Taken from the footer of the file that was just written; only NaNs are counted on the way, as Parquet has no count of
-them. A bound that is not known is left out: a wrong one would hide rows.
+Readers skip files by these metrics. They are taken from the footer of the file that was just written, except the
+counts of NaNs, which Parquet lacks and the writer counts itself. An unknown bound is left out, because a wrong one
+would hide rows.
 """
 
 from __future__ import annotations
@@ -40,27 +41,27 @@ COLUMN_MODE = "write.metadata.metrics.column."
 INFERRED_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 _DEFAULT = "truncate(16)"
 _INFERRED = 100
-"""Tables with more columns than this have metrics of the first ones, unless told otherwise."""
+"""Tables with more columns than this have metrics only for the first ones, unless properties say otherwise."""
 
 _INT, _LONG, _FLOAT, _DOUBLE, _BOOL = Struct("<i"), Struct("<q"), Struct("<f"), Struct("<d"), Struct("<?")
 
 
 class Leaf(NamedTuple):
-    """A column of Parquet: values without parts."""
+    """A leaf column of Parquet, with the metrics that are stored for it."""
 
     field_id: int
     kind: PrimitiveType
     name: str
     repeated: bool
-    """Inside a list or map: rows have any number of values, so counts and bounds say nothing of rows."""
+    """Whether it is inside a list or map. Then rows have any number of values, and counts and bounds say nothing."""
     counts: bool
     bounds: bool
     length: int | None
-    """To how many characters or bytes bounds are cut."""
+    """The length in characters or bytes to which bounds are truncated."""
 
 
-def leaves(schema: Schema, properties: Mapping[str, str], keys: Iterable[int] = ()) -> list[Leaf]:
-    """The Parquet columns of a table in their order; `keys` are fields by which rows are split or sorted."""
+def leaf_columns(schema: Schema, properties: Mapping[str, str], keys: Iterable[int] = ()) -> list[Leaf]:
+    """Returns the leaf columns of a table in order. `keys` are the fields by which rows are partitioned or sorted."""
     found = [leaf for top in schema.fields for leaf in _leaves(top.field_id, top.field_type, top.name, False)]
     default = properties.get(DEFAULT_MODE)
     inferred = int(properties.get(INFERRED_COLUMNS, _INFERRED))
@@ -109,7 +110,7 @@ def _mode(text: str) -> tuple[bool, bool, int | None]:
 
 @dataclass
 class Metrics:
-    """What a manifest stores of a file's columns, by field id."""
+    """The metrics of a file's columns that a manifest stores, by field id."""
 
     column_sizes: dict[int, int] = field(default_factory=dict)
     value_counts: dict[int, int] = field(default_factory=dict)
@@ -145,8 +146,8 @@ def _add_column(metrics: Metrics, leaf: Leaf, chunks: list[pq.ColumnChunkMetaDat
         return
     nulls = sum(each.null_count for each in statistics)
     metrics.null_value_counts[leaf.field_id] = nulls
-    # A chunk of nothing but nulls has no bounds and needs none. One with values and no bounds (they were too long)
-    # leaves the bounds of the whole file unknown. NaNs count as values and have no bounds.
+    # A chunk of only nulls has no bounds and needs none. If a chunk has values and no bounds (they were too long),
+    # the bounds of the whole file are unknown. NaNs count as values and have no bounds.
     filled = [each for each in statistics if each.has_min_max]
     without = sum(
         chunk.num_values - each.null_count
@@ -171,7 +172,7 @@ def _nans_explain(metrics: Metrics, leaf: Leaf, values: int) -> bool:
 
 
 def _ordered(kind: PrimitiveType) -> Any:
-    """How the raw values of a type compare: decimals in bytes are signed numbers."""
+    """Returns the sort key for raw values of a type. Decimals in bytes compare as signed numbers."""
     return _unscaled if isinstance(kind, DecimalType) else (lambda value: value)
 
 
@@ -196,7 +197,7 @@ def _upper(leaf: Leaf, value: Any) -> bytes | None:
 
 
 def _single(kind: PrimitiveType, value: Any) -> bytes:
-    """Iceberg's bytes for a single value, from Parquet's."""
+    """Converts a raw value of Parquet to Iceberg's single-value serialization."""
     match kind:
         case BooleanType():
             return _BOOL.pack(value)

@@ -1,7 +1,7 @@
-"""Iceberg's partition transforms on whole Arrow arrays.
+"""Applies Iceberg's partition transforms to whole Arrow arrays.
 
-PyIceberg's own need a library of their own or go value by value. Values without an Arrow kernel for the job (strings
-in buckets, truncated decimals) are transformed once per distinct value.
+PyIceberg's own transforms need an additional library or work value by value. Where Arrow has no suitable kernel
+(buckets of strings, truncated decimals), each distinct value is transformed once.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _DAY_MICROSECONDS = 86_400_000_000
 _HOUR_MICROSECONDS = 3_600_000_000
 _CYCLE_YEARS = 400
 _CYCLE_DAYS = 146_097
-"""The calendar repeats after these; inside one cycle Arrow's own calendar works, however far away the year is."""
+"""The calendar repeats after one cycle. Arrow's calendar is used inside a cycle, so any year works."""
 
 
 def kernel(transform: Transform, source: IcebergType) -> Kernel:  # type: ignore[type-arg]
-    """The transform as a function of whole arrays; they have no extension type."""
+    """Returns the transform as a function of arrays, which must not have an extension type."""
     match transform:
         case IdentityTransform():
             return lambda array: array
@@ -63,7 +63,7 @@ def kernel(transform: Transform, source: IcebergType) -> Kernel:  # type: ignore
         case DayTransform():
             return lambda array: _days(array, source).cast(pa.int32()).view(pa.date32())
         case HourTransform():
-            # Hours of times that no calendar has wrap around, as they do in Java.
+            # Hours of times outside the calendar wrap around, as they do in Java.
             return lambda array: floor_divide(_microseconds(array, source), _HOUR_MICROSECONDS).cast(
                 pa.int32(), safe=False
             )
@@ -71,7 +71,7 @@ def kernel(transform: Transform, source: IcebergType) -> Kernel:  # type: ignore
 
 
 def floor_divide(values: pa.Array, divisor: int) -> pa.Array:
-    """Arrow divides towards zero."""
+    """Divides and rounds down, where Arrow rounds towards zero."""
     quotient = pc.divide(values, divisor)
     first = pc.min(values).as_py()
     if first is None or first >= 0:
@@ -137,7 +137,7 @@ def _bucket(transform: BucketTransform, source: IcebergType) -> Kernel:  # type:
 def _by_value(transform: Transform, source: IcebergType) -> Kernel:  # type: ignore[type-arg]
     one = transform.transform(source)
     result = arrow_type(transform.result_type(source))
-    # A truncated decimal may need one digit more than its type has.
+    # A truncated decimal may have one digit more than its type allows.
     result = pa.decimal128(38, source.scale) if isinstance(source, DecimalType) and result != pa.int32() else result
 
     def change(array: pa.Array) -> pa.Array:
@@ -149,7 +149,7 @@ def _by_value(transform: Transform, source: IcebergType) -> Kernel:  # type: ign
 
 
 def _buckets(values: pa.Array, count: int) -> pa.Array:
-    """The 32-bit Murmur3 hash of each number's eight bytes, as Iceberg assigns buckets."""
+    """Assigns buckets as Iceberg does, by the 32-bit Murmur3 hash of each number's eight bytes."""
     bits = values.view(pa.uint64())
     low = pc.bit_wise_and(bits, pa.scalar(0xFFFF_FFFF, pa.uint64())).cast(pa.uint32())
     high = pc.shift_right(bits, pa.scalar(32, pa.uint64())).cast(pa.uint32())

@@ -1,4 +1,4 @@
-"""Upper bounds of long values, cut to a length: the least short value that is above all that begin alike."""
+"""Truncates upper bounds: returns the least value of a given length that is above all values with that prefix."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ _LAST = 0x10FFFF
 
 
 def text_above(value: str, length: int) -> bytes | None:
-    """The bound in UTF-8; None if there is none of that length."""
+    """Returns the bound in UTF-8, or None if there is none of that length."""
     if len(value) <= length:
         return value.encode()
     for end in range(length, 0, -1):
         following = ord(value[end - 1]) + 1
         if following == _SURROGATES[0]:
-            # These are no characters: they cannot be written in UTF-8.
+            # Surrogates are no characters and cannot be encoded in UTF-8.
             following = _SURROGATES[1] + 1
         if following <= _LAST:
             return (value[: end - 1] + chr(following)).encode()
@@ -21,7 +21,7 @@ def text_above(value: str, length: int) -> bytes | None:
 
 
 def bytes_above(value: bytes, length: int) -> bytes | None:
-    """The bound; None if there is none of that length."""
+    """Returns the bound, or None if there is none of that length."""
     if len(value) <= length:
         return value
     for end in range(length, 0, -1):

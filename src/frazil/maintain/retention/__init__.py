@@ -1,1 +1,1 @@
-"""Retention: which rows of a table are past their limit, and how they leave it."""
+"""Retention: finds the rows of a table that are past their limit, and removes them."""

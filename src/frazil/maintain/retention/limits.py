@@ -1,4 +1,4 @@
-"""How old and how large the rows of a table may become, and what tells their age."""
+"""Reads the retention limits of a table from the settings: maximal age, maximal size, and the time column."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pyiceberg.types import DateType, NestedField, TimestampType, TimestamptzTyp
 from frazil.config.model import Config
 from frazil.config.sections.lake import NEEDS_COLUMN, TableConfig, TableLayoutConfig
 from frazil.errors import ConfigError
-from frazil.lake.commit.offsets import ROLE, TOPIC, named
+from frazil.lake.commit.offsets import ROLE, TOPIC, name_of
 from frazil.lake.tables.tables import derived_identifier
 
 _LONGEST_SLACK = timedelta(days=1)
 _SLACK = 0.1
-"""Part of the limit by which rows in a mixed file may be overdue, at most a day."""
+"""Old rows in a file with younger ones may stay longer by this part of the limit, at most a day."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAILED_AT = "failed_at"
-"""Column of the dead letters."""
+"""The time column of dead letters."""
 _PUBLISH_TIME = "publish_time"
-"""Column of messages."""
+"""The time column of messages."""
 _GIB = 1024**3
 
 
 @dataclass(frozen=True)
-class Limit:
-    """Rows before `moment` have to go; `overdue` is what cannot wait any longer."""
+class AgeLimit:
+    """The age limit: rows before `moment` are to be removed, and those before `overdue` cannot wait any longer."""
 
     field: NestedField
     moment: datetime
     overdue: datetime
 
     def number(self, moment: datetime) -> int:
-        """As Iceberg counts: days or microseconds."""
+        """Converts a time to Iceberg's number for the column: days or microseconds."""
         if isinstance(self.field.field_type, DateType):
             return (moment - _EPOCH) // timedelta(days=1)
         return (moment - _EPOCH) // timedelta(microseconds=1)
@@ -48,7 +48,7 @@ class Limit:
 
     @property
     def sql(self) -> str:
-        """A literal of the column's type."""
+        """The limit as an SQL literal of the column's type."""
         kind = "TIMESTAMP"
         if isinstance(self.field.field_type, DateType):
             kind = "DATE"
@@ -58,12 +58,12 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """By age, by size, or by both: a row has to go when it is past one of them."""
+class RetentionBounds:
+    """Limits of age and size. A row is to be removed when it is past one of them."""
 
-    age: Limit | None
+    age: AgeLimit | None
     size: int | None
-    """In bytes."""
+    """The maximal size of the table in bytes."""
 
     def __bool__(self) -> bool:
         return self.age is not None or self.size is not None
@@ -78,16 +78,16 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RetentionLimits:
     field: NestedField
-    """Tells the age of a row."""
-    bounds: Bounds
-    waiting: Bounds
-    """Past these, a row waits for no subscription."""
+    """The column with the time of a row."""
+    bounds: RetentionBounds
+    waiting: RetentionBounds
+    """Rows past these limits are removed even if a subscription has not read them."""
 
 
-def limits_of(table: Table, config: Config, now_ms: int) -> Limits | None:
-    """By the settings of the table's topic; nothing where they set none."""
+def limits_of(table: Table, config: Config, now_ms: int) -> RetentionLimits | None:
+    """Returns the limits that the settings have for the table, or None if they have none."""
     topic, role = table.metadata.properties[TOPIC], table.metadata.properties.get(ROLE, "base")
     given = config.topic(topic)
     layout: TableLayoutConfig
@@ -105,18 +105,18 @@ def limits_of(table: Table, config: Config, now_ms: int) -> Limits | None:
         return None
     field = _field(table, column, where, layout.retention)
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    waiting = Bounds(None, None)
+    waiting = RetentionBounds(None, None)
     if isinstance(layout, TableConfig):
         waiting = _bounds(field, now, layout.subscription_retention_days, layout.subscription_retention_gb)
-    return Limits(field, _bounds(field, now, layout.retention_days, size), waiting)
+    return RetentionLimits(field, _bounds(field, now, layout.retention_days, size), waiting)
 
 
-def _bounds(field: NestedField, now: datetime, days: float | None, size: float | None) -> Bounds:
+def _bounds(field: NestedField, now: datetime, days: float | None, size: float | None) -> RetentionBounds:
     age = None
     if days is not None:
         kept = timedelta(days=days)
-        age = Limit(field, now - kept, now - kept - min(kept * _SLACK, _LONGEST_SLACK))
-    return Bounds(age, None if size is None else int(size * _GIB))
+        age = AgeLimit(field, now - kept, now - kept - min(kept * _SLACK, _LONGEST_SLACK))
+    return RetentionBounds(age, None if size is None else int(size * _GIB))
 
 
 def _field(table: Table, column: str | None, where: str, limited: str | None) -> NestedField:
@@ -125,7 +125,7 @@ def _field(table: Table, column: str | None, where: str, limited: str | None) ->
     except ValueError:
         if column is None:
             raise ConfigError(f"{where}.{limited}: {NEEDS_COLUMN}.") from None
-        raise ConfigError(f"{where}.retention_column: table {named(table)} has no column {column!r}.") from None
+        raise ConfigError(f"{where}.retention_column: table {name_of(table)} has no column {column!r}.") from None
     if not isinstance(field.field_type, DateType | TimestampType | TimestamptzType):
         raise ConfigError(
             f"{where}.retention_column: column {field.name!r} is a {field.field_type}, neither date nor timestamp."

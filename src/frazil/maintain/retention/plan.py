@@ -1,4 +1,4 @@
-"""What retention is to take out of a table."""
+"""The plan of what retention removes from a table."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from pyiceberg.types import NestedField, PrimitiveType
 
 
 @dataclass(frozen=True)
-class Plan:
+class RetentionPlan:
     whole: list[DataFile] = field(default_factory=list)
-    """All their rows have to go."""
+    """The files whose rows are all to be removed."""
     mixed: list[DataFile] = field(default_factory=list)
-    """Some have, and cannot wait."""
+    """The files of which some rows are to be removed and cannot wait."""
     where: str = ""
-    """SQL that is true for the rows that go."""
+    """An SQL condition that is true for the rows to remove."""
     manifests: BooleanExpression = field(default_factory=AlwaysTrue)
-    """True for some row of every file of `whole`: finds the manifests that name them."""
+    """A filter that is true for some row of every file in `whole`, to find the manifests that list them."""
     held: int = 0
-    """Files with such rows that stay for others."""
+    """How many files with such rows stay because somebody has not read them."""
     waits: str = ""
-    """For whom, and what can be done about it."""
+    """Who has not read them, and what can be done about it."""
 
     def __bool__(self) -> bool:
         return bool(self.whole or self.mixed)
 
 
 def time_range(file: DataFile, column: NestedField) -> tuple[Any, Any]:
-    """The lowest and highest time in a file by its statistics, where those tell; rows without a time have none."""
+    """Returns the lowest and highest time in a file, as far as its statistics have them.
+
+    The highest is None if some rows have no time.
+    """
     lower, upper = _bound(file.lower_bounds, column), _bound(file.upper_bounds, column)
     if (file.null_value_counts or {}).get(column.field_id) != 0:
         upper = None

@@ -1,8 +1,8 @@
-"""Retention: rows past the limit of their table leave it, once all who need them have read them.
+"""Retention: removes rows past the limit of their table, once all who need them have read them.
 
-Files that hold nothing else are dropped by a change of metadata. A file that also holds younger rows is written again
-without the old ones, which is Spark's work; it waits until its oldest row is overdue by a while, so that a file is
-not written again at every run as time goes by.
+Files with only such rows are dropped by a change of metadata. A file that also has younger rows is rewritten by Spark
+without the old ones. It waits until its oldest row is overdue by a while, so that a file is not rewritten at every
+run.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from pyiceberg.table.update import SetPropertiesUpdate
 from frazil.failpoints import failpoint
 from frazil.lake.catalog.calls import calling
 from frazil.lake.catalog.lake import Identifier, dotted
-from frazil.lake.checksums.damage import check_files
-from frazil.lake.commit.completeness import marks
-from frazil.lake.commit.offsets import ROLE, TOPIC, named
+from frazil.lake.checksums.verifying_io import check_files
+from frazil.lake.commit.complete_offsets import complete_from_properties
+from frazil.lake.commit.offsets import ROLE, TOPIC, name_of
 from frazil.lake.pyiceberg_internals import write_deletion
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.log.topics.generations import creation
-from frazil.maintain.changes import change
-from frazil.maintain.contents import Contents, amounts
-from frazil.maintain.report import Work
-from frazil.maintain.retention.by_offset import plan_by_offset
-from frazil.maintain.retention.by_time import plan_by_time
-from frazil.maintain.retention.cuts import Reaches
-from frazil.maintain.retention.holds import highest_offsets
-from frazil.maintain.retention.limits import Limits, limits_of
-from frazil.maintain.retention.plan import Plan
-from frazil.maintain.targets import Target
-from frazil.maintain.workshop import Workshop
+from frazil.maintain.context import MaintenanceContext
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.manifest_reader import ManifestReader, count_files
+from frazil.maintain.metadata_updates import commit_updates
+from frazil.maintain.report import OperationResult
+from frazil.maintain.retention.keep_offsets import FileOffsetBounds
+from frazil.maintain.retention.limits import RetentionLimits, limits_of
+from frazil.maintain.retention.plan import RetentionPlan
+from frazil.maintain.retention.plan_by_offset import plan_by_offset
+from frazil.maintain.retention.plan_by_time import plan_by_time
+from frazil.maintain.retention.read_progress import highest_offsets
 
 
 class Retention:
@@ -40,87 +40,96 @@ class Retention:
     any_version = False
 
     def __init__(self) -> None:
-        self._reaches: dict[Identifier, Reaches] = {}
-        """What was read of the files of tables with messages, for the next run."""
+        self._offset_bounds: dict[Identifier, FileOffsetBounds] = {}
+        """The offsets that were read from files of tables with messages, for the next run."""
 
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: MaintainedTable) -> bool:
         return True
 
-    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
-        limits = limits_of(table, shop.config, shop.now_ms())
+    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
+        limits = limits_of(table, context.config, context.now_ms())
         if limits is None:
-            return Work("nothing")
-        files = Contents().data_files(table)
-        before = amounts(files)
-        plan = self._plan(shop, table, files, limits)
+            return OperationResult("nothing")
+        files = ManifestReader().data_files(table)
+        before = count_files(files)
+        plan = self._plan(context, table, files, limits)
         if not plan and not plan.held:
-            return Work("nothing", before, before)
+            return OperationResult("nothing", before, before)
         note = str(limits.bounds)
         if plan.held:
             note += f"; {plan.held} files with such rows stay until they have been read by {plan.waits}"
         if not plan:
-            return Work("skipped", before, before, note)
+            return OperationResult("skipped", before, before, note)
         if dry_run:
             dropped = {file.file_path for file in plan.whole}
-            after = amounts(file for file in files if file.file_path not in dropped)
+            after = count_files(file for file in files if file.file_path not in dropped)
             rewritten = f"; {len(plan.mixed)} files are written again without them" if plan.mixed else ""
-            return Work("would", before, after, note + rewritten, items=tuple(sorted(dropped)))
+            return OperationResult("would", before, after, note + rewritten, items=tuple(sorted(dropped)))
         first = table.metadata.current_snapshot_id
-        with shop.turn(table.name()):
+        with context.exclusive(table.name()):
             if plan.whole:
-                table = drop_files(shop, table, plan)
+                table = drop_files(context, table, plan)
             if plan.mixed:
-                table = _delete_rows(shop, table, plan)
+                table = _delete_rows(context, table, plan)
         done = table.metadata.current_snapshot_id != first
-        return Work("done" if done else "nothing", before, amounts(Contents().data_files(table)), note)
+        return OperationResult(
+            "done" if done else "nothing", before, count_files(ManifestReader().data_files(table)), note
+        )
 
-    def _plan(self, shop: Workshop, table: Table, files: list[DataFile], limits: Limits) -> Plan:
-        if not _has_messages(shop, table):
-            return plan_by_time(shop, table, files, limits)
-        known = self._reaches.get(table.name(), {})
-        # Those of files that are there no more are let go of.
-        known = self._reaches[table.name()] = {
+    def _plan(
+        self, context: MaintenanceContext, table: Table, files: list[DataFile], limits: RetentionLimits
+    ) -> RetentionPlan:
+        if not _has_messages(context, table):
+            return plan_by_time(context, table, files, limits)
+        known = self._offset_bounds.get(table.name(), {})
+        # Entries of files that are no longer in the table are dropped.
+        known = self._offset_bounds[table.name()] = {
             path: known[path] for file in files if (path := file.file_path) in known
         }
-        return plan_by_offset(shop, table, files, limits, known)
+        return plan_by_offset(context, table, files, limits, known)
 
 
-def _has_messages(shop: Workshop, table: Table) -> bool:
-    """Whether somebody may follow the table by offsets, subscriptions above all."""
-    return _is_base(table) and creation(shop.store, table.metadata.properties[TOPIC]) is not None
+def _has_messages(context: MaintenanceContext, table: Table) -> bool:
+    """Returns whether the table may be followed by offset, in particular by subscriptions."""
+    return _is_base(table) and creation(context.store, table.metadata.properties[TOPIC]) is not None
 
 
-def drop_files(shop: Workshop, table: Table, plan: Plan, highest: Mapping[int, int] | None = None) -> Table:
-    """The table without these files. `highest` are the last offsets that it loses, where the files cannot tell."""
-    with calling(f"Writing manifests of table {named(table)}"):
+def drop_files(
+    context: MaintenanceContext, table: Table, plan: RetentionPlan, highest: Mapping[int, int] | None = None
+) -> Table:
+    """Drops files from the table and returns it. `highest` are the last offsets in them, if they cannot be read."""
+    with calling(f"Writing manifests of table {name_of(table)}"):
         updates = write_deletion(table, plan.manifests, plan.whole)
         if highest is None:
             highest = _highest(highest_offsets(table, file) for file in plan.whole) if _is_base(table) else {}
-    return change(shop.lake, table, [*updates, *_marking(table, highest)])
+    return commit_updates(context.lake, table, [*updates, *_marking(table, highest)])
 
 
-def _delete_rows(shop: Workshop, table: Table, plan: Plan) -> Table:
-    from frazil.maintain.spark_actions import asking_spark, settle, sql_name
+def _delete_rows(context: MaintenanceContext, table: Table, plan: RetentionPlan) -> Table:
+    from frazil.maintain.spark_actions import sql_name, sync_to_disk, translating_errors
 
     identifier = table.name()
     check_files(table, plan.mixed)
-    shop.say(f"deleting old rows of {dotted(identifier)}")
-    name = sql_name(shop.config, identifier)
+    context.progress(f"deleting old rows of {dotted(identifier)}")
+    name = sql_name(context.config, identifier)
     if table.metadata.properties.get(ROLE, "base") != "derived":
-        with asking_spark("Looking for old rows of", identifier):
+        with translating_errors("Looking for old rows of", identifier):
             query = f"SELECT {PARTITION}, max({OFFSET}) FROM {name} WHERE {plan.where} GROUP BY 1"
-            rows = shop.spark().sql(query).collect()
+            rows = context.spark().sql(query).collect()
         if not rows:
             return table
-        # Before the rows go: who is killed in between has said too much, never too little.
+        # The property is set before the rows are removed. After a kill in between it names too many rows, never too
+        # few.
         if updates := _marking(table, {row[0]: row[1] for row in rows if row[0] is not None}):
-            table = change(shop.lake, table, updates)
+            table = commit_updates(context.lake, table, updates)
         failpoint("retention.marked")
-    with asking_spark("Deleting old rows of", identifier):
-        shop.spark().sql(f"DELETE FROM {name} WHERE {plan.where}")
-    after = shop.lake.load(identifier)
-    old = {file.file_path for file in Contents().data_files(table)}
-    settle(table, after, [file.file_path for file in Contents().data_files(after) if file.file_path not in old])
+    with translating_errors("Deleting old rows of", identifier):
+        context.spark().sql(f"DELETE FROM {name} WHERE {plan.where}")
+    after = context.lake.load(identifier)
+    old = {file.file_path for file in ManifestReader().data_files(table)}
+    sync_to_disk(
+        table, after, [file.file_path for file in ManifestReader().data_files(after) if file.file_path not in old]
+    )
     return after
 
 
@@ -129,8 +138,8 @@ def _is_base(table: Table) -> bool:
 
 
 def _marking(table: Table, highest: Mapping[int, int]) -> list[SetPropertiesUpdate]:
-    """Those who follow a topic read its base table by offsets, and nobody any other."""
-    properties = marks(table, highest) if _is_base(table) else {}
+    """Returns the update of the complete offsets. Only base tables need it, because only they are read by offset."""
+    properties = complete_from_properties(table, highest) if _is_base(table) else {}
     return [SetPropertiesUpdate(updates=properties)] if properties else []
 
 

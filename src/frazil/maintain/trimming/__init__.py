@@ -1,1 +1,1 @@
-"""Trimming: which segments of the log no table needs any more."""
+"""Trimming: deletes the segments of the log that no table needs any more."""

@@ -1,4 +1,7 @@
-"""Segments that stay in the log although the tables have them: for those who read, it is quicker than the table."""
+"""Finds the segments that the settings keep in the log after they are in the tables.
+
+Reads from the log are quicker than reads from a table.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,25 @@ _GIB = 1024**3
 _HOUR_MS = 3_600_000
 
 
-class Segment(NamedTuple):
+class ListedSegment(NamedTuple):
     key: str
     first: int
     size: int
     sealed_ms: int
 
 
-def segments_of(store: ObjectStore, topic: str, partition: int) -> list[Segment]:
+def segments_of(store: ObjectStore, topic: str, partition: int) -> list[ListedSegment]:
     return [
-        Segment(info.key, first, info.size, int(info.modified.timestamp() * 1000))
+        ListedSegment(info.key, first, info.size, int(info.modified.timestamp() * 1000))
         for info in store.list(layout.partition_prefix(topic, partition))
         if (first := layout.parse_segment(info.key)) is not None
     ]
 
 
-def kept_from(settings: TopicConfig, partitions: Mapping[int, Sequence[Segment]], now_ms: int) -> dict[int, int]:
-    """By partition, the first offset that stays by the settings; one of which nothing has to is left out."""
+def kept_from(
+    settings: TopicConfig, partitions: Mapping[int, Sequence[ListedSegment]], now_ms: int
+) -> dict[int, int]:
+    """Returns by partition the first offset that the settings keep. Partitions without such offsets are left out."""
     hours, size = settings.log_retention_hours, settings.log_retention_gb
     if hours is None and size is None:
         return {}

@@ -1,9 +1,9 @@
-"""Trimming: segments leave the log when every base table that it feeds has their records.
+"""Trimming: deletes segments from the log when every base table of the topic has their records.
 
-The dead-letter table commits before the base table, so it never needs what that has; derived tables and streams that
-lag behind read from the base table what the log no longer has. A base table that cannot be trusted, for it was rolled
-back, replaced, or filled from another log, needs everything that is left. A topic may keep segments for longer than
-that, by their age and size.
+The dead-letter table commits before the base table, so it never needs what the base table has. Derived tables and
+streams that lag behind read from the base table what the log no longer has. If a base table cannot be trusted,
+because it was rolled back, replaced or filled from another log, nothing is trimmed. The settings of a topic may keep
+segments for longer, by age and size.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pyiceberg.table import Table
 
 from frazil.errors import EpochChanged, OffsetsAhead, SegmentsGone, TableRolledBack
 from frazil.lake.catalog.lake import dotted
-from frazil.lake.commit.offsets import TOPIC, TableState, check_history
-from frazil.lake.tables.identity import Standing, check_table
+from frazil.lake.commit.offsets import TOPIC, TableState, check_not_rolled_back
+from frazil.lake.tables.table_check import TableStatus, check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.segments.trim import Trimmed, trim
-from frazil.maintain.report import Amounts, NotOurs, Work
-from frazil.maintain.targets import Target
-from frazil.maintain.trimming.feeds import other_base_tables
-from frazil.maintain.trimming.log_retention import Segment, kept_from, segments_of
-from frazil.maintain.workshop import Workshop
+from frazil.maintain.context import MaintenanceContext
+from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.report import Amounts, NotOurs, OperationResult
+from frazil.maintain.trimming.base_tables import other_base_tables
+from frazil.maintain.trimming.log_retention import ListedSegment, kept_from, segments_of
 from frazil.scan.consistency import check_against_log
 from frazil.scan.log_extents import LogExtents
 
@@ -41,25 +41,25 @@ class Trimming:
 
     def __init__(self) -> None:
         self._settled: dict[str, dict[int, int]] = {}
-        """By topic of one base table, its offsets when nothing was left to do: while it has them, none is asked."""
+        """For topics with one base table: its offsets when nothing was left to do. Nothing is read until they move."""
 
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: MaintainedTable) -> bool:
         return target.role == "base"
 
-    def run(self, shop: Workshop, table: Table, dry_run: bool) -> Work:
+    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
         topic = table.metadata.properties[TOPIC]
-        if base_identifier(shop.config, topic) != table.name():
+        if base_identifier(context.config, topic) != table.name():
             raise NotOurs(f"{dotted(table.name())} is not the base table of topic {topic!r} by these settings")
         own = dict(TableState.of(table).offsets)
         if self._settled.get(topic) == own:
-            return Work("nothing")
-        others = other_base_tables(shop, topic, table.name())
-        _check(shop, topic, table, others)
+            return OperationResult("nothing")
+        others = other_base_tables(context, topic, table.name())
+        _check(context, topic, table, others)
         needed = _least([own, *(TableState.of(each).offsets for each in others)])
-        segments = {partition: segments_of(shop.store, topic, partition) for partition in needed}
-        kept = kept_from(shop.config.topic(topic), segments, shop.now_ms())
+        segments = {partition: segments_of(context.store, topic, partition) for partition in needed}
+        kept = kept_from(context.config.topic(topic), segments, context.now_ms())
         partitions = [
-            _trim(shop, topic, partition, min(offset, kept.get(partition, offset)), segments[partition], dry_run)
+            _trim(context, topic, partition, min(offset, kept.get(partition, offset)), segments[partition], dry_run)
             for partition, offset in sorted(needed.items())
         ]
         waiting = sum(len(each.trimmed.waiting) for each in partitions)
@@ -68,7 +68,7 @@ class Trimming:
             self._settled[topic] = own
         else:
             self._settled.pop(topic, None)
-        return Work(
+        return OperationResult(
             ("would" if dry_run else "done") if deleted else "nothing",
             _sum([each.before for each in partitions]),
             _sum([each.before for each in partitions], less=[each.removed for each in partitions]),
@@ -78,21 +78,21 @@ class Trimming:
         )
 
 
-def _check(shop: Workshop, topic: str, table: Table, others: list[Table]) -> None:
-    check = check_table(shop.lake, shop.store, topic, table.name())
-    if check.standing is not Standing.FINE:
+def _check(context: MaintenanceContext, topic: str, table: Table, others: list[Table]) -> None:
+    check = check_table(context.lake, context.store, topic, table.name())
+    if check.status is not TableStatus.OK:
         raise NotOurs(f"the log of {topic!r} is kept: {check.error()}")
-    extents = LogExtents(shop.store, topic, shop.config.data_dir).current(tail=False)
+    extents = LogExtents(context.store, topic, context.config.data_dir).current(tail=False)
     try:
         for each in (table, *others):
-            check_history(each)
+            check_not_rolled_back(each)
             check_against_log(TableState.of(each), extents)
     except (TableRolledBack, OffsetsAhead, EpochChanged, SegmentsGone) as error:
         raise NotOurs(f"the log of {topic!r} is kept: {error}") from error
 
 
 def _least(offsets: Sequence[Mapping[int, int]]) -> dict[int, int]:
-    """What all of them have; of a partition that one has never heard of, nothing."""
+    """Returns the lowest offset of each partition. It is 0 if one of the tables does not know the partition."""
     first, *others = offsets
     return {
         partition: min([offset, *(each.get(partition, 0) for each in others)]) for partition, offset in first.items()
@@ -100,16 +100,21 @@ def _least(offsets: Sequence[Mapping[int, int]]) -> dict[int, int]:
 
 
 def _trim(
-    shop: Workshop, topic: str, partition: int, offset: int, segments: Sequence[Segment], dry_run: bool
+    context: MaintenanceContext,
+    topic: str,
+    partition: int,
+    offset: int,
+    segments: Sequence[ListedSegment],
+    dry_run: bool,
 ) -> _Partition:
     sizes = {segment.key: segment.size for segment in segments}
     trimmed = trim(
-        shop.store,
+        context.store,
         topic,
         partition,
         needed_from=offset,
-        grace_seconds=shop.config.log.trim_grace_seconds,
-        now_ms=shop.now_ms(),
+        grace_seconds=context.config.log.trim_grace_seconds,
+        now_ms=context.now_ms(),
         dry_run=dry_run,
     )
     gone = [sizes.get(key, 0) for key in trimmed.deleted]

@@ -1,1 +1,1 @@
-"""The Spark data source `frazil`: a topic's rows in anybody's job."""
+"""The Spark data source `frazil`, with which any Spark job reads the rows of a topic."""

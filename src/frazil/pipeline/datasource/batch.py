@@ -1,4 +1,7 @@
-"""`spark.read.format("frazil")`: planned in a process beside the driver, read in tasks."""
+"""Reads a batch with `spark.read.format("frazil")`.
+
+It is planned in a process beside the driver, and read in tasks.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from frazil.pipeline.datasource.options import Options
-from frazil.pipeline.datasource.types import chosen, spark_arrow
+from frazil.pipeline.datasource.options import SourceOptions
+from frazil.pipeline.datasource.spark_types import check_columns, spark_arrow
 from frazil.scan.scan_tasks import ScanTask
 from frazil.scan.topic_rows import ScanPlan
 
 
 class PlannedPart(InputPartition):
-    """A part on its way to the task that reads it, with the credentials it needs."""
+    """One part of the scan, as it is sent to the task that reads it. It has the credentials it needs."""
 
     def __init__(self, part: ScanTask, schema: pa.Schema) -> None:
         self.part = part
@@ -32,7 +35,7 @@ def planned(plan: ScanPlan) -> list[InputPartition]:
 
 
 def read_planned(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """The body of a task. Spark makes one without a part when there are none at all."""
+    """Runs a task: it reads its part of the scan. If there are no parts, Spark still runs one task, with None."""
     if isinstance(partition, PlannedPart):
         for batch in partition.part.read():
             if len(batch):
@@ -40,9 +43,9 @@ def read_planned(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
 
 
 class TopicReader(DataSourceReader):
-    """Travels to the tasks, so it holds no more than what the user wrote."""
+    """The batch reader. Spark sends it to the tasks, so it holds only what the user wrote."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
@@ -50,7 +53,7 @@ class TopicReader(DataSourceReader):
         options = self._options
         return planned(
             options.open().plan(
-                options.starts, options.ends, tail=options.tail, columns=partial(chosen, self._schema)
+                options.starts, options.ends, tail=options.tail, columns=partial(check_columns, self._schema)
             )
         )
 

@@ -1,4 +1,4 @@
-"""The options of the data source."""
+"""Parses the options of the Spark data source `frazil`."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True)
-class Options:
+class SourceOptions:
     topic: str
     config: Path | None
     read: Read
     starts: Bound
     ends: Bound
     tail: bool
-    """Whether a batch has what is not sealed yet."""
+    """Whether a batch includes records that are not sealed yet."""
     limits: BatchLimits
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], *, stream: bool = False) -> Options:
-        """Spark does not care about the case of names; neither do we."""
+    def parse(cls, given: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
+        """Parses the options that the user gave. As in Spark, the case of option names does not matter."""
         by_name = {name.lower(): value for name, value in given.items()}
         _check_names(by_name, stream)
         if not by_name.get("topic"):
@@ -71,11 +71,11 @@ class Options:
 
 
 def rows_of(given: Mapping[str, str]) -> TopicRows:
-    """The rows that options ask for, while nobody knows yet whether a batch or a stream of them is wanted."""
+    """Opens the topic that the options name. It is not known yet whether a batch or a stream will be read."""
     names = {name.lower() for name in ("topic", "config", "read")}
     unknown = {name: value for name, value in given.items() if name.lower() not in map(str.lower, KNOWN)}
     chosen = {name: value for name, value in given.items() if name.lower() in names}
-    return Options.parse(chosen | unknown).open()
+    return SourceOptions.parse(chosen | unknown).open()
 
 
 def _check_names(by_name: Mapping[str, str], stream: bool) -> None:
@@ -115,7 +115,7 @@ def _bound(name: str, by_name: Mapping[str, str], otherwise: int) -> Bound:
 
 
 def _offset(value: object) -> int:
-    """Also a position as a stream's progress shows it."""
+    """Parses an offset. It may also be a position as the progress of a stream shows it."""
     if isinstance(value, dict):
         value = value["offset"]
     if not isinstance(value, int) or isinstance(value, bool) or value < EARLIEST:

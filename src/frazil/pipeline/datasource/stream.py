@@ -1,4 +1,4 @@
-"""`spark.readStream.format("frazil")`: follows offsets, whatever becomes of snapshots and segments.
+"""Reads a stream with `spark.readStream.format("frazil")`. It follows offsets, not snapshots or segments.
 
 A position in Spark's checkpoint is `{"0": {"offset": 123, "epoch": "…"}}`: the next offset of each partition, and the
 epoch of the record before it.
@@ -16,15 +16,18 @@ from pyspark.sql.types import StructType
 
 from frazil.log.reader import Position
 from frazil.pipeline.datasource.batch import planned, read_planned
-from frazil.pipeline.datasource.options import Options
-from frazil.pipeline.datasource.types import chosen
+from frazil.pipeline.datasource.options import SourceOptions
+from frazil.pipeline.datasource.spark_types import check_columns
 from frazil.scan.micro_batches import MicroBatchPlanner, Positions
 
 
 class TopicStream(DataSourceStreamReader):
-    """One instance in a process beside the driver asks for offsets; copies of another read in the tasks."""
+    """The stream reader.
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    One instance plans in a process beside the driver, and copies of another read in the tasks.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
         self._progress: MicroBatchPlanner | None = None
@@ -36,8 +39,11 @@ class TopicStream(DataSourceStreamReader):
         return _to_spark(self._follow().next_end())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Spark calls this with an empty range to say where a stream that is started again has been."""
-        plan = self._follow().plan(_from_spark(start), _from_spark(end), partial(chosen, self._schema))
+        """Plans a range of offsets.
+
+        When a stream is restarted, Spark calls it with the empty range at its position.
+        """
+        plan = self._follow().plan(_from_spark(start), _from_spark(end), partial(check_columns, self._schema))
         return planned(plan) if plan is not None else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

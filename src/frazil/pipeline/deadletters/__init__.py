@@ -1,1 +1,1 @@
-"""Dead letters: the table that holds them, and their replay."""
+"""Reads dead letters and replays them into the base table."""

@@ -1,7 +1,7 @@
-"""Dead letters: reading them, and marking those whose rows have come into the base table after all.
+"""Reads dead letters, and marks those that were replayed.
 
-A mark is a file of the table written again with the time in it. Whether a row is in the base table, that table says
-itself: a mark that was lost or came late does no harm.
+To mark letters, their files are written again with the time in `replayed_at`. Only the base table decides whether it
+has a row, so a mark that was lost or came late does no harm.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from frazil.lake.commit.offsets import (
     OFFSETS,
     TableState,
     current_snapshot,
-    describe_offsets,
-    named,
+    name_of,
     offset_properties,
+    offsets_to_json,
 )
 from frazil.lake.commit.proposals import propose
 from frazil.lake.write.data_files import DataFileWriter
@@ -38,21 +38,21 @@ from frazil.scan.table_files import FileReader, read_rows
 
 REPLAYED_AT = "replayed_at"
 MARKED = "frazil.letters.marked"
-"""Key of a snapshot's summary: how many letters it marks."""
+"""The key in a snapshot's summary for the number of letters that it marks."""
 
 _LISTED = (PARTITION, OFFSET, kafka.PARTITION, kafka.OFFSET, "failed_at", REPLAYED_AT, "schema_version", "error")
 _TRIES = 10
 
 
-class Place(NamedTuple):
-    """Of a record, in the log."""
+class RecordLocation(NamedTuple):
+    """The partition and offset of a record in the log."""
 
     partition: int
     offset: int
 
 
-def at(partition: int, offset: int | None = None) -> BooleanExpression:
-    """The letters of a partition, or the one of an offset."""
+def letter_filter(partition: int, offset: int | None = None) -> BooleanExpression:
+    """Returns a filter for the letters of a partition, or for the letter at an offset."""
     one = "" if offset is None else f" and {OFFSET} == {offset}"
     return parse(f"{PARTITION} == {partition}{one}")
 
@@ -60,14 +60,14 @@ def at(partition: int, offset: int | None = None) -> BooleanExpression:
 def read_letters(
     table: Table, columns: Sequence[str], where: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The letters as the table has them now, in no order."""
+    """Yields the letters that are in the table now, in no particular order."""
     return read_rows(table, columns, where)
 
 
 def newest_letters(table: Table, limit: int, partition: int | None = None) -> list[dict[str, Any]]:
-    """The letters that failed last, without their bytes."""
+    """Returns the letters that failed last, without their bytes."""
     columns = [name for name in _LISTED if name in table.schema().column_names]
-    where = None if partition is None else at(partition)
+    where = None if partition is None else letter_filter(partition)
     batches = list(read_letters(table, columns, where))
     if not batches:
         return []
@@ -77,26 +77,30 @@ def newest_letters(table: Table, limit: int, partition: int | None = None) -> li
 
 
 def find_letter(table: Table, partition: int, offset: int) -> dict[str, Any] | None:
-    """One letter with its bytes."""
+    """Returns one letter with its bytes, or None if there is none at this offset."""
     columns = [name for name in (*_LISTED, "key", "value") if name in table.schema().column_names]
-    for batch in read_letters(table, columns, at(partition, offset)):
+    for batch in read_letters(table, columns, letter_filter(partition, offset)):
         for letter in batch.to_pylist():
             return dict(letter)
     return None
 
 
-def mark_replayed(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng: random.Random) -> int:
-    """Write the time into the letters of these places that have none; how many that were."""
+def mark_replayed(
+    lake: Lake, table: Table, locations: Collection[RecordLocation], now_ms: int, rng: random.Random
+) -> int:
+    """Writes the time into the letters at these locations that have none, and returns how many these were."""
     for _ in range(_TRIES):
         try:
-            return _mark(lake, table, places, now_ms, rng)
+            return _mark(lake, table, locations, now_ms, rng)
         except CasConflict:
             table = lake.load(table.name())
-    raise CasConflict(f"Table {named(table)} is being changed by others all the time; the letters are marked later.")
+    raise CasConflict(
+        f"Table {name_of(table)} is being changed by others all the time; the letters are marked later."
+    )
 
 
-def _mark(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng: random.Random) -> int:
-    files = _files_of(table, places)
+def _mark(lake: Lake, table: Table, locations: Collection[RecordLocation], now_ms: int, rng: random.Random) -> int:
+    files = _files_of(table, locations)
     if not files:
         return 0
     reader = FileReader.of(table, None)
@@ -105,7 +109,7 @@ def _mark(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng:
     marked = 0
     with DataFileWriter(table.io, table.metadata, folder, 0) as writer:
         for batch in reader.read(files, table.schema()):
-            chosen = _unmarked(batch, places)
+            chosen = _unmarked(batch, locations)
             marked += chosen.true_count
             times = pc.if_else(chosen, now, batch.column(REPLAYED_AT))
             at = batch.schema.get_field_index(REPLAYED_AT)
@@ -113,16 +117,16 @@ def _mark(lake: Lake, table: Table, places: Collection[Place], now_ms: int, rng:
         written = writer.close()
     failpoint("letters.written")
     state = TableState.of(table)
-    summary = {MARKED: str(marked), OFFSETS: describe_offsets(state.offsets)}
+    summary = {MARKED: str(marked), OFFSETS: offsets_to_json(state.offsets)}
     replaced = [task.file for task in files]
     send(lake, table, propose(table, written, summary, offset_properties(state.offsets), replaced))
     failpoint("letters.marked")
     return marked
 
 
-def _files_of(table: Table, places: Collection[Place]) -> list[FileScanTask]:
-    """The files that have letters of these places without a mark."""
-    with calling(f"Reading table {named(table)}"):
+def _files_of(table: Table, locations: Collection[RecordLocation]) -> list[FileScanTask]:
+    """Returns the files with letters at these locations that are not marked yet."""
+    with calling(f"Reading table {name_of(table)}"):
         snapshot_id = current_snapshot(table).snapshot_id
         tasks = table.scan(f"{REPLAYED_AT} is null", snapshot_id=snapshot_id).plan_files()
         wanted = table.schema().select(PARTITION, OFFSET, REPLAYED_AT)
@@ -130,19 +134,19 @@ def _files_of(table: Table, places: Collection[Place]) -> list[FileScanTask]:
         return [
             task
             for task in tasks
-            if any(_unmarked(batch, places).true_count for batch in reader.read([task], wanted))
+            if any(_unmarked(batch, locations).true_count for batch in reader.read([task], wanted))
         ]
 
 
-def _unmarked(batch: pa.RecordBatch, places: Collection[Place]) -> pa.BooleanArray:
-    return pc.and_(is_among(batch, places), batch.column(REPLAYED_AT).is_null())
+def _unmarked(batch: pa.RecordBatch, locations: Collection[RecordLocation]) -> pa.BooleanArray:
+    return pc.and_(is_at_location(batch, locations), batch.column(REPLAYED_AT).is_null())
 
 
-def is_among(rows: pa.RecordBatch, places: Collection[Place]) -> pa.BooleanArray:
-    """Which rows have one of these places."""
+def is_at_location(rows: pa.RecordBatch, locations: Collection[RecordLocation]) -> pa.BooleanArray:
+    """Returns which rows are at one of these locations."""
     found = pa.repeat(pa.scalar(False), len(rows))
-    for partition in {place.partition for place in places}:
-        offsets = pa.array([place.offset for place in places if place.partition == partition], pa.int64())
+    for partition in {location.partition for location in locations}:
+        offsets = pa.array([location.offset for location in locations if location.partition == partition], pa.int64())
         same = pc.equal(rows.column(PARTITION), partition)
         found = pc.or_(found, pc.and_(same, pc.is_in(rows.column(OFFSET), value_set=offsets)))
     return found

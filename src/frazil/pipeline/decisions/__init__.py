@@ -1,1 +1,1 @@
-"""What stops a topic, and what a person can decide about it."""
+"""Finds out what stops a topic, and carries out what a person decides about it."""

@@ -1,4 +1,4 @@
-"""What stops a topic, table by table, as far as its tables and its log tell. Looking changes nothing."""
+"""Finds the problems that stop a topic, table by table, without changing anything."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from frazil.errors import (
 )
 from frazil.formats.topic_decoder import open_decoder
 from frazil.lake.catalog.lake import Identifier, Lake, dotted
-from frazil.lake.checks import check_base_layout, check_derived_layout
-from frazil.lake.commit.offsets import TableState, check_history
+from frazil.lake.commit.offsets import TableState, check_not_rolled_back
+from frazil.lake.config_checks import check_base_layout, check_derived_layout
 from frazil.lake.evolution import plan_following
 from frazil.lake.tables.adoption import check_adoption
-from frazil.lake.tables.identity import Check, Standing, check_table
+from frazil.lake.tables.table_check import TableCheck, TableStatus, check_table
 from frazil.lake.tables.tables import Role, base_identifier, dead_letter_identifier, derived_identifier
 from frazil.log.topics.schemas import TopicSchemas
-from frazil.pipeline.move.preview import first_batch_columns, next_schemas
+from frazil.pipeline.move.next_batch_schemas import first_batch_columns, next_batch_schemas
 from frazil.scan.consistency import check_against_log
 from frazil.scan.log_extents import LogExtents
 from frazil.store import ObjectStore
@@ -47,14 +47,14 @@ _OFFERED: dict[type[FrazilError], dict[Role, tuple[Decision, ...]]] = {
     SegmentsGone: {"base": ("accept",)},
     SchemaEvolution: {"base": ("accept-schema", "dead-letter")},
 }
-"""What can be decided about a problem of a table, by its role."""
+"""The decisions that help with a problem, by the role of the table."""
 
 _LOOKS = 3
 
 
 @dataclass(frozen=True)
 class TopicTable:
-    """A table that a topic has, or has by its settings."""
+    """A table that a topic has according to the settings. It may not exist yet."""
 
     identifier: Identifier
     role: Role
@@ -65,15 +65,15 @@ class TopicTable:
 
 
 @dataclass(frozen=True)
-class Problem:
+class TableProblem:
     table: TopicTable
     error: FrazilError
     decisions: tuple[Decision, ...]
-    """What helps."""
+    """The decisions that would solve it."""
 
 
-class Examination:
-    """A topic as it is now: each table is looked at when it is asked about, and then the log."""
+class TopicExamination:
+    """Examines a topic. Each table is read when it is asked about, and the log after it."""
 
     def __init__(self, config: Config, lake: Lake, store: ObjectStore, topic: str) -> None:
         self.config = config
@@ -89,19 +89,19 @@ class Examination:
         self.extents = self._log.current(tail=False)
 
     def columns(self) -> pa.Schema:
-        """What a base table of the topic begins with."""
+        """Returns the columns with which a base table of the topic would be created."""
         if self._decoder is None:
             return self._schema
         return first_batch_columns(self.config, self.topic, self._decoder, self.extents)
 
     def wanted(self, table: Table) -> list[pa.Schema]:
-        """What the base table has to take next: all rows of a topic are alike, unless they are bytes in its log.
+        """Returns the schemas of the rows that the base table has to take next.
 
-        Then the records of the next batch tell.
+        It is the schema of the topic, unless records have to be decoded. Then it is those of the next batch.
         """
         if self._decoder is None:
             return [self._schema]
-        return next_schemas(self.config, self.store, self.topic, self._decoder, table)
+        return next_batch_schemas(self.config, self.store, self.topic, self._decoder, table)
 
     @property
     def tables(self) -> tuple[TopicTable, ...]:
@@ -114,22 +114,22 @@ class Examination:
 
     @property
     def starts(self) -> dict[int, int]:
-        """Of the log."""
+        """The first offset of each partition that the log has."""
         return {partition: extent.start for partition, extent in self.extents.items()}
 
     @property
     def epochs(self) -> dict[int, str]:
         return {partition: extent.epoch for partition, extent in self.extents.items() if extent.epoch}
 
-    def check(self, table: TopicTable) -> Check:
+    def check(self, table: TopicTable) -> TableCheck:
         return check_table(self.lake, self.store, self.topic, table.identifier, table.role)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[TableProblem]:
         found = (self.problem(table) for table in self.tables)
         return [problem for problem in found if problem is not None]
 
-    def problem(self, table: TopicTable) -> Problem | None:
-        """Why a person has to decide about this table, if one has."""
+    def problem(self, table: TopicTable) -> TableProblem | None:
+        """Returns the problem of this table that a person has to decide about, or None if there is none."""
         for _ in range(_LOOKS):
             try:
                 self._look(table)
@@ -142,8 +142,8 @@ class Examination:
                 found = error
             if not isinstance(found, SegmentsGone):
                 break
-            # A mover committed and the log was trimmed between the two looks, or it is true.
-        return Problem(table, found, self._offered(table, found))
+            # Perhaps a mover committed and the log was trimmed between reading the table and reading the log.
+        return TableProblem(table, found, self._offered(table, found))
 
     def _offered(self, table: TopicTable, error: FrazilError) -> tuple[Decision, ...]:
         if isinstance(error, TableReplaced) and table.role != "base" and not self.check(table).is_claimed:
@@ -152,7 +152,7 @@ class Examination:
         return _OFFERED.get(type(error), {}).get(table.role, ())
 
     def _check_layout(self, table: TopicTable) -> None:
-        """Whether the table can be made as the settings say."""
+        """Raises `ConfigError` if the table cannot be created as the settings say."""
         if table.role == "base":
             check_base_layout(self.config, self.store, self.topic)
         elif table.role == "derived":
@@ -160,20 +160,20 @@ class Examination:
 
     def _look(self, table: TopicTable) -> None:
         check = self.check(table)
-        if check.standing is Standing.ABSENT:
+        if check.status is TableStatus.NEVER_CREATED:
             self._check_layout(table)
             return
         adopting = table.role == "base" and self.config.topic(self.topic).table.adopt
-        if check.table is not None and check.standing is Standing.FOREIGN and check.is_unclaimed and adopting:
+        if check.table is not None and check.status is TableStatus.FOREIGN and check.is_unclaimed and adopting:
             check_adoption(check.table, self.topic, self.columns())
             return
-        if check.table is None or check.standing is not Standing.FINE:
+        if check.table is None or check.status is not TableStatus.OK:
             raise check.error()
-        check_history(check.table)
-        # After the table: so the log can only have more than a mover knew when it committed.
+        check_not_rolled_back(check.table)
+        # The log is read after the table, so it can only have more than the mover knew when it committed.
         self.extents = self._log.current(tail=False)
         check_against_log(TableState.of(check.table), self.extents)
         if table.role == "base":
-            # Each by itself: of those that clash with each other the table follows the first.
+            # Each schema is checked by itself: of schemas that clash with each other the table follows the first.
             for rows in self.wanted(check.table):
                 plan_following(check.table, rows)

@@ -1,7 +1,7 @@
-"""What a person can decide about a table that was rolled back.
+"""Carries out what a person decides about a table that was rolled back.
 
-Each decision is an empty snapshot that carries the offsets it leaves the table with, so rows and properties agree
-again, and requests that were sent before it can do nothing any more.
+Each decision is an empty snapshot with the offsets that the table has from then on. So rows and properties agree
+again, and requests that were sent before it can never be accepted any more.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from pyiceberg.table import Table
 from frazil.errors import IcebergError, SegmentsGone
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.commit import send
-from frazil.lake.commit.completeness import marks
+from frazil.lake.commit.complete_offsets import complete_from_properties
 from frazil.lake.commit.offsets import (
     EPOCH,
     OFFSETS,
     TableState,
     describe_differences,
-    describe_offsets,
-    history_offsets,
-    named,
+    name_of,
     offset_properties,
+    offsets_to_json,
+    snapshot_offsets,
 )
 from frazil.lake.commit.proposals import propose
-from frazil.lake.commit.remedies import resume_command
+from frazil.lake.commit.resume_command import resume_command
 
 DECISION = "frazil.decision"
-"""Key of the snapshot's summary: `replay` or `accept`."""
+"""The key in the snapshot's summary for the decision, `replay` or `accept`."""
 
 
 def replay_table(lake: Lake, table: Table, log_starts: Mapping[int, int]) -> Table:
-    """Set the offsets back to where the table's rows end, so that the log is moved again from there.
+    """Sets the offsets back to where the table's rows end, so that the log is moved again from there.
 
-    `log_starts` is the first offset that the log of each partition still has; `SegmentsGone` if that is too late. A
-    `CasConflict` means that the table has changed since it was loaded.
+    `log_starts` are the first offsets that the log still has. Raises `SegmentsGone` if the log begins after the rows
+    end, and `CasConflict` if the table has changed since it was loaded.
     """
     rows, state = _rows(table), TableState.of(table)
     offsets = dict.fromkeys(state.offsets, 0) | rows
@@ -46,34 +46,34 @@ def replay_table(lake: Lake, table: Table, log_starts: Mapping[int, int]) -> Tab
     )
     if gone:
         raise SegmentsGone(
-            f"table {named(table)} cannot be replayed, the log no longer has the rows: {gone}. "
+            f"table {name_of(table)} cannot be replayed, the log no longer has the rows: {gone}. "
             f"{resume_command(state.topic, 'accept', state.role, state.name)} goes on without them"
         )
-    return settle(lake, table, "replay", offsets)
+    return commit_decision(lake, table, "replay", offsets)
 
 
 def accept_table_state(lake: Lake, table: Table) -> Table:
-    """Keep the rows as they are and go on at the offsets of the properties, but never before the end of the rows.
+    """Keeps the rows as they are and goes on at the offsets of the properties, but never before the end of the rows.
 
-    A dead-letter table goes on where its rows end. It lags behind the base table anyway, and what it claims to have
-    decided beyond them would have to be there.
+    A dead-letter table goes on where its rows end. It lags behind the base table anyway, and if its offset were
+    higher, it would have to have the letters up to there.
     """
     rows, state = _rows(table), TableState.of(table)
     offsets = dict.fromkeys(state.offsets, 0) if state.role == "dead-letter" else state.offsets
     both = {at: max(rows.get(at, 0), offsets.get(at, 0)) for at in rows.keys() | offsets.keys()}
     gaps = {at: offset - 1 for at, offset in both.items() if offset > rows.get(at, 0)}
-    return settle(lake, table, "accept", both, gaps=gaps)
+    return commit_decision(lake, table, "accept", both, gaps=gaps)
 
 
 def _rows(table: Table) -> dict[int, int]:
-    """Where the rows end; an error if there is nothing to decide."""
-    rows = history_offsets(table)
+    """Returns the offsets where the rows end. Raises if the table was not rolled back."""
+    rows = snapshot_offsets(table)
     if rows is None or not describe_differences(rows, TableState.of(table).offsets):
-        raise IcebergError(f"table {named(table)} was not rolled back: its rows and its offsets agree")
+        raise IcebergError(f"table {name_of(table)} was not rolled back: its rows and its offsets agree")
     return rows
 
 
-def settle(
+def commit_decision(
     lake: Lake,
     table: Table,
     decision: str,
@@ -81,11 +81,12 @@ def settle(
     epochs: Mapping[int, str] | None = None,
     gaps: Mapping[int, int] | None = None,
 ) -> Table:
-    """Leave the table with these offsets, all of them, and these epochs.
+    """Commits a snapshot with all these offsets and these epochs.
 
-    `gaps` are the highest offsets below them whose rows it does not have: who follows it by offsets must be told.
+    `gaps` are the highest offsets whose rows the table lacks. They are stored, so that readers by offset get an
+    error.
     """
-    summary = {DECISION: decision, OFFSETS: describe_offsets(offsets)}
+    summary = {DECISION: decision, OFFSETS: offsets_to_json(offsets)}
     lives = {f"{EPOCH}{partition}": epoch for partition, epoch in (epochs or {}).items()}
-    properties = offset_properties(offsets) | lives | marks(table, gaps or {})
+    properties = offset_properties(offsets) | lives | complete_from_properties(table, gaps or {})
     return send(lake, table, propose(table, (), summary, properties))

@@ -1,1 +1,1 @@
-"""The movers: streaming queries that move ranges of the log into tables."""
+"""Movers: streaming queries of Spark that move ranges of the log into tables."""

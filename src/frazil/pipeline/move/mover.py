@@ -1,11 +1,11 @@
-"""A mover keeps one streaming query alive while there is something to move: it opens the table, starts the query
-there, and starts it again after failures.
+"""Movers: a mover keeps one streaming query running while there is something to move into its table.
 
-A query has processes of its own, which take a while to start and more memory than a quiet topic is worth. So one
-starts at a time, and one that has had nothing to do for a while ends until there is something.
+It opens the table, starts the query at the table's offsets, and restarts it after failures. A query has processes of
+its own, which take a while to start and need more memory than a quiet topic is worth. So queries start one at a time,
+and a query that has had nothing to do for a while is stopped until there is work.
 
-What may pass by itself is tried again with growing pauses. What a person has to decide stops this mover alone; it
-looks again every few seconds whether the decision was made.
+Errors that may pass are retried with growing pauses. An error that a person has to decide about stops only this
+mover, which checks every few seconds whether the decision was made.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from frazil.errors import FrazilError, SparkFailed
 from frazil.ops.health import HEALTHY, Health
-from frazil.pipeline.move import results
+from frazil.pipeline.move import task_reports
+from frazil.pipeline.move.context import PipelineContext
 from frazil.pipeline.move.flush import Batch, StartOver
-from frazil.pipeline.move.source import BYTES
-from frazil.pipeline.move.tools import Tools
+from frazil.pipeline.move.range_source import BYTES
 from frazil.pipeline.spark.session import first_line, spark_jvm
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2
 START_SECONDS = 60.0
-"""How long others wait for a query that starts."""
+"""How long other queries wait for a query that is starting."""
 _START_LOOK_SECONDS = 0.1
 _STARTED = ("Waiting", "Processing", "No new data")
-"""How what Spark says of a query begins, once it was told what is new."""
+"""Spark's status message of a query begins with one of these once the query has asked for new data."""
 RECHECK_SECONDS = 5.0
 """How often a mover that is stopped looks whether it may go on."""
 _OURS = re.compile(r"frazil\.errors\.\w+\.(\w+): (.*?)\s*(?:\n|$)")
@@ -53,31 +53,34 @@ _RAISED = re.compile(r"^[A-Za-z_][\w.]*: .*$", re.MULTILINE)
 
 
 class Sink(Protocol):
-    """What a mover fills: a table with its own way of making rows from records."""
+    """A table that a mover fills."""
 
     @property
     def name(self) -> str:
-        """The table, for people."""
+        """The name of the table, for people."""
 
     def open(self) -> dict[int, int]:
-        """Make the table ready; the offsets at which it goes on."""
+        """Opens the table and returns the offsets that it needs next."""
 
     def stream(self, spark: SparkSession, starts: dict[int, int], folder: Path) -> DataFrame:
-        """The stream from there on; its offsets are maps from partition to next offset. `folder` is for its files."""
+        """Returns the stream from these offsets on. Its offsets are maps from partition to next offset.
+
+        `folder` is for files of the stream.
+        """
 
     @property
     def trigger_seconds(self) -> float:
-        """How often the stream is asked for a batch."""
+        """The interval of the stream's trigger."""
 
     def flush(self, batch: Batch, frame: DataFrame) -> None:
-        """Return when the table has the batch, which `frame` is the stream's own picture of."""
+        """Moves the batch into the table. `frame` is the stream's data frame of the batch."""
 
 
 @dataclass(frozen=True)
-class Status:
+class MoverStatus:
     problem: FrazilError | None = None
     failures: int = 0
-    """In a row."""
+    """How many tries have failed in a row."""
 
     def health(self) -> Health:
         if self.problem is None:
@@ -86,17 +89,17 @@ class Status:
 
 
 class Mover:
-    def __init__(self, spark: SparkSession, tools: Tools, topic: str, sink: Sink, scratch: Path) -> None:
+    def __init__(self, spark: SparkSession, context: PipelineContext, topic: str, sink: Sink, scratch: Path) -> None:
         self.topic = topic
         self.sink = sink
-        self.status = Status()
+        self.status = MoverStatus()
         self._spark = spark
-        self._tools = tools
+        self._context = context
         self._scratch = scratch
         self._failure: FrazilError | None = None
         self._query: StreamingQuery | None = None
         self._moved = False
-        """Since somebody last looked."""
+        """Whether a batch was moved since the last check for idleness."""
         self._busy = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._live, name=f"mover-{sink.name}", daemon=True)
@@ -105,7 +108,7 @@ class Mover:
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Let a batch that is being moved end, then end the query."""
+        """Waits for the batch that is being moved, then stops the query."""
         self._ended.set()
         if self._busy.acquire(timeout=timeout):
             self._busy.release()
@@ -127,27 +130,27 @@ class Mover:
 
     @property
     def _stopping(self) -> bool:
-        return self._ended.is_set() or self._tools.stopping.is_set()
+        return self._ended.is_set() or self._context.stopping.is_set()
 
     def _pause(self, seconds: float) -> None:
         if not self._ended.is_set():
-            self._tools.stopping.wait(seconds)
+            self._context.stopping.wait(seconds)
 
     def _failed(self, error: FrazilError) -> float:
-        """Remember and say it once; how long to wait."""
+        """Records a failure, logs it if it is new, and returns how long to wait."""
         failures = self.status.failures + 1
         if str(error) != str(self.status.problem):
             logger.error("not moving", extra={"topic": self.topic, "table": self.sink.name, "reason": str(error)})
-        self._tools.metrics.errors.count(error)
-        self._tools.metrics.failures.labels(self.topic, type(error).__name__).inc()
-        self.status = Status(error, failures)
-        return self._tools.backoff.delay(failures, self._tools.world.rng) if error.retryable else RECHECK_SECONDS
+        self._context.metrics.errors.count(error)
+        self._context.metrics.failures.labels(self.topic, type(error).__name__).inc()
+        self.status = MoverStatus(error, failures)
+        return self._context.backoff.delay(failures, self._context.world.rng) if error.retryable else RECHECK_SECONDS
 
     def _move(self) -> None:
         starts = self.sink.open()
-        self._tools.note_committed(self.topic, self.sink.name, starts)
+        self._context.note_committed(self.topic, self.sink.name, starts)
         if self._is_idle():
-            self.status = Status()
+            self.status = MoverStatus()
             self._await_work()
             return
         folder = Path(tempfile.mkdtemp(prefix="query-", dir=self._scratch))
@@ -159,9 +162,9 @@ class Mover:
     def _follow(self, starts: dict[int, int], folder: Path) -> None:
         self._failure = None
         checkpoint = folder / "checkpoint"
-        # The query's thread inherits it: tables share the cores evenly, however many tasks one of them has.
+        # The query's thread inherits the pool, so tables share the cores evenly, however many tasks each has.
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.sink.name)
-        with self._tools.starting:
+        with self._context.starting:
             if self._stopping:
                 return
             self._query = (
@@ -174,21 +177,21 @@ class Mover:
             )
             self._await_start(self._query)
         if self._stopping:
-            # Whoever stops this mover may have come too early to see the query.
+            # `stop` may have been called before `_query` was set.
             _quietly(self._query.stop)
         try:
-            # Well again once a batch is moved, or a trigger has passed and there is nothing to move.
+            # The mover is healthy again once a batch was moved, or a trigger has passed without anything to move.
             while self.status.problem is not None and not self._query.awaitTermination(_LOOK_SECONDS):
                 if self._query.lastProgress is not None and self._is_idle():
-                    self.status = Status()
-            while not self._query.awaitTermination(max(1, round(self._tools.config.pipeline.idle_seconds))):
+                    self.status = MoverStatus()
+            while not self._query.awaitTermination(max(1, round(self._context.config.pipeline.idle_seconds))):
                 if self._end_if_quiet(self._query):
                     return
         except PySparkException as error:
-            raise self._failure or told(error) from error
+            raise self._failure or to_frazil_error(error) from error
 
     def _await_start(self, query: StreamingQuery) -> None:
-        """Until its processes have started, or it failed; not for ever."""
+        """Waits until the processes of the query have started, it has failed, or the time is up."""
         deadline = time.monotonic() + START_SECONDS
         while query.isActive and not str(query.status["message"]).startswith(_STARTED):
             if self._stopping or time.monotonic() > deadline:
@@ -196,12 +199,12 @@ class Mover:
             self._pause(_START_LOOK_SECONDS)
 
     def _await_work(self) -> None:
-        """Until there is something to move."""
+        """Waits until there is something to move."""
         while not self._stopping and self._is_idle():
             self._pause(_LOOK_SECONDS)
 
     def _end_if_quiet(self, query: StreamingQuery) -> bool:
-        """End a query that moved nothing since it was last asked, and has nothing to move."""
+        """Stops the query if it has moved nothing since the last call and has nothing to move."""
         moved, self._moved = self._moved, False
         if moved or not self._is_idle():
             return False
@@ -211,9 +214,12 @@ class Mover:
         return True
 
     def _is_idle(self) -> bool:
-        """Whether the table has all that is sealed; a batch that fails again may wait to be filled first."""
-        committed = self._tools.committed.get((self.topic, self.sink.name), {})
-        extents = self._tools.log_extents(self.topic)
+        """Returns whether the table has all sealed records.
+
+        Offsets of the table decide, because the stream of a batch that failed may wait until the batch is full again.
+        """
+        committed = self._context.committed.get((self.topic, self.sink.name), {})
+        extents = self._context.log_extents(self.topic)
         return all(committed.get(partition, 0) >= extent.sealed_end for partition, extent in extents.items())
 
     def _on_batch(self, starts: dict[int, int], checkpoint: Path, frame: DataFrame, number: int) -> None:
@@ -222,13 +228,13 @@ class Mover:
                 return
             try:
                 self.sink.flush(read_batch(checkpoint, number, starts), frame)
-                self.status = Status()
+                self.status = MoverStatus()
                 self._moved = True
             except FrazilError as error:
                 self._failure = error
                 raise
             except PySparkException as error:
-                self._failure = told(error)
+                self._failure = to_frazil_error(error)
                 raise
             except Exception as error:
                 self._failure = SparkFailed(f"{type(error).__name__}: {first_line(error)}")
@@ -236,25 +242,25 @@ class Mover:
 
 
 def read_batch(checkpoint: Path, number: int, starts: Mapping[int, int]) -> Batch:
-    """What a batch has, as Spark wrote it down before it began, in its offset log."""
+    """Reads the offsets of a batch from Spark's offset log, where Spark writes them before the batch begins."""
     ends, size = _read_entry(checkpoint, number)
     first, before = _read_entry(checkpoint, number - 1) if number else (starts, 0)
     return Batch(first, ends, size - before)
 
 
 def _read_entry(checkpoint: Path, number: int) -> tuple[dict[int, int], int]:
-    """Where a batch ends: the last line of its entry."""
+    """Returns the end offsets and the total bytes of a batch, which are in the last line of its entry."""
     entry = (checkpoint / "offsets" / str(number)).read_text().splitlines()
     said = json.loads(entry[-1])
     size = said.pop(BYTES, 0)
     return {int(each): end["offset"] if isinstance(end, dict) else end for each, end in said.items()}, size
 
 
-def told(error: PySparkException) -> FrazilError:
-    """What an error of Spark's is about: one of ours if it carries one, else its first line."""
+def to_frazil_error(error: PySparkException) -> FrazilError:
+    """Converts an error of Spark to the Frazil error that its text contains, or else to one with its first line."""
     text = str(error)
     for kind, message in _OURS.findall(text):
-        ours = results.found(kind, message)
+        ours = task_reports.error_by_name(kind, message)
         if ours is not None:
             return ours
     text = _WHICH_QUERY.sub("", text)
@@ -265,7 +271,7 @@ def told(error: PySparkException) -> FrazilError:
 
 
 def _quietly(call: Callable[[], object]) -> None:
-    """A query that is gone need not be stopped."""
+    """Calls a function and ignores errors, because a query that has ended need not be stopped."""
     try:
         call()
     except Exception as error:  # noqa: BLE001 - Py4J raises what it likes when the JVM is gone

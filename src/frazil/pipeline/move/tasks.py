@@ -1,4 +1,4 @@
-"""What runs inside Spark's tasks: records of the log become data files of a table."""
+"""The work of Spark's tasks: they read records of the log and write data files of a table."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from frazil.failpoints import failpoint
 from frazil.formats.decoding import Decoder
 from frazil.lake.commit.attempts import attempt_folder
 from frazil.lake.commit.ranges import Range
-from frazil.lake.evolution import lacks
-from frazil.lake.mapping.misfits import Misfits, dead_letter_batch, exclude
-from frazil.lake.tables.portable import without_history
+from frazil.lake.evolution import must_change_for
+from frazil.lake.mapping.misfits import Misfits, dead_letter_batch, without_offsets
+from frazil.lake.tables.slim_metadata import without_snapshots
 from frazil.lake.write.data_files import DataFileWriter
 from frazil.log.schema.columns import OFFSET
-from frazil.pipeline.move.results import TaskReport
+from frazil.pipeline.move.task_reports import TaskReport
 from frazil.scan.decode import DecodingRules, RowDecoder
 from frazil.scan.log_location import LogLocation
 
 
 @dataclass(frozen=True)
-class Target:
-    """A table as a task needs it."""
+class TargetTable:
+    """The table that a task writes to, without its history, so that it can be sent to tasks."""
 
     metadata_json: str
     properties: dict[str, str]
-    """Of its file system."""
+    """The properties of its file IO."""
     attempt: str
 
     @classmethod
-    def of(cls, table: Table, attempt: str) -> Target:
-        return cls(without_history(table.metadata).model_dump_json(), dict(table.io.properties), attempt)
+    def of(cls, table: Table, attempt: str) -> TargetTable:
+        return cls(without_snapshots(table.metadata).model_dump_json(), dict(table.io.properties), attempt)
 
     @cached_property
     def metadata(self) -> TableMetadata:
@@ -56,54 +56,54 @@ class Target:
 
 @dataclass(frozen=True)
 class MoveJob:
-    """Everything a task has to know to move its ranges."""
+    """Everything that a task needs to move its ranges."""
 
     place: LogLocation
-    target: Target
+    target: TargetTable
     schema_version: int
-    """Of the topic."""
+    """The schema version of the topic."""
     now_ms: int
     clip: dict[int, int]
-    """What the table has already: nothing below these offsets is written again."""
+    """The offsets up to which the table has rows. Nothing below them is written again."""
     decoder: Decoder | None = None
-    """How records become rows; None where they are."""
-    dead_letters: Target | None = None
-    """Where rows go that do not fit; without it they are only counted."""
+    """The decoder that makes rows of records. It is None if the records are rows."""
+    dead_letters: TargetTable | None = None
+    """The dead-letter table for rows that do not fit. Without it they are only counted."""
     decided: dict[int, int] = field(default_factory=dict)
-    """Below these offsets the dead-letter table has decided which rows fit."""
+    """The offsets below which the dead-letter table has decided which rows fit."""
     excluded: dict[int, list[int]] = field(default_factory=dict)
-    """The rows below `decided` that are in the dead-letter table."""
+    """The offsets below `decided` whose rows are in the dead-letter table."""
 
 
 def move_ranges(job: MoveJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The body of a task: ranges come in, a report goes out."""
+    """Runs a task: it gets ranges and yields a report."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None
     ranges = [Range(**row) for batch in batches for row in batch.to_pylist()]
-    # The id is unique within the application, so that a task that is tried again never meets its own file.
+    # The id is unique within the application, so that a task that is tried again writes other files.
     yield move(job, context.taskAttemptId(), ranges)
 
 
 def move(job: MoveJob, task: int, ranges: list[Range]) -> pa.RecordBatch:
-    """Write the files of one task; its report."""
+    """Writes the files of one task and returns its report."""
     report = TaskReport(task)
     if ranges:
         try:
-            _Move(job, report).run(ranges)
+            _TaskRun(job, report).run(ranges)
         except FrazilError as error:
             report.failed(error)
     return report.batch()
 
 
-class _Move:
+class _TaskRun:
     def __init__(self, job: MoveJob, report: TaskReport) -> None:
         self._job = job
         self._report = report
         metadata = job.target.metadata
         self._rows = RowDecoder(
-            DecodingRules.of(metadata, job.decoder), partial(lacks, metadata) if job.decoder else None
+            DecodingRules.of(metadata, job.decoder), partial(must_change_for, metadata) if job.decoder else None
         )
         self._wanted: dict[pa.Schema, None] = {}
         self._files = job.target.writer(report.task)
@@ -124,7 +124,7 @@ class _Move:
         failpoint("task.files-written")
 
     def _give_up(self) -> None:
-        """The batch is moved again when the table has what it lacks."""
+        """Removes the files and reports what the table lacks. The batch is written again when the table has it."""
         self._files.abort()
         if self._dead is not None:
             self._dead.abort()
@@ -144,16 +144,16 @@ class _Move:
             rows += records.batch.num_rows
             self._wanted |= dict.fromkeys(made.wanted)
             if self._wanted:
-                # What is written now would be thrown away; what else the table lacks is to be known.
+                # Files written now would be removed again. The rest is decoded only to find more missing columns.
                 continue
-            self._files.write(exclude(made.batch, gone))
+            self._files.write(without_offsets(made.batch, gone))
             if made.misfits:
                 self._misfits(made.misfits, moved.partition, gone)
         failpoint("task.after-read")
         self._report.range(moved.partition, moved.end, moved.epoch, rows)
 
     def _misfits(self, misfits: Misfits, partition: int, gone: pa.Array) -> None:
-        fresh = exclude(misfits.rows, gone)
+        fresh = without_offsets(misfits.rows, gone)
         if not len(fresh):
             return
         decided = self._job.decided.get(partition, 0)

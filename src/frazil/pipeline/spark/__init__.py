@@ -1,1 +1,1 @@
-"""Spark: found or fetched, started and stopped, with its settings, its JVM and its Python workers."""
+"""Starts and stops Spark: Java, jars, settings, the JVM, the session and its Python processes."""

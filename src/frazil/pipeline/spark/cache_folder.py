@@ -1,4 +1,4 @@
-"""The folder of what is fetched or made once per user: jars, and the Java wrapper."""
+"""Finds the user's cache folder, for jars that were fetched and for the Java wrapper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VARIABLE = "FRAZIL_CACHE_DIR"
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """`FRAZIL_CACHE_DIR`, or `frazil` in the user's folder for caches."""
+    """Returns `FRAZIL_CACHE_DIR`, or the folder `frazil` in the user's cache folder."""
     given = environ.get(VARIABLE)
     if given:
         return Path(given).expanduser().absolute()

@@ -1,7 +1,7 @@
-"""Where Spark calls back into this process, for `foreachBatch` and for listeners: a port that asks for a token.
+"""Starts the server through which Spark calls back into this process (for `foreachBatch`), with a token.
 
-PySpark would start it by itself, without one, and any user of the machine could call what is registered there. On
-Java's side a client that is pointed to another port forgets its token, so it gets one that was made with it.
+PySpark would start the server without a token, and any user of the machine could call the functions registered there.
+Py4J's client in Java forgets its token when its port is changed, so it is replaced by a client with port and token.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from py4j.java_gateway import JavaGateway, JavaObject
 
 _IDLE_SECONDS = 30
-"""After which Java closes a connection, as it does by default."""
+"""After how many idle seconds Java closes a connection. It is Py4J's default."""
 
 
 def listen_for_callbacks(gateway: JavaGateway) -> None:
-    """Before PySpark does: it then finds the server running, and leaves it as it is."""
+    """Starts the callback server. It must be called before PySpark starts its own, which it skips then."""
     token = secrets.token_hex(32)
     parameters = gateway.callback_server_parameters
     parameters.auth_token = token

@@ -1,9 +1,9 @@
-"""Python processes that Spark keeps though nobody needs them.
+"""Ends idle Python daemons of Spark.
 
-Spark asks a data source each kind of question (what sources there are, what their columns are, how to read them) in
-workers of another daemon, and keeps every daemon for as long as it lives: 40 MiB each, for a question that was asked
-once. A daemon that has had no workers for a while is ended here. Spark starts another when it needs one: it takes a
-connection that is refused for a daemon that has quit.
+Spark uses a separate daemon for each kind of call to a data source (which sources exist, which columns they have, how
+to read them), and keeps every daemon as long as it runs: 40 MiB each, for a call that was made once. A daemon without
+workers for a while is ended here. Spark starts another when it needs one, because it takes a refused connection as a
+sign that the daemon has quit.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from frazil.clock import Clock
 
 LOOK_SECONDS = 2.0
 PATIENCE_SECONDS = {b"pyspark.daemon": 2.0, b"frazil.pipeline.worker_daemon": 60.0}
-"""By what daemons run: that of the tasks has much to load, and batches may be half a minute apart."""
+"""How long a daemon may be idle, by its module. The daemon of the tasks loads much, and batches may be half a minute
+apart."""
 _PROC = Path("/proc")
 
 
 class IdleDaemons:
-    """Those below one JVM, which must not keep workers for later (`spark.python.worker.reuse`)."""
+    """The idle daemons of one JVM. It must not reuse workers (`spark.python.worker.reuse`), which would look busy."""
 
     def __init__(self, jvm: int, clock: Clock) -> None:
         self._jvm = jvm
@@ -32,7 +33,7 @@ class IdleDaemons:
         self._idle_since: dict[int, float] = {}
 
     def end(self) -> None:
-        """Look, if it is time to, and end those that have been idle for long enough."""
+        """Ends the daemons that have been idle for long enough. Does nothing if the last check was too recent."""
         now = self._clock.monotonic()
         if now - self._looked < LOOK_SECONDS:
             return
@@ -45,7 +46,7 @@ class IdleDaemons:
                     os.kill(pid, signal.SIGTERM)
 
     def _idle(self) -> Iterator[tuple[int, float]]:
-        """Daemons without workers, and for how long they may be so."""
+        """Yields the daemons without workers, and how long each may be idle."""
         for pid in _children(self._jvm):
             patience = PATIENCE_SECONDS.get(_module(pid))
             if patience is not None and not _children(pid):
@@ -53,7 +54,7 @@ class IdleDaemons:
 
 
 def _children(pid: int) -> list[int]:
-    """Of all threads of a process; none where the system does not tell."""
+    """Returns the child processes of a process. There are none on systems that do not list them."""
     found: list[int] = []
     for path in _PROC.glob(f"{pid}/task/*/children"):
         with suppress(OSError):
@@ -62,7 +63,10 @@ def _children(pid: int) -> list[int]:
 
 
 def _module(pid: int) -> bytes:
-    """What a Python process runs; empty for others, and for those that are gone."""
+    """Returns the module that a Python process runs.
+
+    It is empty for other processes and for those that have ended.
+    """
     try:
         arguments = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -1,7 +1,7 @@
-"""The jars that Spark needs besides its own: kept in a cache, fetched once by the Ivy that PySpark brings along.
+"""Fetches the jars that Spark needs besides its own into a cache, with the Ivy that comes with PySpark.
 
-A jar that is in the cache costs neither network nor a JVM, so a machine without network works with a cache that was
-filled elsewhere, or by hand.
+A jar in the cache needs neither network nor a JVM, so a machine without network works with a cache that was filled
+elsewhere, or by hand.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from frazil.pipeline.spark.cache_folder import VARIABLE, cache_folder
 from frazil.pipeline.spark.java import find_java
 
 _FETCH_SECONDS = 1800.0
-# Without these a network that swallows packets holds Ivy up for minutes per try.
+# Without these timeouts Ivy waits for minutes per try in a network that drops packets.
 _TIMEOUTS = ("-Dsun.net.client.defaultConnectTimeout=15000", "-Dsun.net.client.defaultReadTimeout=60000")
 DRAFT = ".fetch-"
 
 
 class Pin(NamedTuple):
-    """What a fetched jar must be."""
+    """The checksum that a fetched jar must have, and its size."""
 
     sha256: str
     megabytes: int
@@ -71,7 +71,7 @@ class Package(NamedTuple):
 
 
 class Mirror(NamedTuple):
-    """Where jars come from, if not from where Ivy looks by itself; by Spark's settings of the same names."""
+    """The repositories for jars besides Ivy's own, from Spark's settings for them."""
 
     ivy_settings: str | None = None
     repositories: Sequence[str] = ()
@@ -90,14 +90,14 @@ def fetch_jars(
     pins: Mapping[str, Pin] = PINS,
     folder: Path | None = None,
 ) -> list[Path]:
-    """The jars of these packages (not of what they depend on), in their order; those that are missing are fetched."""
+    """Returns the jars of these packages in order, without their dependencies. Missing jars are fetched."""
     folder = folder or cache_folder() / "jars"
     wanted = {coordinates: folder / Package.parse(coordinates).file_name for coordinates in packages}
     if not _missing(wanted):
         return list(wanted.values())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with alone_in(folder, progress):
+        with locked(folder, progress):
             for coordinates in _missing(wanted):
                 _fetch(coordinates, wanted, progress, mirror or Mirror(), pins.get(coordinates))
     except OSError as error:
@@ -113,8 +113,11 @@ def _missing(wanted: Mapping[str, Path]) -> list[str]:
 
 
 @contextmanager
-def alone_in(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    """Processes that start together fetch each jar once; what a killed one left behind is removed."""
+def locked(folder: Path, progress: Callable[[str], None]) -> Iterator[None]:
+    """Locks the folder, so that processes that start together fetch each jar once.
+
+    Files that a killed process left behind are removed.
+    """
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,7 +162,7 @@ def _verify(coordinates: str, path: Path, pin: Pin) -> None:
 
 
 def retrieve(dependencies: str, draft: Path, mirror: Mirror) -> str:
-    """Fetch dependencies, in Ivy's XML, into `found` in the draft; returns what Ivy had to say if it failed."""
+    """Fetches dependencies, given in Ivy's XML, into `found` in the draft. Returns Ivy's reason in case it failed."""
     module = draft / "ivy.xml"
     module.write_text(_module(dependencies))
     command: list[str | Path] = [find_java().path, *_TIMEOUTS, "-jar", _ivy_jar(), "-warn"]
@@ -186,7 +189,7 @@ def retrieve(dependencies: str, draft: Path, mirror: Mirror) -> str:
 
 
 def _reason(output: str) -> str:
-    """The line of Ivy's report that tells most."""
+    """Returns the line of Ivy's output that explains the failure best."""
     lines = [line.strip(" \t:.") for line in output.splitlines()]
     told = [line for line in lines if line]
     for sign in ("Exception", "timed out", "refused", "unknown host", "error", "not found"):
@@ -197,7 +200,7 @@ def _reason(output: str) -> str:
 
 
 def spark_home() -> Path:
-    """Where PySpark is installed; found without importing it, which takes a while."""
+    """Returns where PySpark is installed, without importing it, which would take a while."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     assert found.origin is not None
@@ -209,7 +212,7 @@ def _ivy_jar() -> Path:
 
 
 def _dependency(package: Package) -> str:
-    """The jar alone: what it depends on is in it, or in Spark."""
+    """Returns the dependency on the jar alone. What it depends on is in the jar or in Spark."""
     classifier = f" m:classifier={quoteattr(package.classifier)}" if package.classifier else ""
     return (
         f"<dependency org={quoteattr(package.group)} name={quoteattr(package.artifact)} "
@@ -229,7 +232,7 @@ def _module(dependencies: str) -> str:
 
 
 def _settings(repositories: Sequence[str]) -> str:
-    """These repositories first, then where Ivy looks by itself."""
+    """Returns Ivy's settings with these repositories first, and then Ivy's own."""
     named = "".join(
         f'<ibiblio name="given-{number}" m2compatible="true" root={quoteattr(url)}/>'
         for number, url in enumerate(repositories)

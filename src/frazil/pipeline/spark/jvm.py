@@ -1,6 +1,7 @@
-"""Spark's JVM as a child of this process: started with settings that no process list shows, and stopped for good.
+"""Runs Spark's JVM as a child of this process.
 
-PySpark can start a JVM by itself, but hands all settings, secrets too, over on the command line, and never ends it.
+PySpark can start a JVM by itself, but it passes all settings, even secrets, on the command line, and never stops it.
+Here settings are passed in a private file, and the JVM is stopped with the session.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class SparkJvm:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # What the terminal sends to this process (Ctrl-C, a hang-up) is not meant for the JVM: it is stopped in
-            # its turn, after what it works on.
+            # Signals from the terminal (Ctrl-C, a hang-up) must not reach the JVM. It is stopped by this process,
+            # after its work is done.
             start_new_session=True,
         )
         assert process.stdout is not None
@@ -88,11 +89,11 @@ class SparkJvm:
         return self._gateway
 
     def cause(self) -> str:
-        """Why it ended, in its own words."""
+        """Returns the reason why the JVM ended, from its output."""
         return self._relay.cause()
 
     def give_back_memory(self) -> None:
-        """Collect garbage, after which the heap is little larger than what is in it."""
+        """Runs Java's garbage collector, after which the heap is only a little larger than its live objects."""
         self.gateway.jvm.java.lang.System.gc()
 
     def stop(self) -> None:
@@ -114,7 +115,7 @@ class SparkJvm:
             if not self.alive:
                 raise SparkFailed(f"Spark did not start: {self.cause()}.")
             time.sleep(0.05)
-        # A port, then the length of a secret and the secret itself.
+        # The file has a port, then the length of a secret and the secret itself.
         told = note.read_bytes()
         (port, _), secret = _NOTE.unpack_from(told), told[_NOTE.size :].decode()
         note.unlink()
@@ -126,7 +127,7 @@ class SparkJvm:
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Some of PySpark's settings can only be given this way."""
+    """Sets environment variables for a while, because some of PySpark's settings can only be given this way."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -140,7 +141,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def python_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Which Python the workers are: this one, unless told otherwise."""
+    """Returns the variables that choose the Python of the workers: this one, unless the settings name another."""
     worker = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     return {"PYSPARK_PYTHON": worker, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
@@ -149,10 +150,10 @@ def _environment(settings: Mapping[str, str], java: Java, home: Path, master: Ma
     result = dict(os.environ)
     given_home = result.get("SPARK_HOME")
     if given_home and "SPARK_CONF_DIR" not in result:
-        # Another Spark's settings may be right here; its programs would not fit this PySpark.
+        # The configuration of another Spark may be used here, but its programs would not fit this PySpark.
         result["SPARK_CONF_DIR"] = str(Path(given_home) / "conf")
     result |= {"SPARK_HOME": str(home), "JAVA_HOME": str(java.home), "SPARK_CONNECT_MODE": "0"}
-    # Workers load no module from the folder they happen to be started in.
+    # Workers must not import modules from the folder that they happen to be started in.
     result["PYTHONSAFEPATH"] = "1"
     if master.on_this_machine:
         result["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -160,7 +161,7 @@ def _environment(settings: Mapping[str, str], java: Java, home: Path, master: Ma
 
 
 def _writable_home(folder: SessionFolder) -> Path:
-    """The workers of a local cluster keep their files inside Spark's home, so they get one made of links."""
+    """Makes a Spark home of links, because the workers of a local cluster write their files into Spark's home."""
     home = folder.make("home")
     for entry in spark_home().iterdir():
         (home / entry.name).symlink_to(entry)

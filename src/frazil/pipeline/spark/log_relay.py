@@ -1,4 +1,4 @@
-"""What Spark's JVM says, as log records of Frazil: one line each, warnings and worse, in the format of the others."""
+"""Relays the output of Spark's JVM to Frazil's log, one record per line. Spark logs warnings and worse only."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _LEVELS = {
 }
 _REMEMBERED = 100
 
-# Said by Java itself, before any of its settings count; Spark's launcher asks for that module.
+# Java prints this before any of its settings count, because Spark's launcher asks for that module.
 _NOISE = "WARNING: Using incubator modules"
 
-# Java's last words after it has told what is wrong.
+# Java prints these lines after the line that says what is wrong.
 _SAYS_NOTHING = ("Error: Could not create the Java", "Error: A fatal exception has occurred", "\tat ", "at ")
 _CAUSE = re.compile(r"Exception\b|Error\b")
 _PREFIX = re.compile(r'^(Exception in thread "[^"]*" )?([\w.$]+(Exception|Error): )?')
 
-# Each of these warns of something that is as it should be here.
+# Each of these loggers warns of something that is intended here.
 _QUIET = (
     "org.apache.hadoop.util.NativeCodeLoader",
     "org.apache.spark.sql.catalyst.util.SparkStringUtils",
     "org.apache.spark.sql.execution.streaming.runtime.ResolveWriteToStream",
-    # A trigger that comes late, which is what happens whenever there is much to do.
+    # It warns of a late trigger, which happens whenever there is much to do.
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
-    # Pools are named after tables, which nobody knows beforehand.
+    # It warns of pools without settings. They are named after tables, which are not known in advance.
     "org.apache.spark.scheduler.FairSchedulableBuilder",
-    # Jobs and processes of a query that was stopped.
+    # These two warn of jobs and processes of a query that was stopped.
     "org.apache.spark.scheduler.DAGScheduler",
     "org.apache.hadoop.util.Shell",
-    # Daemons that were ended because they had nothing to do.
+    # It warns of daemons that were ended because they were idle.
     "org.apache.spark.api.python.PythonWorkerFactory",
 )
 
-# What a task or a query failed with reaches whoever asked for it, who tells it once; these tell it at every try.
+# These loggers log an error at every try. The error also reaches the caller of the query, who logs it once.
 _TOLD_ELSEWHERE = ("Executor", "TaskSetManager", "MicroBatchExecution")
 _TRACE = "Traceback (most recent call last):"
 
@@ -64,7 +64,7 @@ rootLogger.appenderRef.out.ref = out
 
 
 class LogRelay:
-    """Reads the JVM's output until it ends. A pipe that nobody reads would stop the JVM once it is full."""
+    """Reads the JVM's output until it ends. If nobody read the pipe, the JVM would block once it is full."""
 
     def __init__(self, output: IO[bytes]) -> None:
         self._output = output
@@ -73,14 +73,14 @@ class LogRelay:
         self._thread.start()
 
     def cause(self) -> str:
-        """The line that tells best why the JVM ended."""
+        """Returns the line that explains best why the JVM ended."""
         self._thread.join(timeout=5)
         lines = [line for line in self._last if not line.startswith(_SAYS_NOTHING)]
         told = next((line for line in lines if _CAUSE.search(line)), lines[-1] if lines else "it said nothing")
         return _PREFIX.sub("", told).rstrip(".")
 
     def close(self) -> None:
-        """To be called once the JVM has ended."""
+        """Closes the pipe. It is called after the JVM has ended."""
         self._thread.join(timeout=5)
         self._output.close()
 
@@ -92,7 +92,7 @@ class LogRelay:
                 continue
             level, name, text = _parts(line)
             if not name:
-                # A Python worker's: a task that failed, or was ended. The JVM's lines may come between.
+                # The line is from a Python worker whose task failed or was ended. Lines of the JVM may be mixed in.
                 if in_trace or line.startswith(_TRACE):
                     level = logging.DEBUG
                 in_trace = line.startswith(_TRACE) or (in_trace and line.startswith(" "))
@@ -101,7 +101,7 @@ class LogRelay:
 
 
 def _parts(line: str) -> tuple[int, str, str]:
-    """Level, logger and message; a line that is not from the JVM's logging (a Python worker's) is all message."""
+    """Splits a line into level, logger and message. A line of a Python worker is all message."""
     parts = line.split("\t", 2)
     if len(parts) == 3 and parts[0] in _LEVELS:
         level = logging.DEBUG if parts[1] in _TOLD_ELSEWHERE else _LEVELS[parts[0]]

@@ -1,4 +1,4 @@
-"""The Spark session: one at a time in a process, with everything it needs found or fetched."""
+"""Starts and stops the Spark session, of which a process has one at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class _Running:
-    """What belongs to the session of this process."""
+    """The folder, JVM and session of the running Spark of this process."""
 
     def __init__(self, folder: SessionFolder) -> None:
         self.folder = folder
@@ -44,14 +44,14 @@ _running: _Running | None = None
 
 
 def start_session(config: Config, *, name: str = "frazil", extra: Mapping[str, str] = _NOTHING) -> SparkSession:
-    """Start Spark; `extra` are settings that win over all others."""
+    """Starts Spark. The settings in `extra` override all others."""
     global _running
     if _running is not None or SparkContext._active_spark_context is not None:
         raise SparkFailed("There is a Spark session in this process already; stop it first.")
     if not has_pandas():
-        # PySpark asks for it before it takes any function over batches; those over Arrow's do without.
+        # PySpark requires pandas for every function over batches, but functions over Arrow batches do not need it.
         functions.require_minimum_pandas_version = _nothing_required  # type: ignore[attr-defined]
-    # It tells at `info` of every connection that it closes.
+    # Py4J logs every connection that it closes at `info`.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     java = find_java()
     packages = required_packages(config)
@@ -70,7 +70,7 @@ def start_session(config: Config, *, name: str = "frazil", extra: Mapping[str, s
             context = SparkContext(gateway=running.jvm.gateway)
         running.session = SparkSession(context)
     except (Py4JError, PySparkException, OSError) as error:
-        # The JVM has to be asked for the text while it is there.
+        # The text of the error has to be fetched while the JVM is running.
         cause = first_line(error)
         stop_session()
         raise SparkFailed(f"Spark did not start: {cause}.") from error
@@ -81,11 +81,11 @@ def start_session(config: Config, *, name: str = "frazil", extra: Mapping[str, s
 
 
 def _nothing_required() -> None:
-    """There is no version of pandas too old for what makes no use of it."""
+    """Replaces PySpark's check of the version of pandas."""
 
 
 def stop_session() -> None:
-    """Stop Spark and its JVM, if there are any; a session with other settings may be started afterwards."""
+    """Stops Spark and its JVM, if they run. A session with other settings may be started afterwards."""
     global _running
     running, _running = _running, None
     if running is None:
@@ -97,7 +97,7 @@ def stop_session() -> None:
         sys.path[:] = [path for path in sys.path if path != paths]
     if running.jvm is not None:
         running.jvm.stop()
-    # PySpark would go on with the JVM that is gone.
+    # Otherwise PySpark would try to use the JVM that has ended.
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkContext._active_spark_context = None
@@ -105,21 +105,21 @@ def stop_session() -> None:
 
 
 def session_folder() -> SessionFolder:
-    """What is put there is private, and goes with the session, also when this process is killed."""
+    """Returns the private folder of the session. It is removed after the session, even if this process is killed."""
     if _running is None:
         raise SparkFailed("There is no Spark session in this process.")
     return _running.folder
 
 
 def spark_jvm() -> SparkJvm:
-    """The JVM of the session; a supervisor watches whether it is alive."""
+    """Returns the JVM of the session."""
     if _running is None or _running.jvm is None:
         raise SparkFailed("There is no Spark session in this process.")
     return _running.jvm
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, without the stack traces of two languages."""
+    """Returns the first line of the root cause, without the stack traces of two languages."""
     if isinstance(error, Py4JJavaError):
         with suppress(Py4JError, OSError):
             cause = error.java_exception
@@ -130,7 +130,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _first_of(text: str) -> str:
-    """Its first line, with those that it announces."""
+    """Returns the first line of a text, with the next ones as long as lines end with a colon."""
     said: list[str] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         said.append(line)
@@ -147,7 +147,7 @@ def _files_folder() -> str | None:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """PySpark takes Ctrl-C over when a context is made on the main thread; our process has a plan for it already."""
+    """Restores the handler of Ctrl-C, which PySpark replaces when a context is made on the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

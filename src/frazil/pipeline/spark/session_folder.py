@@ -1,6 +1,6 @@
-"""The folder of one Spark session: what Spark spills, its working files, its settings while it starts.
+"""The private folder of one Spark session, for Spark's temporary files and its settings while it starts.
 
-Spark would otherwise put some of it into the current folder, or into its own installation.
+Spark would otherwise write some of them to the current folder, or into its own installation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PREFIX = "frazil-spark-"
 
 
 class SessionFolder:
-    """A private folder in the system's place for temporary files, or in `TMPDIR`."""
+    """A private folder in `TMPDIR`, or in the system's folder for temporary files."""
 
     def __init__(self) -> None:
         _remove_abandoned()
@@ -49,7 +49,7 @@ class SessionFolder:
 
 
 def _remove_abandoned() -> None:
-    """Folders of processes that were killed: nobody holds their lock any more."""
+    """Removes folders of processes that were killed. Nobody holds the locks of such folders."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             lock = os.open(folder / "lock", os.O_RDWR)

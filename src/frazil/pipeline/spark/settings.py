@@ -1,4 +1,4 @@
-"""All settings of the Spark session: what Frazil needs, the lake's catalog, then what the user says."""
+"""Makes the settings of the Spark session: Frazil's defaults, the lake's catalog, then the user's settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.config.model import Config
 
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
-# These hold lists: what the user adds stands beside what Frazil needs, not instead of it.
+# These settings are lists. The user's values are appended to Frazil's, and do not replace them.
 _LISTS = {
     "spark.sql.extensions": ",",
     "spark.jars": ",",
@@ -23,8 +23,8 @@ _LISTS = {
     "spark.executor.extraJavaOptions": " ",
 }
 
-# The driver only conducts: 60 MiB of its objects live. Serial collections of a small young generation keep the heap
-# near that (docs/decisions/0080); what Java's own code allocates is given back to the system every few seconds.
+# The driver only coordinates, so only 60 MiB of its objects are live. Serial collections of a small young generation
+# keep the heap near that (docs/decisions/0080). Native memory of the JVM is returned to the system every few seconds.
 _SMALL_HEAP = (
     "-XX:+UseSerialGC",
     "-Xms48m",
@@ -32,7 +32,7 @@ _SMALL_HEAP = (
     "-XX:MinHeapFreeRatio=5",
     "-XX:MaxHeapFreeRatio=10",
     "-XX:-ShrinkHeapInSteps",
-    # Of Java 17.0.9 and newer; it is no experiment from 21 on.
+    # The last option needs Java 17.0.9 or newer. From Java 21 on it is no longer experimental.
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UnlockExperimentalVMOptions",
     "-XX:TrimNativeHeapInterval=10000",
@@ -46,7 +46,7 @@ FAIR_POOLS = """\
 
 
 class Master:
-    """What `spark.master` means for this machine."""
+    """The meaning of `spark.master`: whether Spark runs on this machine, and with how many cores."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -80,7 +80,7 @@ def session_settings(
     folder: Path,
     jars: Sequence[Path],
 ) -> dict[str, str]:
-    """Everything Spark is told; `folder` is the session's own and has what the settings name in it."""
+    """Returns all settings of the session. `folder` is the session's folder, which has the files that they name."""
     master = master_of(config, extra)
     ours = _defaults(master, name, folder) | _class_path(master, jars)
     if master.on_this_machine and not any(map(_chooses_collector, (config.pipeline.spark, extra))):
@@ -89,18 +89,18 @@ def session_settings(
 
 
 def _chooses_collector(settings: Mapping[str, str]) -> bool:
-    """Whether Java is told how to collect garbage: it refuses to be told twice."""
+    """Returns whether the settings choose a garbage collector. Java refuses to start with two choices."""
     return re.search(r"-XX:[+-]Use\w*GC\b", settings.get(_DRIVER_OPTIONS, "")) is not None
 
 
 def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
-    # Spark's own files go where Java's do, unless `spark.local.dir` says otherwise.
+    # Spark writes its files to Java's temporary folder, unless `spark.local.dir` is set.
     temporary = f'"-Djava.io.tmpdir={folder / "tmp"}"'
     driver = (
         temporary,
         f'"-Dlog4j2.configurationFile=file:{folder / "log4j2.properties"}"',
         f'"-Dderby.system.home={folder / "derby"}"',
-        # A driver without memory is of no use to anybody: it goes, and is started again.
+        # A driver that is out of memory cannot work, so it ends and is started again.
         "-XX:+ExitOnOutOfMemoryError",
     )
     settings = {
@@ -110,26 +110,26 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
         _DRIVER_OPTIONS: " ".join(driver),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Spark keeps what a page would show, a thousand jobs and more, also where there is no page.
+        # Spark keeps the data of its web pages, a thousand jobs and more, even without the web server.
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
         "spark.sql.ui.retainedExecutions": "20",
-        # Hadoop sets permissions by itself, whatever the process was told.
+        # Hadoop ignores the umask of the process and sets permissions itself.
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # A worker is forked in some milliseconds, and one that waits for its next task takes 60 to 130 MiB meanwhile.
+        # To fork a worker takes milliseconds. One that waits for its next task would hold 60 to 130 MiB meanwhile.
         "spark.python.worker.reuse": "false",
-        # Spark's own list does not know what catalogs call their credentials.
+        # Spark's default does not include the names that catalogs have for credentials.
         "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|account[.-]?key|credential|sas",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": f"file:{folder / 'pools.xml'}",
-        # Iceberg reads with Hadoop's settings what it reads through Hadoop: local files, but not those of S3.
+        # This applies to files that Iceberg reads through Hadoop: local files, but not those in S3.
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
-        # Checkpoints are thrown away at every start, so their history is of no use.
+        # Checkpoints are removed at every start, so their history is not needed.
         "spark.sql.streaming.minBatchesToRetain": "2",
         "spark.sql.streaming.forceDeleteTempCheckpointLocation": "true",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -140,10 +140,10 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.extraJavaOptions": temporary,
-            # Elsewhere, the installed PySpark may be another one than Spark's.
+            # On other machines the installed PySpark may be another version than Spark's.
             "spark.python.daemon.module": "frazil.pipeline.worker_daemon",
         }
-        # Spark's own ports ask for a secret, which it makes by itself unless there are several processes.
+        # Spark's own ports require a secret. Spark generates it, unless there are several processes.
         settings["spark.authenticate"] = "true"
     if master.is_local_cluster:
         settings["spark.authenticate.secret"] = secrets.token_hex(32)
@@ -153,7 +153,10 @@ def _defaults(master: Master, name: str, folder: Path) -> dict[str, str]:
 
 
 def _class_path(master: Master, jars: Sequence[Path]) -> dict[str, str]:
-    """Other machines are sent the jars; on this one, `spark.jars` would copy each of them at every start."""
+    """Returns the settings that add the jars to the class path.
+
+    `spark.jars` sends them to other machines. On this one it would copy each of them at every start.
+    """
     if not jars:
         return {}
     if not master.on_this_machine:

@@ -26,7 +26,7 @@ from frazil.errors import (
     TransactionLogBroken,
     TransactionLogDamaged,
 )
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     CommitEnd,
@@ -104,7 +104,7 @@ class TransactionLog:
             synced=True,
         )
 
-    def commit_start(self, topic: str, table: str, attempt: str, request: Request) -> None:
+    def commit_start(self, topic: str, table: str, attempt: str, request: CommitRequest) -> None:
         """Note a commit request, before it is sent."""
         self._append(lambda number, ms: CommitStart(number, ms, topic, table, attempt, *request), synced=True)
 

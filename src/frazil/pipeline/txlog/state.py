@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from frazil.lake.commit.proposals import Request
+from frazil.lake.commit.proposals import CommitRequest
 from frazil.lake.commit.ranges import Range
 from frazil.pipeline.txlog.entries import (
     Checkpoint,
@@ -31,7 +31,7 @@ class OpenAttempt:
     attempt: str
     ranges: tuple[Range, ...]
     started_ms: int
-    requests: tuple[Request, ...] = ()
+    requests: tuple[CommitRequest, ...] = ()
     """The commit requests that may have been sent: each may have succeeded, or may still do so."""
 
     @property
@@ -79,7 +79,7 @@ class State:
                 )
             case CommitStart():
                 known = self._attempt(entry)
-                request = Request(entry.snapshot_id, entry.parent_snapshot_id, entry.sequence_number)
+                request = CommitRequest(entry.snapshot_id, entry.parent_snapshot_id, entry.sequence_number)
                 self.attempts[known.key] = replace(known, requests=(*known.requests, request))
             case CommitEnd(success=True):
                 known = self._attempt(entry)
@@ -136,5 +136,5 @@ def _ranges(data: Iterable[Iterable[Any]]) -> tuple[Range, ...]:
     return tuple(Range(*each) for each in data)
 
 
-def _requests(data: Iterable[Iterable[Any]]) -> tuple[Request, ...]:
-    return tuple(Request(*each) for each in data)
+def _requests(data: Iterable[Iterable[Any]]) -> tuple[CommitRequest, ...]:
+    return tuple(CommitRequest(*each) for each in data)

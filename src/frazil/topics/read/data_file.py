@@ -19,7 +19,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.types import LongType
 
-from frazil.lake.checksums.damage import VerifyingFileIO
+from frazil.lake.checksums.verifying_io import VerifyingFileIO
 from frazil.lake.pyiceberg_internals import deleted_places
 from frazil.lake.schema.arrow import FIELD_ID
 from frazil.log.schema.columns import OFFSET, PARTITION
@@ -72,7 +72,7 @@ class DataFile:
         self._io = io
         self._task = task
         self._partition = partition
-        with io.damage_told(task):
+        with io.explaining_damage(task):
             self._stream = io.new_input(self.path).open()
             self._file = pq.ParquetFile(
                 self._stream, buffer_size=READ_BYTES, pre_buffer=False, page_checksum_verification=True
@@ -145,7 +145,7 @@ class DataFile:
     def _group(
         self, group: int, first: int, names: tuple[str, ...], start: int, last: int | None
     ) -> Iterator[OffsetRows]:
-        with self._io.damage_told(self._task):
+        with self._io.explaining_damage(self._task):
             yield from self._rows(group, first, names, start, last)
 
     def _rows(

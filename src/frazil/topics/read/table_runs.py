@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyiceberg.table import FileScanTask, Table
 
 from frazil.lake.catalog.calls import calling
-from frazil.lake.checksums.damage import VerifyingFileIO
-from frazil.lake.commit.offsets import named
+from frazil.lake.checksums.verifying_io import VerifyingFileIO
+from frazil.lake.commit.offsets import name_of
 from frazil.scan.offset_ranges import OffsetRange
 from frazil.scan.table_files import plan_files
 from frazil.topics.read.data_file import ColumnIds, DataFile, OffsetRows, Unordered
@@ -74,7 +74,7 @@ class TableRuns:
     """
 
     def __init__(self, table: Table, partition: int, offset_range: OffsetRange) -> None:
-        self._name = named(table)
+        self._name = name_of(table)
         self._io = VerifyingFileIO.of(table)
         self._fields = ColumnIds.of(table)
         self._partition = partition

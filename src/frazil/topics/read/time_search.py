@@ -16,8 +16,8 @@ from pyiceberg.expressions.parser import parse
 
 from frazil.errors import SegmentMissing, SegmentsGone, StorageError, TableDamaged
 from frazil.lake.catalog.calls import calling
-from frazil.lake.checksums.damage import VerifyingFileIO
-from frazil.lake.commit.offsets import named
+from frazil.lake.checksums.verifying_io import VerifyingFileIO
+from frazil.lake.commit.offsets import name_of
 from frazil.log.segments.index import SegmentIndex
 from frazil.log.segments.segment import open_records
 from frazil.scan.offset_ranges import OffsetRange
@@ -66,7 +66,7 @@ def _in_table(in_table: TablePartition, partition: int, offset_range: OffsetRang
     wanted = parse(f"{TIME} >= '{datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()}'")
     tasks = sorted(plan_files(table, {partition: offset_range}, wanted), key=fields.lowest)
     best: int | None = None
-    with calling(f"Reading table {named(table)}"):
+    with calling(f"Reading table {name_of(table)}"):
         for task in tasks:
             if best is not None and fields.lowest(task) >= best:
                 break

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pyiceberg.table import Table
 
 from frazil.lake.catalog.lake import Lake
-from frazil.lake.commit.completeness import complete_from
-from frazil.lake.commit.offsets import TableState, check_history
-from frazil.lake.tables.identity import Standing, check_table
+from frazil.lake.commit.complete_offsets import complete_from
+from frazil.lake.commit.offsets import TableState, check_not_rolled_back
+from frazil.lake.tables.table_check import TableStatus, check_table
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from frazil.log.reader import PartitionReader
@@ -44,12 +44,12 @@ class TopicHandle:
         """Returns the base table as it is now, or None before it exists. Raises an error if it cannot be used."""
         identifier = base_identifier(self.log.config, self.topic)
         check = check_table(self.lake, self.log.store, self.topic, identifier)
-        if check.standing is Standing.ABSENT:
+        if check.status is TableStatus.NEVER_CREATED:
             return None
-        if check.standing is not Standing.FINE:
+        if check.status is not TableStatus.OK:
             raise check.error()
         assert check.table is not None
-        check_history(check.table)
+        check_not_rolled_back(check.table)
         return check.table
 
     def table_partition(self, partition: int) -> TablePartition | None:
