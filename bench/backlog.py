@@ -23,7 +23,7 @@ from frazil.log import layout
 from frazil.log.log import Log
 
 SEGMENT_ROWS = 250_000
-PIECE_ROWS = 25_000
+APPEND_ROWS = 25_000
 STRETCH = 4000
 """The sample's 37 seconds become about two days, so that a table by day has more than one partition."""
 
@@ -31,16 +31,16 @@ STRETCH = 4000
 def sample_rows(rows: int = SEGMENT_ROWS) -> list[pa.RecordBatch]:
     """The rows of one segment, in appends of a usual size; all segments have the same."""
     source = rng()
-    pieces = [samples.logs(PIECE_ROWS, source) for _ in range(rows // PIECE_ROWS)]
-    return [_stretched(piece, number) for number, piece in enumerate(pieces)]
+    batches = [samples.logs(APPEND_ROWS, source) for _ in range(rows // APPEND_ROWS)]
+    return [_stretched(batch, number) for number, batch in enumerate(batches)]
 
 
-def _stretched(piece: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def _stretched(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     start = samples.START_US
-    microseconds = pc.subtract(piece["time"].cast(pa.int64()), start)
+    microseconds = pc.subtract(batch["time"].cast(pa.int64()), start)
     whole = int(microseconds[-1].as_py()) * number
     later = pc.add(pc.multiply(pc.add(microseconds, whole), STRETCH), start)
-    return piece.set_column(0, "time", later.cast(pa.timestamp("us")))
+    return batch.set_column(0, "time", later.cast(pa.timestamp("us")))
 
 
 class Backlog:
@@ -66,8 +66,8 @@ class Backlog:
 
     def seal(self, segments: int) -> None:
         for _ in range(segments):
-            for piece in self._rows:
-                self._writer.append(piece)
+            for batch in self._rows:
+                self._writer.append(batch)
             self._writer.seal()
 
     @property

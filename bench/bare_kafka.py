@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 60.0
 _NOTHING: Mapping[str, str] = {}
 
 
-class Taken(NamedTuple):
+class Consumed(NamedTuple):
     """Records that were taken, from the first that came on."""
 
     records: int
@@ -37,13 +37,13 @@ class Taken(NamedTuple):
         return self.cpu_seconds / self.records * 1e6
 
 
-def count_messages(bootstrap: str, topic: str, count: int, settings: Mapping[str, str] = _NOTHING) -> Taken:
+def count_messages(bootstrap: str, topic: str, count: int, settings: Mapping[str, str] = _NOTHING) -> Consumed:
     """The first `count` messages of a topic, with the client's own defaults but for these settings."""
     command = [sys.executable, "-m", "bench.bare_kafka", bootstrap, topic, str(count), json.dumps(dict(settings))]
-    return Taken(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+    return Consumed(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
 
 
-def _count(bootstrap: str, topic: str, count: int, settings: Mapping[str, str]) -> Taken:
+def _count(bootstrap: str, topic: str, count: int, settings: Mapping[str, str]) -> Consumed:
     group = f"bare-{uuid.uuid4().hex}"
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", **settings}
@@ -60,7 +60,7 @@ def _count(bootstrap: str, topic: str, count: int, settings: Mapping[str, str]) 
         if not messages:
             raise TimeoutError(f"{topic}: no message after {seen:,} of {count:,}")
         seen += len(messages)
-    taken = Taken(seen - first, time.perf_counter() - started, time.process_time() - cpu)
+    taken = Consumed(seen - first, time.perf_counter() - started, time.process_time() - cpu)
     consumer.close()
     return taken
 

@@ -29,7 +29,7 @@ class Load(NamedTuple):
         return self.messages / self.seconds
 
 
-def apart(work: Callable[..., Any], *arguments: Any) -> Any:
+def in_own_process(work: Callable[..., Any], *arguments: Any) -> Any:
     """Do it in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from confluent_kafka import Producer
 from tests.servers.kafka import KafkaServer
 
-from bench.children import Connection, Frazil, committed
 from bench.figures import Bench, Figure, Latencies
+from bench.frazil_process import Connection, Frazil, committed
 from bench.kafka import settings
 from bench.kafka_records import Records, broker
-from bench.watching import Watch
+from bench.sampling import Sampler
 from frazil.config.model import Config
 from frazil.config.sections.kafka import BufferConfig
 from frazil.config.sections.pipeline import PipelineConfig
@@ -20,8 +20,8 @@ from frazil.config.sections.section import Section
 
 PAUSE_SECONDS = 0.1
 """Between two records: a topic where little happens, so that nothing is full before its time."""
-HOT_LOOK_SECONDS = 0.002
-TABLE_LOOK_SECONDS = 0.05
+HOT_POLL_SECONDS = 0.002
+TABLE_SAMPLE_SECONDS = 0.05
 ONE_SECOND: dict[str, Section] = {
     "buffer": BufferConfig(flush_interval_seconds=1),
     "pipeline": PipelineConfig(flush_interval_seconds=1),
@@ -45,13 +45,13 @@ def _run(bench: Bench, server: KafkaServer, name: str, changes: dict[str, Sectio
         bench.say(f"freshness, {name}: until a first record is in the table")
         producing.produce()
         frazil.wait(lambda: committed(config, topic) >= 1)
-        with _TableWatch(config, topic) as table:
+        with _TableSampler(config, topic) as table:
             for number in range(count):
                 if number % 50 == 0:
                     bench.say(f"freshness, {name}: {number} of {count} records")
                 producing.produce()
                 time.sleep(PAUSE_SECONDS)
-            frazil.wait(lambda: table.end > count, TABLE_LOOK_SECONDS)
+            frazil.wait(lambda: table.end > count, TABLE_SAMPLE_SECONDS)
     hot = Latencies.of(producing.taken[1:])
     cold = Latencies.of([table.seen_at(number) - at for number, at in enumerate(producing.times) if number])
     for where, latencies in (("hot read", hot), ("the table", cold)):
@@ -80,16 +80,16 @@ class _Producing:
         self._producer.poll(0)
         while (status := self._connection.get(path)[0]) != 200:
             assert status == 404, f"{path}: {status}"
-            time.sleep(HOT_LOOK_SECONDS)
+            time.sleep(HOT_POLL_SECONDS)
         self.taken.append(time.monotonic() - started)
         self.times.append(started)
 
 
-class _TableWatch(Watch):
+class _TableSampler(Sampler):
     """Notes when how many records were in a table."""
 
     def __init__(self, config: Config, topic: str) -> None:
-        super().__init__(TABLE_LOOK_SECONDS)
+        super().__init__(TABLE_SAMPLE_SECONDS)
         self._config = config
         self._topic = topic
         self._seen: list[tuple[int, float]] = []
@@ -101,7 +101,7 @@ class _TableWatch(Watch):
     def seen_at(self, offset: int) -> float:
         return next(at for end, at in self._seen if end > offset)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         end = committed(self._config, self._topic)
         if end > self.end:
             self._seen.append((end, time.monotonic()))

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from bench.children import Connection
 from bench.figures import Below, Bench, Figure, Latencies, Round, figure
-from bench.hot_server import Measured
+from bench.frazil_process import Connection
+from bench.hot_server import HotMeasurement
 from bench.log import TOPIC
 
 REQUESTS = 300
@@ -64,11 +64,11 @@ def _ask(connection: Connection, paths: Sequence[str]) -> Latencies:
 
 
 @contextmanager
-def _serving(bench: Bench, rows: int) -> Iterator[Measured]:
+def _serving(bench: Bench, rows: int) -> Iterator[HotMeasurement]:
     command = [sys.executable, "-m", "bench.hot_server", str(bench.folder / "data"), str(rows)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
-            yield Measured(**json.loads(process.stdout.readline()))
+            yield HotMeasurement(**json.loads(process.stdout.readline()))
         finally:
             process.terminate()

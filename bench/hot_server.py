@@ -45,7 +45,7 @@ _START_MS = 1_700_000_000_000
 
 
 @dataclass(frozen=True)
-class Measured:
+class HotMeasurement:
     address: str
     keys: list[str]
     """Some that can be found."""
@@ -77,7 +77,7 @@ class Keys:
         return [self._samples[at] for at in self._rng.integers(0, len(self._samples), count)]
 
 
-class Filler:
+class BufferFiller:
     """A part that fills the buffer through the log, as a door does, and looks things up."""
 
     name = "filler"
@@ -108,13 +108,13 @@ class Filler:
         _await_all(writer, self._hot.hot)
         self._resident = resident_mib() - before
 
-    def measure(self, address: str) -> Measured:
+    def measure(self, address: str) -> HotMeasurement:
         hot = self._hot.hot
         held = hot.buffer.topic(TOPIC)[0].held
         assert held.rows == self._rows
         _look_up(hot, self._keys.found(WARM_UP))
         rounds = [_look_up(hot, self._keys.found(LOOKUPS)) for _ in range(ROUNDS)]
-        return Measured(
+        return HotMeasurement(
             address=address,
             keys=[key.decode() for key in self._keys.found(1000)],
             record_bytes=held.nbytes,
@@ -170,12 +170,12 @@ def settings(folder: Path) -> Config:
 
 
 def main(folder: Path, rows: int) -> None:
-    fillers: list[Filler] = []
+    fillers: list[BufferFiller] = []
 
     def role(config: Config, metrics: CollectorRegistry) -> Assembly:
         log = LogPart(config, metrics)
         hot = HotPart(config, log, metrics)
-        fillers.append(Filler(rows, log, hot))
+        fillers.append(BufferFiller(rows, log, hot))
         return Assembly((log, hot, *fillers), hot.endpoints)
 
     def announce(url: str, _: HealthReport) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from tests.servers.kafka import KafkaServer
 
-from bench import processes
-from bench.bare_kafka import Taken, count_messages
-from bench.children import Frazil, committed
+from bench import process_usage
+from bench.bare_kafka import Consumed, count_messages
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
-from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
+from bench.frazil_process import Frazil, committed
+from bench.kafka_records import VALUE_BYTES, HiddenRecords, TopicFiller, broker
 from bench.settings import NO_TELEMETRY
 from frazil.config.model import Config, ServerConfig
 from frazil.config.sections.kafka import KafkaConfig
@@ -35,7 +35,7 @@ K2I_CPU_SECONDS = 5.7
 """For a million such records into Parquet files, without any catalog."""
 QUIET_CPU = 0.1
 """Seconds of CPU in a second below which a process that runs has nothing to do."""
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 def settings(server: KafkaServer, data: Path, topic: str) -> Config:
@@ -58,7 +58,7 @@ def to_log(bench: Bench) -> Iterator[Figure]:
         for partitions in (1, 4):
             topic = server.create_topic(partitions)
             bench.say(f"producing {count:,} records for {partitions} partitions")
-            Filling(server, topic, partitions).put(count)
+            TopicFiller(server, topic, partitions).put(count)
             name = f"{VALUE_BYTES} bytes from Kafka, {partitions} partition{'s' * (partitions > 1)}, to the log"
             rounds = list(
                 bench.alternate(
@@ -88,7 +88,7 @@ def to_log(bench: Bench) -> Iterator[Figure]:
             )
 
 
-def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Taken, ...]:
+def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Consumed, ...]:
     """By the client as it is, and as the door has it: by default it pauses for a second when its queue is full."""
     pause = "fetch.queue.backoff.ms"
     ours = consumer_settings(KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]))[pause]
@@ -98,7 +98,7 @@ def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Taken, ...]:
     )
 
 
-def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions: int, count: int) -> tuple[Taken]:
+def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions: int, count: int) -> tuple[Consumed]:
     data = bench.folder / f"log-{uuid.uuid4().hex}"
     config = settings(server, data, topic)
     with Frazil("ingest", config, bench.folder) as frazil, frazil.connect() as door:
@@ -115,18 +115,18 @@ def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions:
 
         def seals() -> bool:
             nonlocal used
-            used = max(used, processes.cpu_alone(frazil.pid) - cpu)
+            used = max(used, process_usage.cpu_alone(frazil.pid) - cpu)
             return _sealed(config, topic, partitions) >= count
 
-        frazil.wait(begins, LOOK_SECONDS)
-        started, cpu = time.perf_counter(), processes.cpu_alone(frazil.pid)
-        frazil.wait(lambda: reads() >= count, LOOK_SECONDS)
+        frazil.wait(begins, POLL_SECONDS)
+        started, cpu = time.perf_counter(), process_usage.cpu_alone(frazil.pid)
+        frazil.wait(lambda: reads() >= count, POLL_SECONDS)
         # What is left in its tails would wait for more, or for their time: a door that stops seals it at once.
         frazil.terminate()
-        frazil.wait(seals, LOOK_SECONDS / 5)
+        frazil.wait(seals, POLL_SECONDS / 5)
         seconds = time.perf_counter() - started
     shutil.rmtree(data)
-    return (Taken(count - round(begun), seconds, used),)
+    return (Consumed(count - round(begun), seconds, used),)
 
 
 def _sealed(config: Config, topic: str, partitions: int) -> int:
@@ -153,20 +153,20 @@ def to_table(bench: Bench) -> Iterator[Figure]:
         config = settings(server, bench.folder / "data", topic)
         with Frazil("serve", config, bench.folder) as frazil:
             bench.say(f"producing {count:,} records, while Spark starts")
-            Filling(server, topic).put(FIRST_RECORDS)
-            hidden = Hidden(server, topic)
+            TopicFiller(server, topic).put(FIRST_RECORDS)
+            hidden = HiddenRecords(server, topic)
             hidden.put(count)
             frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS)
             await_quiet(frazil)
             bench.say(f"Kafka to the table: {count:,} records")
-            with processes.CpuUse(frazil.pid) as cpu:
+            with process_usage.CpuUse(frazil.pid) as cpu:
                 started = time.perf_counter()
                 hidden.show()
-                frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS + count, LOOK_SECONDS)
+                frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS + count, POLL_SECONDS)
                 seconds = time.perf_counter() - started
         bare = count_messages(server.bootstrap, topic, count)
     name = f"{VALUE_BYTES} bytes from Kafka, 1 partition, to the table"
-    taken = Taken(count, seconds, cpu.seconds)
+    taken = Consumed(count, seconds, cpu.seconds)
     yield figure(
         f"{name}, with the time that the last ones wait for more",
         "records/s",
@@ -182,7 +182,7 @@ def to_table(bench: Bench) -> Iterator[Figure]:
         (K2I_CPU_SECONDS / taken.cpu_per_million,),
         Below(K2I_CPU_SECONDS, "CPU s/M"),
     )
-    for part, used in by_part(cpu).items():
+    for part, used in cpu_by_part(cpu).items():
         yield Figure(f"{name}: CPU of {part}", "CPU s/M", used / count * 1e6)
 
 
@@ -190,14 +190,14 @@ def await_quiet(frazil: Frazil) -> None:
     """Until Spark is through with what it does once at its start."""
 
     def is_quiet() -> bool:
-        with processes.CpuUse(frazil.pid) as cpu:
+        with process_usage.CpuUse(frazil.pid) as cpu:
             time.sleep(1)
         return cpu.seconds < QUIET_CPU
 
     frazil.wait(is_quiet, 0)
 
 
-def by_part(cpu: processes.CpuUse) -> dict[str, float]:
+def cpu_by_part(cpu: process_usage.CpuUse) -> dict[str, float]:
     used: defaultdict[str, float] = defaultdict(float)
     for line, seconds in cpu.by_command.items():
         used[_part(line)] += seconds

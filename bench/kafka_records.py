@@ -59,7 +59,7 @@ def _value(number: int, by_chance: int) -> bytes:
     return value + b"x" * (VALUE_BYTES - len(value) - 2) + b'"}'
 
 
-class Filling:
+class TopicFiller:
     """Puts records into a topic, in turn into its partitions."""
 
     def __init__(
@@ -93,7 +93,7 @@ class Filling:
         assert sent == len(records), f"{sent} of {len(records)} records were queued"
 
 
-class Hidden(Filling):
+class HiddenRecords(TopicFiller):
     """Records of one transaction: nobody sees them until `show`, and then all of them."""
 
     def __init__(self, server: KafkaServer, topic: str) -> None:

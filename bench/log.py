@@ -271,15 +271,15 @@ def seal(bench: Bench) -> Iterator[Figure]:
     """From the tail to a durable segment."""
     count = 10 if bench.quick else 30
     source = rng()
-    pieces = [samples.logs(BATCH_ROWS, source) for _ in range(count)]
-    table = pa.Table.from_batches(pieces).combine_chunks()
+    batches = [samples.logs(BATCH_ROWS, source) for _ in range(count)]
+    table = pa.Table.from_batches(batches).combine_chunks()
     settings = config(bench.folder / "data", "none")
     with Log(settings) as log:
         writer = log.writer(TOPIC, table.schema)
 
         def ours() -> float:
-            for piece in pieces:
-                writer.append(piece)
+            for batch in batches:
+                writer.append(batch)
             started = time.perf_counter()
             segment = writer.seal()
             elapsed = time.perf_counter() - started

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import processes, samples
+from bench import process_usage, samples
 from bench.backlog import SEGMENT_ROWS, Backlog, sample_rows
-from bench.bare import BareWriters, Layout
+from bench.bare_pyarrow import BareWriters, Layout
 from bench.figures import AtLeast, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
-from bench.running import RunningPipeline, Trigger
-from bench.sparks import SparkAppends
+from bench.running_pipeline import RunningPipeline, Trigger
+from bench.spark_append import SparkAppender
 from frazil.config.model import Config
 from frazil.config.sections.lake import TableConfig
 from frazil.config.sections.log import LogConfig
@@ -73,7 +73,7 @@ def _moved(
 ) -> Iterator[Figure]:
     batches = 1 if bench.quick else 2
     total = batches * BATCH_ROWS
-    spark = SparkAppends(pipeline, f"spark_{backlog.topic}", table)
+    spark = SparkAppender(pipeline, f"spark_{backlog.topic}", table)
     ours: list[_Moved] = []
     limits: list[_Moved] = []
     sparks: list[_Moved] = []
@@ -83,12 +83,12 @@ def _moved(
         backlog.seal(batches * BATCH_SEGMENTS)
         segments, taken = _move(pipeline, backlog)
         shares = [segments[at : at + BATCH_SEGMENTS] for at in range(0, len(segments), BATCH_SEGMENTS)]
-        before = processes.cpu_seconds(os.getpid())
+        before = process_usage.cpu_seconds(os.getpid())
         seconds = bare.seconds(shares, layout)
-        limit = _Moved(seconds, processes.cpu_used(before, processes.cpu_seconds(os.getpid())))
-        before = processes.cpu_seconds(os.getpid())
+        limit = _Moved(seconds, process_usage.cpu_used(before, process_usage.cpu_seconds(os.getpid())))
+        before = process_usage.cpu_seconds(os.getpid())
         seconds = spark.seconds(shares)
-        other = _Moved(seconds, processes.cpu_used(before, processes.cpu_seconds(os.getpid())))
+        other = _Moved(seconds, process_usage.cpu_used(before, process_usage.cpu_seconds(os.getpid())))
         if number >= warm_up:
             ours.append(taken)
             limits.append(limit)
@@ -116,11 +116,11 @@ def _moved(
 def _move(pipeline: RunningPipeline, backlog: Backlog) -> tuple[list[Path], _Moved]:
     """From the beginning of the first batch to the end of the last, as if there had been batches before."""
     newest = pipeline.newest(backlog.topic)
-    before = processes.cpu_seconds(os.getpid())
+    before = process_usage.cpu_seconds(os.getpid())
     segments = backlog.show()
     pipeline.wait_for(backlog.topic, backlog.end)
     triggers = pipeline.triggers(backlog.topic, newest)
-    cpu = processes.cpu_used(before, processes.cpu_seconds(os.getpid()))
+    cpu = process_usage.cpu_used(before, process_usage.cpu_seconds(os.getpid()))
     return segments, _Moved(triggers[-1].ended - triggers[0].started, cpu)
 
 

@@ -32,7 +32,7 @@ def test_parts_start_before_those_that_need_them(
     config = Config.model_validate({"data_dir": tmp_path, **settings})
     assembly = role(config, create_registry())
     assert [part.name for part in assembly.parts] == parts
-    assert list(assembly.behind) == (["pipeline"] if "pipeline" in parts and len(parts) > 1 else [])
+    assert list(assembly.optional) == (["pipeline"] if "pipeline" in parts and len(parts) > 1 else [])
     paths = [endpoint.path for endpoint in assembly.endpoints]
     assert ("/topics/{name}" in paths) == ("topics" in parts)
     assert ("/sql" in paths, "/hot/{topic}" in paths) == ("query" in parts, "buffer" in parts)

@@ -10,7 +10,7 @@ from frazil.app.status import status_of
 from frazil.config.model import Config
 from frazil.log.log import Log
 from frazil.ops.health import HEALTHY, Health, HealthReport
-from frazil.ops.metrics import merged
+from frazil.ops.metrics import merge_families
 from tests.log.support import SCHEMA, TOPIC, rows
 
 PARTITION = ("topic", "partition")
@@ -29,7 +29,7 @@ def numbers(
 
 def status(registry: CollectorRegistry, **components: Health) -> dict[str, Any]:
     report = HealthReport(components or {"log": HEALTHY}, 1.0)
-    return status_of(report, merged(registry.collect()), lambda topic: f"shop.{topic}")
+    return status_of(report, merge_families(registry.collect()), lambda topic: f"shop.{topic}")
 
 
 def test_a_topic_in_numbers() -> None:

@@ -21,7 +21,7 @@ from tests.servers.child import free_ports
 SOON = 240.0
 
 
-class Place:
+class FrazilFolder:
     """A folder with a Frazil, and the numbers of all records that were sent to it."""
 
     def __init__(self, folder: Path) -> None:
@@ -89,7 +89,7 @@ def catalog(served: Served) -> dict[str, Any]:
 
 @pytest.mark.xdist_group("own-jvm")
 def test_it_goes_on_with_every_row_once_after_the_printed_command(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    place = FrazilFolder(tmp_path)
     with serving(tmp_path, place.settings, pipeline=True) as served:
         place.log_over_http(20)
         place.load(30)

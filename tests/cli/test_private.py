@@ -30,7 +30,7 @@ ROWS = 20
 SOON = 240.0
 
 
-class Opened:
+class FolderMakingPickle:
     """Makes a folder of whoever unpickles it."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,9 +40,9 @@ class Opened:
         return os.mkdir, (str(self._folder),)
 
 
-def accumulated(folder: Path) -> bytes:
+def accumulator_message(folder: Path) -> bytes:
     """A token that is wrong, longer than any, and what the port for accumulators would unpickle after a right one."""
-    update = pickle.dumps(Opened(folder))
+    update = pickle.dumps(FolderMakingPickle(folder))
     return b"x" * 255 + b"\n" + struct.pack(">ii", 1, len(update)) + update
 
 
@@ -101,7 +101,7 @@ def test_it_listens_for_this_machine_only_and_asks_for_a_secret(served: Served, 
     assert len(own) == 2, "callbacks, and accumulators"
     for port in own:
         assert says(port, CALLBACK) == b""
-        assert b"y" not in says(port, accumulated(tmp_path / "opened"))
+        assert b"y" not in says(port, accumulator_message(tmp_path / "opened"))
     assert not (tmp_path / "opened").exists()
     # Spark leaves a socket behind on which nobody accepts what was sent to it above.
     left = java - gateways - spark

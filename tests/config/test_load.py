@@ -9,13 +9,13 @@ import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from frazil.config.keys import Group, KeyPath, Leaf, dotted, tree, variable
 from frazil.config.load import LoadedConfig, load_config
 from frazil.config.model import Config
+from frazil.config.setting_tree import KeyPath, Setting, SettingGroup, dotted, setting_tree, variable
 from frazil.errors import ConfigError
 from tests.config.samples import (
-    LEAVES,
     NAMES,
+    SETTINGS,
     all_texts,
     as_text,
     companions,
@@ -64,7 +64,7 @@ def test_nothing_given_means_the_defaults(text: str) -> None:
 @given(texts=all_texts())
 def test_every_documented_key_can_be_set_by_file_and_by_environment(texts: dict[KeyPath, str], scratch: Path) -> None:
     """All at once, for each alone would take minutes; that a key needs no other is tested below."""
-    assert len(texts) == len(LEAVES)
+    assert len(texts) == len(SETTINGS)
     scratch.write_text(yaml.safe_dump(nested(texts)), "utf-8")
     by_file = load_config(scratch, environ={})
     by_environment = load_config(environ={variable(key): text for key, text in texts.items()})
@@ -76,11 +76,11 @@ def test_every_documented_key_can_be_set_by_file_and_by_environment(texts: dict[
 
 
 @pytest.mark.parametrize(
-    ("path", "leaf"), LEAVES, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
+    ("path", "setting"), SETTINGS, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
 )
-def test_a_key_needs_no_others(path: KeyPath, leaf: Leaf, seed: int) -> None:
+def test_a_key_needs_no_others(path: KeyPath, setting: Setting, seed: int) -> None:
     key = named(path, "orders")
-    text = one_of(valid_text(leaf), seed)
+    text = one_of(valid_text(setting), seed)
     needed = {variable(companion): value for companion, value in companions(key).items()}
     config = load_config(environ={variable(key): text, **needed}).config
     value = value_at(config, key)
@@ -103,9 +103,9 @@ def one_of(strategy: st.SearchStrategy[str], seed: int) -> str:
 @settings(deadline=None)
 @given(data=st.data())
 def test_the_environment_wins_over_the_file(data: st.DataObject, scratch: Path) -> None:
-    path, leaf = data.draw(st.sampled_from(LEAVES))
+    path, setting = data.draw(st.sampled_from(SETTINGS))
     key = named(path, "orders")
-    in_file, in_environment = data.draw(valid_text(leaf)), data.draw(valid_text(leaf))
+    in_file, in_environment = data.draw(valid_text(setting)), data.draw(valid_text(setting))
     name = data.draw(st.sampled_from([str.upper, str.lower, str.title]))(variable(key))
     needed = companions(key)
     scratch.write_text(yaml.safe_dump(nested({key: in_file, **needed})), "utf-8")
@@ -122,11 +122,11 @@ def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Pat
         *(("topics", "orders"), ("topics", "orders", "table"), ("server",), ("logging",), ()),
     ]
     section = data.draw(st.sampled_from(known))
-    node: Leaf | Group | None = tree()
+    node: Setting | SettingGroup | None = setting_tree()
     for part in section:
-        assert isinstance(node, Group)
+        assert isinstance(node, SettingGroup)
         node = node.child(part)
-    assert isinstance(node, Group)
+    assert isinstance(node, SettingGroup)
     key = data.draw(NAMES.filter(lambda name: name not in node.children))
     blank_lines = data.draw(st.integers(0, 5))
     scratch.write_text("\n" * blank_lines + yaml.safe_dump(nested({(*section, key): "x"})), "utf-8")
@@ -138,18 +138,18 @@ def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Pat
 
 
 @pytest.mark.parametrize(
-    ("path", "leaf"), LEAVES, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
+    ("path", "setting"), SETTINGS, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
 )
-def test_a_wrong_value_is_reported_with_what_is_allowed(path: KeyPath, leaf: Leaf) -> None:
+def test_a_wrong_value_is_reported_with_what_is_allowed(path: KeyPath, setting: Setting) -> None:
     key = named(path, "orders")
-    wrong = invalid_text(leaf)
+    wrong = invalid_text(setting)
     needed = companions(key)
     if wrong is None:
         text = yaml.safe_dump(nested({(*key, "below"): "x", **needed}))
         assert problems(text)[0].startswith(f"{dotted(key)}: ")
         return
     (problem,) = problems(yaml.safe_dump(nested(needed)) if needed else "", **{variable(key): wrong})
-    assert problem == f"{dotted(key)}: {wrong!r} is not allowed; allowed: {leaf.allowed} ({variable(key)})"
+    assert problem == f"{dotted(key)}: {wrong!r} is not allowed; allowed: {setting.allowed} ({variable(key)})"
 
 
 def test_all_problems_are_reported_at_once() -> None:

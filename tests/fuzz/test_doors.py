@@ -18,10 +18,10 @@ import pytest
 from frazil.scan.reading import read
 from frazil.scan.tenants import HEADER
 from frazil.web.answers import ARROW_STREAM
-from tests.fuzz import danube
+from tests.fuzz import danube_calls
 from tests.fuzz.fuzzer import GOOD, Fuzzer, Stored
-from tests.fuzz.process import AllDoors
-from tests.fuzz.ways import DANUBE_TOPIC, TOPIC, every_way
+from tests.fuzz.senders import DANUBE_TOPIC, TOPIC, every_sender
+from tests.fuzz.serve_process import AllDoors
 
 DELIVERED_SECONDS = 120.0
 
@@ -44,14 +44,14 @@ def fuzz(folder: Path, seed: int, rounds: int, *, pipeline: bool = False) -> Cou
 
 
 async def _rounds(doors: AllDoors, chance: random.Random, rounds: int, hidden: str) -> Fuzzer:
-    async with every_way(doors) as sent:
+    async with every_sender(doors) as sent:
         fuzzer = Fuzzer(sent, chance, hidden)
-        consumer = await danube.subscribe(sent.danube, DANUBE_TOPIC)
+        consumer = await danube_calls.subscribe(sent.danube, DANUBE_TOPIC)
         for _ in range(rounds):
             await fuzzer.round()
             assert not fuzzer.faults, "\n".join(fuzzer.faults)
         told = fuzzer.stored[f"{TOPIC}_danube", "payload", ""]
-        await danube.receive(sent.danube, consumer, [text.encode() for text in told], DELIVERED_SECONDS)
+        await danube_calls.receive(sent.danube, consumer, [text.encode() for text in told], DELIVERED_SECONDS)
     return fuzzer
 
 

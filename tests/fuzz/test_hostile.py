@@ -10,9 +10,9 @@ from pathlib import Path
 from frazil.doors.otlp.signals import SIGNALS
 from frazil.scan.reading import read
 from tests.faults.exporting import COLUMNS
-from tests.fuzz.answering import Answered
-from tests.fuzz.process import AllDoors
-from tests.fuzz.ways import Way, every_way
+from tests.fuzz.answers import Answer
+from tests.fuzz.senders import Sender, every_sender
+from tests.fuzz.serve_process import AllDoors
 
 GROUPS = b"\x7b" * 120_000
 """Each byte begins a group that nobody knows."""
@@ -51,31 +51,31 @@ def test_each_is_refused_for_itself(tmp_path: Path) -> None:
 async def _send_all(door: AllDoors) -> dict[str, list[str]]:
     """What was stored of good requests, by topic."""
     stored: dict[str, list[str]] = {signal.requests.topic: [] for signal in SIGNALS}
-    async with every_way(door) as every:
-        ways = [way for way in every.ways if way.topic in stored]
+    async with every_sender(door) as every:
+        senders = [sender for sender in every.senders if sender.topic in stored]
 
-        async def good(way: Way, text: str, number: int) -> None:
-            answer = await way.send(way.pack(way.make([text], number)), "good")
-            assert answer.status in (200, 204), (way.name, answer)
-            stored[way.topic].append(text)
+        async def good(sender: Sender, text: str, number: int) -> None:
+            answer = await sender.send(sender.pack(sender.make([text], number)), "good")
+            assert answer.status in (200, 204), (sender.name, answer)
+            stored[sender.topic].append(text)
 
-        async def bad(way: Way, body: bytes) -> None:
-            check_refused(way, await way.send(way.pack(_within(way, body)), "bad"))
+        async def bad(sender: Sender, body: bytes) -> None:
+            check_refused(sender, await sender.send(sender.pack(_within(sender, body)), "bad"))
 
         for number, body in enumerate(HOSTILE.values()):
             sent = []
-            for place, way in enumerate(ways):
-                sent += [bad(way, body), good(way, f"good_{number}_{place}", number * 1000 + place)]
+            for place, sender in enumerate(senders):
+                sent += [bad(sender, body), good(sender, f"good_{number}_{place}", number * 1000 + place)]
             await asyncio.gather(*sent)
     return stored
 
 
-def _within(way: Way, body: bytes) -> bytes:
+def _within(sender: Sender, body: bytes) -> bytes:
     """A message of the first field of all requests but one, where it is the fifth that is a message."""
-    return b"\x2a" + body[1:] if way.name == "remote write 2" and body[:1] == b"\x0a" else body
+    return b"\x2a" + body[1:] if sender.name == "remote write 2" and body[:1] == b"\x0a" else body
 
 
-def check_refused(way: Way, answer: Answered) -> None:
-    assert answer.status == 400, (way.name, answer)
-    assert answer.text, way.name
-    assert not [word for word in INTERNAL if word in answer.text], (way.name, answer)
+def check_refused(sender: Sender, answer: Answer) -> None:
+    assert answer.status == 400, (sender.name, answer)
+    assert answer.text, sender.name
+    assert not [word for word in INTERNAL if word in answer.text], (sender.name, answer)

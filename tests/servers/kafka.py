@@ -40,7 +40,7 @@ class Record(NamedTuple):
     timestamp: int = 0
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a record is."""
 
     partition: int
@@ -120,13 +120,13 @@ class KafkaServer:
     def group_members(self, group: str) -> int:
         return len(self._admin.describe_consumer_groups([group])[group].result(_SECONDS).members)
 
-    def produce(self, topic: str, records: Iterable[Record]) -> list[Place]:
+    def produce(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
         """Write records, all of them acknowledged when this returns; where they are, in their order."""
         # A new producer each time: one that knows a topic does not notice at once that it has more partitions.
         settings = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 2}
         return _send(Producer(settings), topic, records)
 
-    def committed(self, topic: str) -> dict[Place, Record]:
+    def committed(self, topic: str) -> dict[RecordPosition, Record]:
         """All records of a topic that Kafka shows to a consumer of committed transactions."""
         consumer = Consumer(
             {
@@ -172,18 +172,18 @@ class Transactions:
         )
         self._producer.init_transactions(_SECONDS)
 
-    def commit(self, topic: str, records: Iterable[Record]) -> list[Place]:
+    def commit(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
         places = self.open(topic, records)
         self._producer.commit_transaction(_SECONDS)
         return places
 
-    def abort(self, topic: str, records: Iterable[Record]) -> list[Place]:
+    def abort(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
         """Where the records are that nobody may see."""
         places = self.open(topic, records)
         self._producer.abort_transaction(_SECONDS)
         return places
 
-    def open(self, topic: str, records: Iterable[Record]) -> list[Place]:
+    def open(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
         """Write records and leave the transaction open: it ends when it times out, or with `end`."""
         self._producer.begin_transaction()
         return _send(self._producer, topic, records)
@@ -195,8 +195,8 @@ class Transactions:
             self._producer.abort_transaction(_SECONDS)
 
 
-def _read_to_the_end(consumer: Consumer, reading: set[int]) -> dict[Place, Record]:
-    found: dict[Place, Record] = {}
+def _read_to_the_end(consumer: Consumer, reading: set[int]) -> dict[RecordPosition, Record]:
+    found: dict[RecordPosition, Record] = {}
     while reading:
         message = consumer.poll(_SECONDS)
         assert message is not None, f"no answer for partitions {reading}"
@@ -212,8 +212,8 @@ def _read_to_the_end(consumer: Consumer, reading: set[int]) -> dict[Place, Recor
     return found
 
 
-def _received(message: Message) -> tuple[Place, Record]:
-    place = Place(_known(message.partition()), _known(message.offset()))
+def _received(message: Message) -> tuple[RecordPosition, Record]:
+    place = RecordPosition(_known(message.partition()), _known(message.offset()))
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return place, Record(message.value(), message.key(), place.partition, headers, message.timestamp()[1])
 
@@ -224,8 +224,8 @@ def _known(number: int | None) -> int:
     return number
 
 
-def _send(producer: Producer, topic: str, records: Iterable[Record]) -> list[Place]:
-    delivered: dict[int, Place] = {}
+def _send(producer: Producer, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
+    delivered: dict[int, RecordPosition] = {}
     count = 0
     for count, record in enumerate(records, 1):
         _queue(producer, topic, record, _Receipt(count - 1, delivered))
@@ -235,13 +235,13 @@ def _send(producer: Producer, topic: str, records: Iterable[Record]) -> list[Pla
 
 
 class _Receipt:
-    def __init__(self, number: int, delivered: dict[int, Place]) -> None:
+    def __init__(self, number: int, delivered: dict[int, RecordPosition]) -> None:
         self._number = number
         self._delivered = delivered
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         assert error is None, error
-        self._delivered[self._number] = Place(_known(message.partition()), _known(message.offset()))
+        self._delivered[self._number] = RecordPosition(_known(message.partition()), _known(message.offset()))
 
 
 def _queue(producer: Producer, topic: str, record: Record, receipt: _Receipt) -> None:

@@ -86,7 +86,7 @@ def _watch_parent(pipeline: Pipeline) -> None:
 
 
 def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Event) -> None:
-    said: dict[str, Health] | None = None
+    reported: dict[str, Health] | None = None
     metrics_due = 0.0
     while True:
         last = ended.wait(REPORT_SECONDS)
@@ -94,8 +94,8 @@ def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Ev
         metrics = render(registry)[0].decode() if last or now >= metrics_due else None
         if metrics is not None:
             metrics_due = now + METRICS_SECONDS
-        if metrics is not None or health != said:
-            said = health
+        if metrics is not None or health != reported:
+            reported = health
             try:
                 _write_all(sys.stdout.fileno(), (Report(health, metrics).to_line() + "\n").encode())
             except BrokenPipeError:

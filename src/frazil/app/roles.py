@@ -21,7 +21,7 @@ from frazil.app.status import status_endpoint
 from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry, HealthReport
 from frazil.ops.metrics import create_registry
-from frazil.ops.openfiles import allow_open_files
+from frazil.ops.open_files import allow_open_files
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.web.hosts import AllowedHosts, BrowserGuard
 from frazil.web.operations import Endpoint, create_app
@@ -36,7 +36,7 @@ class Assembly:
     parts: Sequence[Part]
     """In the order in which they start; they stop in reverse, so doors before the log that they append to."""
     endpoints: Sequence[Endpoint] = ()
-    behind: Collection[str] = ()
+    optional: Collection[str] = ()
     """Parts without which the others do their work."""
 
 
@@ -51,7 +51,7 @@ def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
     # The pipeline stops after doors and reads: the end of its batch may take all the time that there is.
     parts = (log, *pipeline, hot, *_doors(config, metrics, log), topics, query)
     endpoints = (*hot.endpoints, *topics.endpoints, *query.endpoints)
-    return Assembly(parts, endpoints, behind=[part.name for part in pipeline])
+    return Assembly(parts, endpoints, optional=[part.name for part in pipeline])
 
 
 def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
@@ -100,7 +100,9 @@ async def serve(config: Config, role: Role, announce: Announce) -> signal.Signal
     at = config.server
     app = BrowserGuard(create_app(health, metrics, endpoints), AllowedHosts(at.allowed_hosts, at.host), names=True)
     server = HttpServer(app, at.host, at.port, max_connections=at.max_connections, metrics=metrics)
-    service = Service(assembly.parts, server, health, config.server.shutdown_timeout_seconds, behind=assembly.behind)
+    service = Service(
+        assembly.parts, server, health, config.server.shutdown_timeout_seconds, optional=assembly.optional
+    )
 
     def ready() -> None:
         # What is there now stays: looking through it for garbage again and again costs more than requests do.

@@ -48,11 +48,11 @@ class Service:
         server: HttpServer,
         health: HealthRegistry,
         shutdown_timeout_seconds: float,
-        behind: Collection[str] = (),
+        optional: Collection[str] = (),
     ) -> None:
         """`behind` names the parts without which the others do their work: readiness does not depend on them."""
         self._parts = parts
-        self._behind = behind
+        self._optional = optional
         self._server = server
         self._health = health
         self._shutdown_timeout = shutdown_timeout_seconds
@@ -103,7 +103,7 @@ class Service:
             self._health.set(part.name, "degraded", "starting")
             await part.start()
             self._started.append(part)
-            self._health.register(part.name, part.health, behind=part.name in self._behind)
+            self._health.register(part.name, part.health, optional=part.name in self._optional)
             logger.info("started", extra={"part": part.name})
         self._health.mark_ready()
         on_ready()

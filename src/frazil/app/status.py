@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry, HealthReport
-from frazil.ops.metrics import merged
+from frazil.ops.metrics import merge_families
 from frazil.web.operations import Endpoint
 
 Data = dict[str, Any]
@@ -54,7 +54,7 @@ _TABLE = {
 
 def status_endpoint(config: Config, health: HealthRegistry, metrics: CollectorRegistry) -> Endpoint:
     async def status(request: Request) -> Response:
-        return JSONResponse(status_of(health.report(), merged(metrics.collect()), config.base_table))
+        return JSONResponse(status_of(health.report(), merge_families(metrics.collect()), config.base_table))
 
     return Endpoint("/status", status, "health and every topic in numbers, as JSON")
 

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.log_access import open_log, require_topic
 from frazil.cli.terminal.output import Format, count, print_json, print_table
 from frazil.errors import ConfigError
 
@@ -24,7 +24,7 @@ app = App(name="dlq")
 
 Output = Annotated[Format, Parameter(help="How to print it.")]
 
-_LONGEST = 100
+_MAX_LENGTH = 100
 """Of a reason, in letters; JSON has all of it."""
 
 
@@ -45,8 +45,8 @@ def list_(
     from frazil.pipeline.deadletters.letters import newest_letters
 
     config = context.load().config
-    with reading(config) as log:
-        table = _letters(config, log.store, existing_topic(log, topic))
+    with open_log(config) as log:
+        table = _letters(config, log.store, require_topic(log, topic))
     if show is not None:
         _show(topic, table, partition, show, output)
         return
@@ -81,8 +81,8 @@ def replay(
     if offset is not None and partition is None:
         raise ConfigError("--offset needs --partition: each partition counts its own.")
     config = context.load().config
-    with reading(config) as log:
-        existing_topic(log, topic)
+    with open_log(config) as log:
+        require_topic(log, topic)
         chosen = None if partition is None else at(partition, offset)
         if chosen is not None and not _partitions(_letters(config, log.store, topic), chosen):
             what = "letters" if offset is None else f"letter at offset {offset}"
@@ -161,7 +161,7 @@ def _as_row(letter: dict[str, Any]) -> tuple[object, ...]:
         data["kafka_offset"],
         data["failed_at"],
         data["replayed_at"],
-        reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 1]}…",
+        reason if len(reason) <= _MAX_LENGTH else f"{reason[: _MAX_LENGTH - 1]}…",
     )
 
 

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.log_access import open_log, require_topic
 from frazil.cli.terminal.output import Format, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = App(name="txlog")
 
-_LONGEST = 120
+_MAX_LENGTH = 120
 """Of what happened, in letters; JSON has all of it."""
 
 
@@ -47,8 +47,8 @@ def show(
         print_table(columns, rows)
     elif found.damage is None:
         if topic is not None:
-            with reading(config) as log:
-                existing_topic(log, topic)
+            with open_log(config) as log:
+                require_topic(log, topic)
         of_topic = f" about topic {topic!r}" if topic else ""
         print(f"There is nothing{of_topic} in {root(data_dir.absolute())} yet.")
     if found.damage:
@@ -59,4 +59,4 @@ def _row(entry: Entry) -> Row:
     from frazil.pipeline.txlog.show import in_words
 
     row = in_words(entry)
-    return row if len(row.what) <= _LONGEST else row._replace(what=f"{row.what[: _LONGEST - 1]}…")
+    return row if len(row.what) <= _MAX_LENGTH else row._replace(what=f"{row.what[: _MAX_LENGTH - 1]}…")

@@ -13,13 +13,13 @@ from pydantic import Field, PrivateAttr, model_validator
 from frazil.config.invocation import Invocation
 from frazil.config.sections.danube import DanubeConfig
 from frazil.config.sections.endpoint import CONNECTIONS_TEXT, MAX_CONNECTIONS, Connections, Port
-from frazil.config.sections.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
+from frazil.config.sections.kafka import REGISTRY_FORMATS, BufferConfig, FormatConfig, KafkaConfig
 from frazil.config.sections.lake import (
-    NEEDS_COLUMN,
+    NEEDS_RETENTION_COLUMN,
     IcebergConfig,
     LakeConfig,
     TableLayoutConfig,
-    wrong_level,
+    compression_level_problem,
 )
 from frazil.config.sections.log import LogConfig, StoreConfig
 from frazil.config.sections.loki import LokiConfig
@@ -28,9 +28,9 @@ from frazil.config.sections.messages import MessagesConfig
 from frazil.config.sections.otlp import OtlpConfig
 from frazil.config.sections.pipeline import PipelineConfig
 from frazil.config.sections.prometheus import PrometheusConfig
-from frazil.config.sections.section import Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import Positive, Seconds, Section, free_names, setting_problem
 from frazil.config.sections.telemetry import TelemetryConfig
-from frazil.config.sections.topics import DEFAULTS, TELEMETRY, TopicConfig, over
+from frazil.config.sections.topics import TELEMETRY_TOPICS, TOPIC_DEFAULTS, TopicConfig, merge_topic_settings
 
 
 class SqlConfig(Section):
@@ -94,7 +94,7 @@ class Config(Section):
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
     maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
     topics: dict[str, TopicConfig] = Field(
-        default_factory=dict, json_schema_extra=names("topic"), description="Settings by topic name."
+        default_factory=dict, json_schema_extra=free_names("topic"), description="Settings by topic name."
     )
     server: ServerConfig = Field(ServerConfig(), description="The operations endpoint.")
     logging: LoggingConfig = Field(LoggingConfig(), description="Log output.")
@@ -111,12 +111,12 @@ class Config(Section):
         return self
 
     def topic(self, name: str) -> TopicConfig:
-        given = self.topics.get(name, DEFAULTS)
-        return over(TELEMETRY[name], given) if self.is_telemetry(name) else given
+        given = self.topics.get(name, TOPIC_DEFAULTS)
+        return merge_topic_settings(TELEMETRY_TOPICS[name], given) if self.is_telemetry(name) else given
 
     def is_telemetry(self, topic: str) -> bool:
         """Whether a topic is that of doors for telemetry, and so nobody else's."""
-        return topic in TELEMETRY and self.takes_telemetry
+        return topic in TELEMETRY_TOPICS and self.takes_telemetry
 
     @property
     def takes_telemetry(self) -> bool:
@@ -149,11 +149,11 @@ class Config(Section):
     @model_validator(mode="after")
     def _kafka_is_whole(self) -> Self:
         if self.kafka.topics and not self.kafka.bootstrap_servers:
-            raise problem("needs kafka.bootstrap_servers, the brokers that have them", "kafka", "topics")
+            raise setting_problem("needs kafka.bootstrap_servers, the brokers that have them", "kafka", "topics")
         if self.kafka.bootstrap_servers and not self.kafka.topics:
-            raise problem("needs kafka.topics, the topics to read from them", "kafka", "bootstrap_servers")
+            raise setting_problem("needs kafka.topics, the topics to read from them", "kafka", "bootstrap_servers")
         for name in filter(self.is_telemetry, self.kafka.topics):
-            raise problem(
+            raise setting_problem(
                 f"{name} is a topic of the doors for telemetry; leave it out, or set otlp.enabled, loki.enabled and "
                 f"prometheus.enabled to false",
                 "kafka",
@@ -169,8 +169,8 @@ class Config(Section):
                 formats["topics", topic, "format"] = settings.format
         for key, chosen in formats.items():
             for part, kind in (("value", chosen.value), ("key", chosen.key)):
-                if kind in REGISTERED and self.kafka.registry.url is None:
-                    raise problem(f"{kind} needs kafka.registry.url, the schema registry", *key, part)
+                if kind in REGISTRY_FORMATS and self.kafka.registry.url is None:
+                    raise setting_problem(f"{kind} needs kafka.registry.url, the schema registry", *key, part)
         return self
 
     @model_validator(mode="after")
@@ -181,7 +181,7 @@ class Config(Section):
             if limited is None or settings.table.retention_column is not None:
                 continue
             if topic in self.kafka.topics or self.is_telemetry(topic):
-                raise problem(NEEDS_COLUMN, "topics", topic, "table", limited)
+                raise setting_problem(NEEDS_RETENTION_COLUMN, "topics", topic, "table", limited)
         return self
 
     @model_validator(mode="after")
@@ -190,9 +190,11 @@ class Config(Section):
             layouts: dict[tuple[str, ...], TableLayoutConfig] = {("table",): settings.table}
             layouts |= {("derived", name): derived for name, derived in settings.derived.items()}
             for key, layout in layouts.items():
-                wrong = wrong_level(layout.compression or self.iceberg.compression, layout.compression_level)
+                wrong = compression_level_problem(
+                    layout.compression or self.iceberg.compression, layout.compression_level
+                )
                 if wrong:
-                    raise problem(wrong, "topics", topic, *key, "compression_level")
+                    raise setting_problem(wrong, "topics", topic, *key, "compression_level")
         return self
 
     @model_validator(mode="after")
@@ -206,6 +208,8 @@ class Config(Section):
                 fed["topics", topic, "derived", each] = f"{base.rpartition('.')[0]}.{each}"
             for key, table in fed.items():
                 if table in seen:
-                    raise problem(f"is the table {table}, but so is {seen[table]}; give one another name", *key)
+                    raise setting_problem(
+                        f"is the table {table}, but so is {seen[table]}; give one another name", *key
+                    )
                 seen[table] = ".".join(key)
         return self

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from frazil.config.keys import KeyPath, dotted
+from frazil.config.setting_tree import KeyPath, dotted
 from frazil.errors import ConfigError
 
 Values = dict[str, object]

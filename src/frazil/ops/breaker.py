@@ -23,7 +23,7 @@ from frazil.ops.health import HEALTHY, Health
 T = TypeVar("T")
 
 
-class State(Enum):
+class CircuitState(Enum):
     """The value is what the metric shows."""
 
     CLOSED = 0
@@ -59,7 +59,7 @@ class CircuitBreaker:
         self._config = config
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._state = State.CLOSED
+        self._state = CircuitState.CLOSED
         self._generation = 0
         """Which state this is, counted: a call that began in an earlier one says nothing about now."""
         self._in_a_row = 0
@@ -70,7 +70,7 @@ class CircuitBreaker:
         self._calls = _Calls()
 
     @property
-    def state(self) -> State:
+    def state(self) -> CircuitState:
         return self._state
 
     def call(self, function: Callable[[], T]) -> T:
@@ -91,12 +91,12 @@ class CircuitBreaker:
 
     def _admit(self) -> int:
         with self._lock:
-            if self._state is State.OPEN and self._remaining() <= 0:
-                self._become(State.HALF_OPEN)
-            if self._state is State.OPEN or self._trying:
+            if self._state is CircuitState.OPEN and self._remaining() <= 0:
+                self._become(CircuitState.HALF_OPEN)
+            if self._state is CircuitState.OPEN or self._trying:
                 self.refused += 1
                 raise self._refusal()
-            self._trying = self._state is State.HALF_OPEN
+            self._trying = self._state is CircuitState.HALF_OPEN
             return self._generation
 
     def _settle(self, generation: int, verdict: _Verdict, error: BaseException | None) -> None:
@@ -115,20 +115,20 @@ class CircuitBreaker:
         # A copy: the error itself would keep the frames of its call alive as long as this does.
         self._cause = error.again()
         self._in_a_row += 1
-        if self._state is State.HALF_OPEN or self._in_a_row >= self._config.failure_threshold:
-            self._become(State.OPEN)
+        if self._state is CircuitState.HALF_OPEN or self._in_a_row >= self._config.failure_threshold:
+            self._become(CircuitState.OPEN)
             self.opened += 1
             self._opened_at = self._clock.monotonic()
 
     def _note_success(self) -> None:
-        if self._state is State.CLOSED:
+        if self._state is CircuitState.CLOSED:
             self._in_a_row = 0
             return
         self._in_a_row += 1
         if self._in_a_row >= self._config.success_threshold:
-            self._become(State.CLOSED)
+            self._become(CircuitState.CLOSED)
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: CircuitState) -> None:
         self._state = state
         self._generation += 1
         self._in_a_row = 0
@@ -139,11 +139,11 @@ class CircuitBreaker:
         return self._config.reset_timeout_seconds - (self._clock.monotonic() - self._opened_at)
 
     def _refusal(self) -> DependencyUnavailable:
-        after = max(0.0, self._remaining()) if self._state is State.OPEN else 0.0
+        after = max(0.0, self._remaining()) if self._state is CircuitState.OPEN else 0.0
         return DependencyUnavailable(f"{self.name} is not asked: {self._situation()}", self._cause, after)
 
     def _situation(self) -> str:
-        if self._state is State.HALF_OPEN:
+        if self._state is CircuitState.HALF_OPEN:
             when = "one call is trying it now"
         elif (remaining := self._remaining()) > 0:
             when = f"it is tried again in {remaining:.1f} s"
@@ -153,7 +153,7 @@ class CircuitBreaker:
 
     def health(self) -> Health:
         with self._lock:
-            return HEALTHY if self._state is State.CLOSED else Health("degraded", self._situation())
+            return HEALTHY if self._state is CircuitState.CLOSED else Health("degraded", self._situation())
 
 
 class _Calls(threading.local):

@@ -89,15 +89,15 @@ class HealthRegistry:
         self._started = clock()
         self._lock = threading.Lock()
         self._checks: dict[str, Check] = {}
-        self._behind: set[str] = set()
+        self._optional: set[str] = set()
         self._phase = _Phase.STARTING
 
-    def register(self, name: str, check: Check, *, behind: bool = False) -> None:
+    def register(self, name: str, check: Check, *, optional: bool = False) -> None:
         """What is `behind` the others can fail without keeping them from their work: the process is still ready."""
         with self._lock:
             self._checks[name] = check
-            if behind:
-                self._behind.add(name)
+            if optional:
+                self._optional.add(name)
 
     def set(self, name: str, status: Status, reason: str = "") -> None:
         health = Health(status, reason)
@@ -107,10 +107,10 @@ class HealthRegistry:
         with self._lock:
             self._checks.pop(name, None)
 
-    def report(self, *, behind: bool = True) -> HealthReport:
+    def report(self, *, optional: bool = True) -> HealthReport:
         """Of all components, or without those that are behind the others."""
         with self._lock:
-            checks = {name: check for name, check in self._checks.items() if behind or name not in self._behind}
+            checks = {name: check for name, check in self._checks.items() if optional or name not in self._optional}
         components: dict[str, Health] = {}
         for name, check in checks.items():
             found = _run(check)
@@ -127,7 +127,7 @@ class HealthRegistry:
         """Why no work should be sent here, or None."""
         if self._phase is not _Phase.RUNNING:
             return str(self._phase)
-        report = self.report(behind=False)
+        report = self.report(optional=False)
         return report.reason if report.status == "unhealthy" else None
 
 

@@ -62,10 +62,10 @@ class ErrorCounter(Collector):
 def render(registry: Collector, accept: str = "") -> tuple[bytes, str]:
     """All metrics and their content type: OpenMetrics when `accept` asks for it, else the Prometheus text format."""
     encode, content_type = choose_encoder(accept)
-    return encode(_Merged(registry)), content_type
+    return encode(_MergedMetrics(registry)), content_type
 
 
-def merged(families: Iterable[Metric]) -> list[Metric]:
+def merge_families(families: Iterable[Metric]) -> list[Metric]:
     """Each family once: what has the same name and labels is added up.
 
     When a series began is left out: a program that counts on would have to know of the other's restarts.
@@ -88,9 +88,9 @@ def merged(families: Iterable[Metric]) -> list[Metric]:
     return list(found.values())
 
 
-class _Merged(Collector):
+class _MergedMetrics(Collector):
     def __init__(self, registry: Collector) -> None:
         self._registry = registry
 
     def collect(self) -> list[Metric]:
-        return merged(self._registry.collect())
+        return merge_families(self._registry.collect())

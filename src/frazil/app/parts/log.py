@@ -47,7 +47,7 @@ class LogPart:
 
     async def start(self) -> None:
         self._log = await asyncio.to_thread(Log, self._config, on_failure=self._errors.count)
-        _tell_of_open_folder(self._config.data_dir)
+        _warn_of_open_folder(self._config.data_dir)
         try:
             await self._adopt()
             await self._check_anything_served()
@@ -75,7 +75,7 @@ class LogPart:
             try:
                 found = await asyncio.to_thread(self.log.adopt_orphans)
             finally:
-                self._tell_of_stopped(before)
+                self._log_stopped(before)
             self._problem = None
         except FrazilError as error:
             if not error.retryable:
@@ -87,13 +87,13 @@ class LogPart:
             if found:
                 logger.info("sealed what other processes left", extra={"partitions": found})
 
-    def _tell_of_stopped(self, before: Mapping[tuple[str, int], FrazilError]) -> None:
+    def _log_stopped(self, before: Mapping[tuple[str, int], FrazilError]) -> None:
         now = self.log.stopped()
         for (topic, partition), error in now.items():
             if str(error) != str(before.get((topic, partition), "")):
                 self._errors.count(error)
-                told = {"topic": topic, "partition": partition, "reason": str(error)}
-                logger.error("a partition is stopped; all others are served", extra=told)
+                fields = {"topic": topic, "partition": partition, "reason": str(error)}
+                logger.error("a partition is stopped; all others are served", extra=fields)
         for topic, partition in before.keys() - now.keys():
             logger.info("a partition is served again", extra={"topic": topic, "partition": partition})
 
@@ -132,7 +132,7 @@ class LogPart:
         return ages
 
 
-def _tell_of_open_folder(folder: Path) -> None:
+def _warn_of_open_folder(folder: Path) -> None:
     """A folder that others may enter stays as it is: somebody may want it so. What is made in it is private."""
     try:
         mode = stat.S_IMODE(folder.stat().st_mode)

@@ -22,7 +22,7 @@ from frazil.pipeline.report import FRESHNESS, Report, freshness, settings_line
 
 logger = logging.getLogger(__name__)
 
-_PAUSES = Backoff(base_seconds=1.0, longest_seconds=60.0)
+_RESTART_BACKOFF = Backoff(base_seconds=1.0, longest_seconds=60.0)
 _STEADY_SECONDS = 60.0
 """A child that lived this long was well: its death is the first failure, not one more."""
 _SILENT_SECONDS = 120.0
@@ -38,24 +38,24 @@ class PipelinePart:
         self._config = config
         self._report = Report({"pipeline": Health("degraded", "starting")}, "")
         self._child: asyncio.subprocess.Process | None = None
-        self._keeping: asyncio.Task[None] | None = None
-        self._heard = time.monotonic()
+        self._supervision: asyncio.Task[None] | None = None
+        self._last_report_at = time.monotonic()
         metrics.register(ChildMetrics(self, log))
 
     async def start(self) -> None:
         """Return at once: Spark takes its time, and the log takes records meanwhile."""
-        self._keeping = asyncio.create_task(self._keep())
+        self._supervision = asyncio.create_task(self._keep_running())
 
     async def stop(self) -> None:
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._supervision is not None:
+            self._supervision.cancel()
+            await asyncio.gather(self._supervision, return_exceptions=True)
         if self._child is not None and self._child.returncode is None:
             self._child.terminate()
             await self._child.wait()
 
     def health(self) -> Components:
-        if (silent := time.monotonic() - self._heard) > _SILENT_SECONDS:
+        if (silent := time.monotonic() - self._last_report_at) > _SILENT_SECONDS:
             silence = Health("unhealthy", f"its process has not said anything for {silent:.0f} s")
             return {**self._report.health, "pipeline": silence}
         return self._report.health
@@ -68,33 +68,33 @@ class PipelinePart:
     def metrics_text(self) -> str:
         return self._report.metrics or ""
 
-    async def _keep(self) -> None:
+    async def _keep_running(self) -> None:
         failures = 0
-        said = ""
+        logged = ""
         while True:
-            self._heard = started = time.monotonic()
+            self._last_report_at = started = time.monotonic()
             try:
-                code = await self._live()
+                code = await self._run_child()
             except OSError as error:
                 self._report = Report({"pipeline": Health("unhealthy", f"cannot be started: {error}")}, "")
                 code = 1
             failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
-            pause = _PAUSES.delay(failures, random.Random())
-            self._report = Report(self._causes(code), "")
+            pause = _RESTART_BACKOFF.delay(failures, random.Random())
+            self._report = Report(self._health_after_exit(code), "")
             reason = HealthReport(self._report.health, 0.0).reason
-            if reason != said:
+            if reason != logged:
                 logger.error("the pipeline ended; it is started again", extra={"reason": reason, "exit_code": code})
-                said = reason
+                logged = reason
             await asyncio.sleep(pause)
 
-    def _causes(self, code: int) -> Components:
+    def _health_after_exit(self, code: int) -> Components:
         """What the child blamed, if it ended by itself."""
         if code < 0:
             return {"pipeline": Health("unhealthy", f"its process was ended by signal {-code}")}
         blamed = {name: each for name, each in self._report.health.items() if each.status == "unhealthy"}
         return blamed or {"pipeline": Health("unhealthy", f"its process ended with code {code}")}
 
-    async def _live(self) -> int:
+    async def _run_child(self) -> int:
         """Run the child until it ends; its exit code."""
         self._child = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -117,7 +117,7 @@ class PipelinePart:
                 # The last line of one that was killed, or what some library said to standard output.
                 logger.info("the pipeline said", extra={"line": line.decode(errors="replace").strip()})
                 continue
-            self._heard = time.monotonic()
+            self._last_report_at = time.monotonic()
             self._report = report if report.metrics is not None else report.with_metrics(self._report.metrics)
         return await self._child.wait()
 

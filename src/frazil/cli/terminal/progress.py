@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class LoadWatcher:
+class LoadProgress:
     """Shows a load, and lends it the moments without interruption."""
 
     def __init__(self, interrupts: Interrupts, progress: Progress | None, total: int | None) -> None:
@@ -54,11 +54,11 @@ class LoadWatcher:
 
 
 @contextmanager
-def watching(inputs: Sequence[Input], interrupts: Interrupts) -> Iterator[LoadWatcher]:
+def load_progress(inputs: Sequence[Input], interrupts: Interrupts) -> Iterator[LoadProgress]:
     sizes = [source.size for source in inputs]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     if not sys.stderr.isatty():
-        yield LoadWatcher(interrupts, None, total)
+        yield LoadProgress(interrupts, None, total)
         return
     from rich.console import Console
     from rich.progress import (
@@ -79,11 +79,11 @@ def watching(inputs: Sequence[Input], interrupts: Interrupts) -> Iterator[LoadWa
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield LoadWatcher(interrupts, progress, total)
+        yield LoadProgress(interrupts, progress, total)
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Progress | None]:
+def step_progress(what: str) -> Iterator[Progress | None]:
     """A bar for steps that are counted; None when nobody looks."""
     if not sys.stderr.isatty():
         yield None

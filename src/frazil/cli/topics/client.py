@@ -23,7 +23,7 @@ _TIMEOUT_SECONDS = 60.0
 Query = Mapping[str, object]
 
 
-class NobodyThere(HealthCheckFailed):
+class ServerUnreachable(HealthCheckFailed):
     """Raised when no Frazil answers: nothing was done."""
 
 
@@ -31,7 +31,7 @@ class ConnectionLost(HealthCheckFailed):
     """Raised when a Frazil stopped to answer: whether it has done what was asked is not known."""
 
 
-class NotNow(FrazilError):
+class TemporarilyRefused(FrazilError):
     """Raised when a Frazil cannot do what was asked, and may be able to later: it is full, starting or stopping."""
 
     retryable = True
@@ -50,7 +50,7 @@ class TopicsClient:
     def close(self) -> None:
         self._connection.close()
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -96,7 +96,7 @@ class TopicsClient:
             if self._connection.sock is None:
                 self._connection.connect()
         except OSError as error:
-            raise NobodyThere(
+            raise ServerUnreachable(
                 f"no Frazil answers at {self.address}: {error}. Start it with `frazil serve`, or tell where it is "
                 f"with --url."
             ) from error
@@ -131,7 +131,7 @@ class TopicsClient:
             case 413:
                 return RecordTooLarge(reason)
             case 429 | 503:
-                return NotNow(reason)
+                return TemporarilyRefused(reason)
         return RequestError(reason) if status < 500 else FrazilError(reason)
 
 

@@ -10,8 +10,8 @@ from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
 from frazil.cli.terminal.output import Format, count, print_json, print_table
-from frazil.cli.topics.asking import Url, looking, running
-from frazil.cli.topics.client import NobodyThere, path_of
+from frazil.cli.topics.access import Url, connect, read_data_folder
+from frazil.cli.topics.client import ServerUnreachable, path_of
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def create(
     context: GivenContext,
 ) -> None:
     """Create a topic of messages. One that exists stays as it is."""
-    with running(url, context) as client:
+    with connect(url, context) as client:
         query = {} if partitions is None else {"partitions": partitions}
-        made = client.ask("PUT", path_of(topic), query)
+        made = client.request("PUT", path_of(topic), query)
     if output == "json":
         print_json(made)
         return
@@ -58,10 +58,10 @@ def delete(
     """Delete a topic with the messages that the log has of it. Those that are not in its table yet are gone."""
     if drop_table is None:
         raise ConfigError("What becomes of the topic's table? --drop-table, or --keep-table with the rows it has.")
-    with running(url, context) as client:
+    with connect(url, context) as client:
         if not yes:
-            _confirm(client.ask("GET", path_of(topic, "stats")), drop_table)
-        gone = client.ask("DELETE", path_of(topic), {"drop_table": str(drop_table).lower()})
+            _confirm(client.request("GET", path_of(topic, "stats")), drop_table)
+        gone = client.request("DELETE", path_of(topic), {"drop_table": str(drop_table).lower()})
     if output == "json":
         print_json(gone)
         return
@@ -89,9 +89,9 @@ def stats(topic: str, /, *, url: Url = None, output: Output = "human", context: 
     Without a running Frazil it looks into the data folder.
     """
     try:
-        with running(url, context) as client:
-            told = client.ask("GET", path_of(topic, "stats"))
-    except NobodyThere:
+        with connect(url, context) as client:
+            told = client.request("GET", path_of(topic, "stats"))
+    except ServerUnreachable:
         if url is not None:
             raise
         told = _local(context.load().config, topic)
@@ -139,4 +139,4 @@ def _local(config: Config, topic: str) -> dict[str, Any]:
         told = as_data(await storage.get_topic_stats(topic))
         return {**told, "subscriptions": await subscriptions_of(storage, log.store, topic, {})}
 
-    return looking(config, look)
+    return read_data_folder(config, look)

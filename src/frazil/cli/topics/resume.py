@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.log_access import open_log, require_topic
 from frazil.cli.terminal.output import Format, print_json
 from frazil.errors import ConfigError, KafkaError
 
@@ -60,8 +60,8 @@ def resume(
     # The Kafka client writes of its own about what is printed here in order.
     logging.getLogger("frazil").addHandler(logging.NullHandler())
     config = context.load().config
-    with reading(config) as log:
-        existing_topic(log, topic)
+    with open_log(config) as log:
+        require_topic(log, topic)
         tables = Topic(config, Lake(config), log.store, topic)
         positions = KafkaPositions.of(config, log.store, topic)
         done: list[str] = []

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from frazil.store import ObjectStore
 
 
-def tables_of(config: Config, store: ObjectStore, topic: str, sealed: Mapping[int, int]) -> list[dict[str, Any]]:
+def describe_tables(
+    config: Config, store: ObjectStore, topic: str, sealed: Mapping[int, int]
+) -> list[dict[str, Any]]:
     """The base table, the dead-letter table if there ever was one, and the derived tables of the settings.
 
     `sealed` is where the sealed log of each partition ends.

@@ -8,10 +8,10 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from frazil.config.sections.retry import RetryConfig
-from frazil.config.sections.section import FreeText, Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import FreeText, Positive, Seconds, Section, free_names, setting_problem
 
 Format = Literal["raw", "string", "json", "avro", "protobuf", "json_schema"]
-REGISTERED: frozenset[Format] = frozenset({"avro", "protobuf", "json_schema"})
+REGISTRY_FORMATS: frozenset[Format] = frozenset({"avro", "protobuf", "json_schema"})
 """Formats whose schemas are in a registry."""
 SubjectStrategy = Literal["topic_name", "record_name", "topic_record_name"]
 
@@ -27,7 +27,7 @@ class FormatConfig(Section):
     key: Format = Field("raw", description="As `value`, for the key.")
     columns: dict[str, str] = Field(
         default_factory=dict,
-        json_schema_extra=names("column"),
+        json_schema_extra=free_names("column"),
         description="Columns of `json` values with their Arrow types (`int64`, `timestamp[us, tz=UTC]`, "
         "`list<string>`, …); others, or all if there are none, are inferred and added as they come.",
     )
@@ -41,7 +41,9 @@ class FormatConfig(Section):
     @model_validator(mode="after")
     def _strategy_has_its_record(self) -> Self:
         if self.subject_strategy != "topic_name" and self.record is None:
-            raise problem(f"{self.subject_strategy} needs the name of the record in `record`", "subject_strategy")
+            raise setting_problem(
+                f"{self.subject_strategy} needs the name of the record in `record`", "subject_strategy"
+            )
         return self
 
 
@@ -74,7 +76,7 @@ class KafkaConfig(Section):
     settings: dict[str, FreeText] = Field(
         default_factory=dict,
         repr=False,
-        json_schema_extra=names("setting", spelling="spark", secrets=True),
+        json_schema_extra=free_names("setting", spelling="spark", secrets=True),
         description="Settings of librdkafka by their own names, e.g. `security.protocol`, `sasl.username`, "
         "`auto.offset.reset`. `isolation.level` is `read_committed` unless set here.",
     )
@@ -88,7 +90,7 @@ class KafkaConfig(Section):
         for server in servers:
             scheme, separator, rest = server.partition("://")
             if separator and scheme.lower() in ("http", "https"):
-                raise problem(f"brokers do not speak HTTP; write {rest.rstrip('/')}, without {scheme}://")
+                raise setting_problem(f"brokers do not speak HTTP; write {rest.rstrip('/')}, without {scheme}://")
         return servers
 
 

@@ -23,7 +23,7 @@ FreeText = Annotated[str, BeforeValidator(_as_text)]
 """A value of a map whose names are somebody else's."""
 
 
-def names(placeholder: str, *, spelling: str = "", secrets: bool = False) -> dict[str, Any]:
+def free_names(placeholder: str, *, spelling: str = "", secrets: bool = False) -> dict[str, Any]:
     """What a map from free names says of them.
 
     `placeholder` stands for a name in the reference. `spelling` is how a variable's underscores are read when the
@@ -32,7 +32,7 @@ def names(placeholder: str, *, spelling: str = "", secrets: bool = False) -> dic
     return {"placeholder": placeholder, "spelling": spelling, "secrets": secrets}
 
 
-def problem(text: str, *key: str) -> PydanticCustomError:
+def setting_problem(text: str, *key: str) -> PydanticCustomError:
     """Something that is wrong with a key although its value alone would be right."""
     return PydanticCustomError("setting", "{text}", {"key": key, "text": text})
 

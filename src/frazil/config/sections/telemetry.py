@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from frazil.config.sections.section import Positive, Section, names, problem
+from frazil.config.sections.section import Positive, Section, free_names, setting_problem
 
 _NAME = re.compile(r"[A-Za-z0-9!\-_.*'()]{1,150}")
 NAME_RULE = "use 1 to 150 of the characters A-Z a-z 0-9 ! - _ . * ' ( ) and neither . nor .. alone"
@@ -70,7 +70,7 @@ class TelemetryConfig(Section):
     )
     limits: LimitsConfig = Field(LimitsConfig(), description="Of every tenant.")
     tenants: dict[str, TenantLimitsConfig] = Field(
-        default_factory=dict, json_schema_extra=names("tenant"), description="Other limits, by tenant."
+        default_factory=dict, json_schema_extra=free_names("tenant"), description="Other limits, by tenant."
     )
 
     @field_validator("tenants")
@@ -78,7 +78,7 @@ class TelemetryConfig(Section):
     def _tenants_can_be(cls, tenants: dict[str, TenantLimitsConfig]) -> dict[str, TenantLimitsConfig]:
         for name in tenants:
             if not is_tenant(name):
-                raise problem(f"cannot be a tenant: {NAME_RULE}", name)
+                raise setting_problem(f"cannot be a tenant: {NAME_RULE}", name)
         return tenants
 
     def limits_of(self, tenant: str) -> LimitsConfig:

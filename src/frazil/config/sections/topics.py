@@ -10,7 +10,7 @@ from frazil.config.sections.kafka import FormatConfig
 from frazil.config.sections.lake import Amount, DerivedTableConfig, TableConfig
 from frazil.config.sections.log import Ack, Sync
 from frazil.config.sections.pipeline import TopicPipelineConfig
-from frazil.config.sections.section import Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import Positive, Seconds, Section, free_names, setting_problem
 from frazil.config.sections.subscriptions import SubscriptionsConfig
 
 
@@ -57,7 +57,7 @@ class TopicConfig(Section):
     table: TableConfig = Field(TableConfig(), description="The topic's base table.")
     derived: dict[str, DerivedTableConfig] = Field(
         default_factory=dict,
-        json_schema_extra=names("table"),
+        json_schema_extra=free_names("table"),
         description="Further tables by name, each made by a Spark SQL query.",
     )
 
@@ -66,11 +66,11 @@ class TopicConfig(Section):
     def _derived_names_are_names(cls, derived: dict[str, DerivedTableConfig]) -> dict[str, DerivedTableConfig]:
         for name in derived:
             if not re.fullmatch(r"\w[\w-]*", name):
-                raise problem("cannot be a table: use letters, digits, underscores and dashes", name)
+                raise setting_problem("cannot be a table: use letters, digits, underscores and dashes", name)
         return derived
 
 
-DEFAULTS = TopicConfig()
+TOPIC_DEFAULTS = TopicConfig()
 
 
 _SMALL_ROW_GROUPS = {
@@ -90,7 +90,7 @@ def _telemetry(*sort_by: str, properties: dict[str, str] | None = None) -> Topic
     return TopicConfig(tenant_column="tenant_id", table=layout)
 
 
-TELEMETRY = {
+TELEMETRY_TOPICS = {
     "logs": _telemetry("service_name", "timestamp"),
     "spans": _telemetry("trace_id", "timestamp"),
     "metrics": _telemetry("prometheus_name", "series_id", "timestamp", properties=_SMALL_ROW_GROUPS),
@@ -98,7 +98,7 @@ TELEMETRY = {
 """The topics of the doors for telemetry: what holds for them unless their settings say otherwise."""
 
 
-def over(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:
+def merge_topic_settings(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:
     """What is given over what is not. Whose a row is can be told by one column only."""
     kept = {name: getattr(given.table, name) for name in given.table.model_fields_set}
     properties = defaults.table.properties | given.table.properties

@@ -1,6 +1,6 @@
 """Damaged Parquet and Arrow files through all that `frazil load` reads them with, in a process that may die of it.
 
-`python -m tests.fuzz.files SEED CASES FOLDER` prints what became of them as JSON.
+`python -m tests.fuzz.load_files SEED CASES FOLDER` prints what became of them as JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from frazil.errors import SerializationError
 from frazil.load.columnar import open_columnar, pieces
 from frazil.load.inputs import Format, Input
-from tests.fuzz.mutating import damaged, scratched
+from tests.fuzz.mutation import damaged, scratched
 
 ROWS = 50
 LIMIT = 64 << 20

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.watching import Watch
+from bench.sampling import Sampler
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
@@ -52,7 +52,7 @@ def memory_mib(pid: int) -> float:
     return total / 1024
 
 
-class PeakMemory(Watch):
+class PeakMemory(Sampler):
     """The largest `memory_mib` meanwhile."""
 
     def __init__(self, pid: int) -> None:
@@ -60,11 +60,11 @@ class PeakMemory(Watch):
         self._pid = pid
         self.mib = 0.0
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self.mib = max(self.mib, memory_mib(self._pid))
 
 
-class CpuUse(Watch):
+class CpuUse(Sampler):
     """Seconds of CPU that were used meanwhile, also by processes that did not live all the time."""
 
     def __init__(self, pid: int) -> None:
@@ -74,7 +74,7 @@ class CpuUse(Watch):
         self._after: dict[int, float] = {}
         self._commands: dict[int, str] = {}
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         now = cpu_seconds(self._pid)
         if self._before is None:
             self._before = now

@@ -18,7 +18,7 @@ KeyPath = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Leaf:
+class Setting:
     """One setting."""
 
     description: str
@@ -35,12 +35,12 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingGroup:
     """A section with known keys, or a mapping from free names to `each`."""
 
     description: str
-    children: Mapping[str, Leaf | Group] = field(default_factory=dict)
-    each: Leaf | Group | None = None
+    children: Mapping[str, Setting | SettingGroup] = field(default_factory=dict)
+    each: Setting | SettingGroup | None = None
     optional: bool = False
     placeholder: str = ""
     """What stands for a free name in the reference."""
@@ -49,40 +49,40 @@ class Group:
     secrets: bool = False
     """Whether free names that sound like a secret have one."""
 
-    def child(self, key: str) -> Leaf | Group | None:
+    def child(self, key: str) -> Setting | SettingGroup | None:
         return self.children.get(key, self.each)
 
     def secret_behind(self, key: str) -> str | None:
         """The secret that `key` names a file for, e.g. `session_token` for `session_token_file`."""
         secret = key.removesuffix(FILE_SUFFIX)
         child = self.children.get(secret)
-        return secret if secret != key and isinstance(child, Leaf) and child.secret else None
+        return secret if secret != key and isinstance(child, Setting) and child.secret else None
 
 
 @cache
-def tree() -> Group:
+def setting_tree() -> SettingGroup:
     schema = Config.model_json_schema()
     root = _node(schema, schema["$defs"])
-    assert isinstance(root, Group)
+    assert isinstance(root, SettingGroup)
     return root
 
 
-def leaves(node: Leaf | Group | None = None, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Leaf]]:
+def all_settings(node: Setting | SettingGroup | None = None, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Setting]]:
     """Every setting; a free name is shown as `<topic>`."""
-    node = tree() if node is None else node
-    if isinstance(node, Leaf):
+    node = setting_tree() if node is None else node
+    if isinstance(node, Setting):
         yield path, node
         return
     for key, child in node.children.items():
-        yield from leaves(child, (*path, key))
+        yield from all_settings(child, (*path, key))
     if node.each is not None:
-        yield from leaves(node.each, (*path, node.placeholder))
+        yield from all_settings(node.each, (*path, node.placeholder))
 
 
-def find(path: KeyPath) -> Leaf | Group | None:
-    node: Leaf | Group | None = tree()
+def find_node(path: KeyPath) -> Setting | SettingGroup | None:
+    node: Setting | SettingGroup | None = setting_tree()
     for key in path:
-        if not isinstance(node, Group):
+        if not isinstance(node, SettingGroup):
             return None
         node = node.child(key)
     return node
@@ -99,12 +99,12 @@ def variable(path: KeyPath) -> str:
 
 def suggestion(path: KeyPath) -> str:
     """What to say of a key that does not exist: the nearest known one, else those beside it."""
-    parent = find(path[:-1])
-    beside = list(parent.children) if isinstance(parent, Group) else []
+    parent = find_node(path[:-1])
+    beside = list(parent.children) if isinstance(parent, SettingGroup) else []
     sibling = _nearest(path[-1], beside, cutoff=0.5)
     if sibling is not None:
         return f"did you mean {dotted((*path[:-1], sibling))}?"
-    elsewhere = [dotted(known) for known, _ in leaves()]
+    elsewhere = [dotted(known) for known, _ in all_settings()]
     namesakes = [key for key in elsewhere if key.rpartition(".")[2] == path[-1].lower()]
     nearest = _nearest(dotted(path), namesakes, cutoff=0) or _nearest(dotted(path), elsewhere, cutoff=0.8)
     if nearest is not None:
@@ -117,7 +117,7 @@ def _nearest(wanted: str, names: Iterable[str], cutoff: float) -> str | None:
     return next((by_lower[name] for name in difflib.get_close_matches(wanted.lower(), by_lower, 1, cutoff)), None)
 
 
-def _node(schema: Mapping[str, Any], defs: Mapping[str, Any], required: bool = False) -> Leaf | Group:
+def _node(schema: Mapping[str, Any], defs: Mapping[str, Any], required: bool = False) -> Setting | SettingGroup:
     description = schema.get("description", "")
     default = schema.get("default")
     optional = False
@@ -135,16 +135,16 @@ def _node(schema: Mapping[str, Any], defs: Mapping[str, Any], required: bool = F
             key: _node({**child, "default": given[key]} if key in given else child, defs, key in needed)
             for key, child in schema["properties"].items()
         }
-        return Group(description, children, optional=optional)
+        return SettingGroup(description, children, optional=optional)
     if schema.get("type") == "object":
-        return Group(
+        return SettingGroup(
             description,
             each=_node(schema["additionalProperties"], defs),
             placeholder=f"<{schema['placeholder']}>",
             spelling=schema["spelling"],
             secrets=schema["secrets"],
         )
-    return Leaf(
+    return Setting(
         description=description,
         kind=_kind(schema),
         choices=tuple(schema.get("enum", ())),

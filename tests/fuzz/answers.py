@@ -22,15 +22,15 @@ INTERNAL = ("Traceback", "panicked", "pyo3", "ptars", "site-packages", "object a
 """What tells of the inside of the server."""
 
 
-class Answered(NamedTuple):
+class Answer(NamedTuple):
     status: int
     """As HTTP has it."""
     text: str
 
 
-def of_error(error: grpc.aio.AioRpcError) -> Answered:
+def of_error(error: grpc.aio.AioRpcError) -> Answer:
     return of_code(error.code(), error.details() or "")
 
 
-def of_code(code: grpc.StatusCode, details: str) -> Answered:
-    return Answered(_STATUSES.get(code, 500), f"{code.name}: {details}")
+def of_code(code: grpc.StatusCode, details: str) -> Answer:
+    return Answer(_STATUSES.get(code, 500), f"{code.name}: {details}")

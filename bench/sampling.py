@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Watch(ABC):
+class Sampler(ABC):
     """Looks when it is entered, every so often, and once more when it is left."""
 
     def __init__(self, every_seconds: float) -> None:
@@ -17,7 +17,7 @@ class Watch(ABC):
         self._thread = threading.Thread(target=self._watch)
 
     def __enter__(self) -> Self:
-        self._look()
+        self._sample()
         self._thread.start()
         return self
 
@@ -26,11 +26,11 @@ class Watch(ABC):
     ) -> None:
         self._done.set()
         self._thread.join()
-        self._look()
+        self._sample()
 
     def _watch(self) -> None:
         while not self._done.wait(self._every):
-            self._look()
+            self._sample()
 
     @abstractmethod
-    def _look(self) -> None: ...
+    def _sample(self) -> None: ...

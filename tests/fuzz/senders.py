@@ -29,13 +29,13 @@ from tests.doors.prometheus.support import TYPE_2 as REMOTE_WRITE_2
 from tests.doors.telemetry.support import JSON, PROTOBUF, TIME
 from tests.faults.exporting import COLUMNS, Make, logs_of, points_of, samples_request, spans_of
 from tests.formats.remote_write.v2_support import second
-from tests.fuzz import mutating
-from tests.fuzz.answering import Answered, of_error
-from tests.fuzz.calls import Call
-from tests.fuzz.danube import danube_calls
-from tests.fuzz.frames import frame_calls
-from tests.fuzz.process import AllDoors
-from tests.fuzz.questions import ODD, questions
+from tests.fuzz import mutation
+from tests.fuzz.answers import Answer, of_error
+from tests.fuzz.call import Call
+from tests.fuzz.danube_calls import danube_calls
+from tests.fuzz.grpc_frames import frame_calls
+from tests.fuzz.http_calls import ODD, http_calls
+from tests.fuzz.serve_process import AllDoors
 
 WAIT_SECONDS = 120.0
 TOPIC, PRODUCER = "messages", "till"
@@ -44,14 +44,14 @@ TENANTS = ("good", "better")
 BAD = "bad"
 
 Pack = Callable[[bytes], bytes]
-Mutate = Callable[[mutating.Chance, bytes, bytes], bytes]
+Mutate = Callable[[mutation.Chance, bytes, bytes], bytes]
 
 
-Send = Callable[[bytes, str], Awaitable[Answered]]
+Send = Callable[[bytes, str], Awaitable[Answer]]
 """Sends a body for a tenant."""
 
 
-class Way(NamedTuple):
+class Sender(NamedTuple):
     name: str
     topic: str
     column: str
@@ -63,54 +63,54 @@ class Way(NamedTuple):
     """The encoding of the body."""
 
 
-class Everything(NamedTuple):
+class Targets(NamedTuple):
     """What can be sent to a process."""
 
-    ways: list[Way]
+    senders: list[Sender]
     calls: list[Call]
     danube: grpc.aio.Channel
 
 
 @asynccontextmanager
-async def every_way(doors: AllDoors) -> AsyncIterator[Everything]:
+async def every_sender(doors: AllDoors) -> AsyncIterator[Targets]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with (
         httpx.AsyncClient(timeout=WAIT_SECONDS, limits=limits) as client,
         grpc.aio.insecure_channel(f"127.0.0.1:{doors.ports.grpc}") as otlp,
         grpc.aio.insecure_channel(f"127.0.0.1:{doors.danube}") as danube,
     ):
-        senders = _Senders(client)
+        poster = _HttpPoster(client)
         ports = doors.ports
-        ways = [
-            *_otlp(senders, ports.http),
+        senders = [
+            *_otlp(poster, ports.http),
             *(_otlp_grpc(signal, otlp, compression) for signal in SIGNALS for compression in _COMPRESSIONS),
-            *_loki(senders, ports.loki),
-            *_remote_write(senders, ports.prometheus),
-            *await _topics(senders, doors.http),
+            *_loki(poster, ports.loki),
+            *_remote_write(poster, ports.prometheus),
+            *await _topics(poster, doors.http),
             await _danube(danube),
         ]
         calls = [
             *danube_calls(danube),
             *frame_calls(ports.grpc, [signal.service for signal in SIGNALS], [logs_of(["bad_frame"], 1)]),
-            *questions(client, doors.url),
+            *http_calls(client, doors.url),
         ]
-        yield Everything(ways, calls, danube)
+        yield Targets(senders, calls, danube)
 
 
-class _Senders:
+class _HttpPoster:
     def __init__(self, client: httpx.AsyncClient) -> None:
         self.client = client
 
-    def http(self, port: int, path: str, **told: str) -> Send:
-        headers = {name.replace("_", "-"): value for name, value in told.items() if value}
+    def post(self, port: int, path: str, **headers: str) -> Send:
+        given = {name.replace("_", "-"): value for name, value in headers.items() if value}
 
-        async def send(body: bytes, tenant: str) -> Answered:
+        async def send(body: bytes, tenant: str) -> Answer:
             answer = await self.client.post(
                 f"http://127.0.0.1:{port}{path}",
                 content=body,
-                headers={**PROTOBUF, **headers, "x-scope-orgid": tenant},
+                headers={**PROTOBUF, **given, "x-scope-orgid": tenant},
             )
-            return Answered(answer.status_code, answer.text)
+            return Answer(answer.status_code, answer.text)
 
         return send
 
@@ -118,13 +118,13 @@ class _Senders:
 def _grpc(channel: grpc.aio.Channel, method: str, compression: grpc.Compression | None = None) -> Send:
     call = channel.unary_unary(method)
 
-    async def send(body: bytes, tenant: str) -> Answered:
+    async def send(body: bytes, tenant: str) -> Answer:
         try:
-            told = [("x-scope-orgid", tenant)]
-            await call(body, metadata=told, timeout=WAIT_SECONDS, compression=compression)
+            metadata = [("x-scope-orgid", tenant)]
+            await call(body, metadata=metadata, timeout=WAIT_SECONDS, compression=compression)
         except grpc.aio.AioRpcError as error:
             return of_error(error)
-        return Answered(200, "")
+        return Answer(200, "")
 
     return send
 
@@ -146,8 +146,8 @@ ENCODINGS: dict[str, Pack] = {
 _MAKE: dict[Signal, Make] = {LOGS: logs_of, SPANS: spans_of, METRICS: points_of}
 
 
-def _way(signal: Signal, name: str, make: Make, send: Send, mutate: Mutate, pack: Pack = bytes) -> Way:
-    return Way(name, signal.requests.topic, COLUMNS[signal], make, send, mutate, pack)
+def _sender(signal: Signal, name: str, make: Make, send: Send, mutate: Mutate, pack: Pack = bytes) -> Sender:
+    return Sender(name, signal.requests.topic, COLUMNS[signal], make, send, mutate, pack)
 
 
 def _as_json(signal: Signal) -> Make:
@@ -158,32 +158,32 @@ def _as_json(signal: Signal) -> Make:
     return make
 
 
-def _otlp(senders: _Senders, port: int) -> Sequence[Way]:
-    ways = []
+def _otlp(poster: _HttpPoster, port: int) -> Sequence[Sender]:
+    senders = []
     for signal in SIGNALS:
         for encoding, pack in ENCODINGS.items():
             name = f"otlp {signal.requests.topic} {encoding or 'identity'}"
-            send = senders.http(port, signal.path, content_encoding=encoding)
-            ways.append(_way(signal, name, _MAKE[signal], send, mutating.message, pack))
-            send = senders.http(port, signal.path, content_encoding=encoding, **_JSON)
-            ways.append(_way(signal, f"{name} json", _as_json(signal), send, mutating.json_text, pack))
-    return ways
+            send = poster.post(port, signal.path, content_encoding=encoding)
+            senders.append(_sender(signal, name, _MAKE[signal], send, mutation.message, pack))
+            send = poster.post(port, signal.path, content_encoding=encoding, **_JSON)
+            senders.append(_sender(signal, f"{name} json", _as_json(signal), send, mutation.json_text, pack))
+    return senders
 
 
 _COMPRESSIONS = (grpc.Compression.NoCompression, grpc.Compression.Deflate, grpc.Compression.Gzip)
 
 
-def _otlp_grpc(signal: Signal, channel: grpc.aio.Channel, compression: grpc.Compression) -> Way:
+def _otlp_grpc(signal: Signal, channel: grpc.aio.Channel, compression: grpc.Compression) -> Sender:
     send = _grpc(channel, f"/{signal.service}/Export", compression)
-    return _way(
-        signal, f"otlp {signal.requests.topic} grpc {compression.name}", _MAKE[signal], send, mutating.message
+    return _sender(
+        signal, f"otlp {signal.requests.topic} grpc {compression.name}", _MAKE[signal], send, mutation.message
     )
 
 
 _JSON = {"content_type": JSON["content-type"]}
 
 
-def _loki(senders: _Senders, port: int) -> Sequence[Way]:
+def _loki(poster: _HttpPoster, port: int) -> Sequence[Sender]:
     def lines(texts: list[str], number: int) -> bytes:
         request = PushRequest()
         stream = request.streams.add(labels=b'{app="shop"}')
@@ -198,15 +198,15 @@ def _loki(senders: _Senders, port: int) -> Sequence[Way]:
         values = [[str(TIME + number), text, {"pod": "a"}] for text in texts]
         return json.dumps({"streams": [{"stream": {"app": "shop"}, "values": values}]}).encode()
 
-    pushed = [_way(LOGS, "loki push", lines, senders.http(port, LOKI_PUSH), mutating.message, snappy)]
+    pushed = [_sender(LOGS, "loki push", lines, poster.post(port, LOKI_PUSH), mutation.message, snappy)]
     for encoding in ("", "gzip"):
-        send = senders.http(port, LOKI_PUSH, content_encoding=encoding, **_JSON)
+        send = poster.post(port, LOKI_PUSH, content_encoding=encoding, **_JSON)
         name = f"loki push json {encoding or 'identity'}"
-        pushed.append(_way(LOGS, name, json_lines, send, mutating.json_text, ENCODINGS[encoding]))
+        pushed.append(_sender(LOGS, name, json_lines, send, mutation.json_text, ENCODINGS[encoding]))
     return pushed
 
 
-def _remote_write(senders: _Senders, port: int) -> Sequence[Way]:
+def _remote_write(poster: _HttpPoster, port: int) -> Sequence[Sender]:
     def samples(texts: list[str], number: int) -> bytes:
         serialized: bytes = samples_request(texts, number).SerializeToString()
         return serialized
@@ -217,12 +217,12 @@ def _remote_write(senders: _Senders, port: int) -> Sequence[Way]:
 
     kinds = {"remote write": (samples, PROTOBUF["content-type"]), "remote write 2": (second_samples, REMOTE_WRITE_2)}
     return [
-        _way(
+        _sender(
             METRICS,
             name,
             make,
-            senders.http(port, REMOTE_WRITE, content_encoding="snappy", content_type=kind),
-            mutating.message,
+            poster.post(port, REMOTE_WRITE, content_encoding="snappy", content_type=kind),
+            mutation.message,
             snappy,
         )
         for name, (make, kind) in kinds.items()
@@ -232,9 +232,9 @@ def _remote_write(senders: _Senders, port: int) -> Sequence[Way]:
 # --- topics ----------------------------------------------------------------------------------------------------
 
 
-async def _topics(senders: _Senders, port: int) -> Sequence[Way]:
+async def _topics(poster: _HttpPoster, port: int) -> Sequence[Sender]:
     for name in (TOPIC, ODD):
-        (await senders.client.put(f"http://127.0.0.1:{port}/topics/{name}")).raise_for_status()
+        (await poster.client.put(f"http://127.0.0.1:{port}/topics/{name}")).raise_for_status()
 
     def batch(texts: list[str], _: int) -> bytes:
         messages = [Message(text.encode(), 1, "till", {"shop": "north"}, "key", 1, 2) for text in texts]
@@ -244,33 +244,33 @@ async def _topics(senders: _Senders, port: int) -> Sequence[Way]:
         lines = ({"payload": text, "key": "a", "attributes": {"b": "c"}, "publish_time": 1} for text in texts)
         return "\n".join(map(json.dumps, lines)).encode()
 
-    def way(name: str, content_type: str, make: Make, mutate: Mutate) -> Way:
-        send = senders.http(port, f"/topics/{TOPIC}", content_type=content_type)
-        return Way(f"topic {name}", TOPIC, "payload", make, send, mutate)
+    def sender(name: str, content_type: str, make: Make, mutate: Mutate) -> Sender:
+        send = poster.post(port, f"/topics/{TOPIC}", content_type=content_type)
+        return Sender(f"topic {name}", TOPIC, "payload", make, send, mutate)
 
     return [
-        way("json lines", NDJSON, json_lines, _some_line),
-        way("arrow", ARROW_STREAM, batch, _scratched),
-        way("arrow cut", ARROW_STREAM, batch, mutating.damaged),
-        way("raw", "application/octet-stream", lambda texts, _: texts[0].encode(), mutating.damaged),
+        sender("json lines", NDJSON, json_lines, _some_line),
+        sender("arrow", ARROW_STREAM, batch, _scratched),
+        sender("arrow cut", ARROW_STREAM, batch, mutation.damaged),
+        sender("raw", "application/octet-stream", lambda texts, _: texts[0].encode(), mutation.damaged),
     ]
 
 
-def _some_line(chance: mutating.Chance, body: bytes, other: bytes) -> bytes:
+def _some_line(chance: mutation.Chance, body: bytes, other: bytes) -> bytes:
     lines = body.split(b"\n")
     place = chance.randrange(len(lines))
-    lines[place] = mutating.json_text(chance, lines[place], other.split(b"\n")[0])
+    lines[place] = mutation.json_text(chance, lines[place], other.split(b"\n")[0])
     return b"\n".join(lines)
 
 
-def _scratched(chance: mutating.Chance, body: bytes, _: bytes) -> bytes:
-    return mutating.scratched(chance, body)
+def _scratched(chance: mutation.Chance, body: bytes, _: bytes) -> bytes:
+    return mutation.scratched(chance, body)
 
 
 DANUBE_TOPIC = f"/frazil/{TOPIC}_danube"
 
 
-async def _danube(channel: grpc.aio.Channel) -> Way:
+async def _danube(channel: grpc.aio.Channel) -> Sender:
     topic = DANUBE_TOPIC
     request: Any = wire.ProducerRequest(producer_name=PRODUCER, topic_name=topic, dispatch_strategy=wire.RELIABLE)
     await channel.unary_unary("/danube.ProducerService/CreateProducer")(request.SerializeToString())
@@ -285,4 +285,4 @@ async def _danube(channel: grpc.aio.Channel) -> Way:
         return serialized
 
     send = _grpc(channel, "/danube.ProducerService/SendMessage")
-    return Way("danube", f"{TOPIC}_danube", "payload", message, send, mutating.message)
+    return Sender("danube", f"{TOPIC}_danube", "payload", message, send, mutation.message)

@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.running import RunningPipeline
+from bench.running_pipeline import RunningPipeline
 from frazil.config.sections.lake import TableConfig
 from frazil.lake.catalog.spark import spark_catalog_name
 
 PROPERTIES = {"write.parquet.compression-codec": "zstd", "write.parquet.compression-level": "3"}
 
 
-class SparkAppends:
+class SparkAppender:
     """`read.parquet → writeTo.append`, a batch at a time, into a table of its own with the same layout."""
 
     def __init__(self, pipeline: RunningPipeline, name: str, layout: TableConfig) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def reading(config: Config) -> Iterator[Log]:
+def open_log(config: Config) -> Iterator[Log]:
     """The log for commands that only look: they leave nothing behind."""
     from frazil.log.log import Log
 
@@ -26,7 +26,7 @@ def reading(config: Config) -> Iterator[Log]:
         log.close(seal=False)
 
 
-def existing_topic(log: Log, name: str) -> str:
+def require_topic(log: Log, name: str) -> str:
     known = log.topics()
     if name in known:
         return name
@@ -35,12 +35,12 @@ def existing_topic(log: Log, name: str) -> str:
     raise TopicNotFound(f"Topic {name!r} does not exist in {log.store.url}.{hint}")
 
 
-def chosen(log: Log, name: str | None) -> list[tuple[str, int]]:
+def chosen_partitions(log: Log, name: str | None) -> list[tuple[str, int]]:
     """The partitions a command is about: all, those of a topic, or one."""
     if name is None:
         return [(topic, partition) for topic in log.topics() for partition in log.partitions(topic)]
-    topic, partition = split(name)
-    existing_topic(log, topic)
+    topic, partition = split_name(name)
+    require_topic(log, topic)
     known = log.partitions(topic)
     if partition is None:
         return [(topic, each) for each in known]
@@ -50,7 +50,7 @@ def chosen(log: Log, name: str | None) -> list[tuple[str, int]]:
     return [(topic, partition)]
 
 
-def split(name: str) -> tuple[str, int | None]:
+def split_name(name: str) -> tuple[str, int | None]:
     topic, slash, number = name.partition("/")
     if slash and not (number.isascii() and number.isdigit()):
         raise ConfigError(f"{name!r}: write TOPIC or TOPIC/PARTITION, the partition as a number.")

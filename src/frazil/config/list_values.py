@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import yaml
 
-from frazil.config.keys import Group, Leaf
+from frazil.config.setting_tree import Setting, SettingGroup
 from frazil.config.yaml_file import Values
 
 
-def split_lists(group: Group, values: Values) -> None:
+def split_lists(group: SettingGroup, values: Values) -> None:
     """Turn text into a list wherever a setting is one, so that file and variable can say it alike."""
     for key, value in values.items():
         child = group.child(key)
-        if isinstance(child, Group) and isinstance(value, dict):
+        if isinstance(child, SettingGroup) and isinstance(value, dict):
             split_lists(child, value)
-        elif isinstance(child, Leaf) and child.listed and isinstance(value, str):
+        elif isinstance(child, Setting) and child.listed and isinstance(value, str):
             values[key] = split(value)
 
 

@@ -1,6 +1,6 @@
 """Damaged messages through all that decodes telemetry, in a process that may die of it.
 
-`python -m tests.fuzz.decoding SEED CASES` prints what became of them as JSON.
+`python -m tests.fuzz.telemetry_decoding SEED CASES` prints what became of them as JSON.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from frazil.log.forms import Raw
 from frazil.ops.metrics import create_registry
 from tests.faults.exporting import logs_of, points_of, samples_request, spans_of
 from tests.formats.remote_write.v2_support import second
-from tests.fuzz.building import build
-from tests.fuzz.mutating import damaged, message
+from tests.fuzz.mutation import damaged, message
+from tests.fuzz.random_messages import build
 from tests.log.support import ManualClock
 
-TOGETHER = 60
+CONCURRENT_REQUESTS = 60
 POOL = 15
 """Valid messages of each kind, of which the damaged ones are made."""
 PLAIN = [
@@ -63,7 +63,7 @@ def main(seed: int, cases: int) -> None:
 def _pool(chance: random.Random, kind: RequestKind) -> list[bytes]:
     """Odd ones, and those that can be stored as they came, as most are."""
     odd = [build(chance, kind.message).SerializeToString() for _ in range(POOL)]
-    return odd + [body for way, body in PLAIN if way is kind for _ in range(POOL)]
+    return odd + [body for sender, body in PLAIN if sender is kind for _ in range(POOL)]
 
 
 def _preparer(kind: RequestKind) -> tuple[Preparer]:
@@ -73,7 +73,7 @@ def _preparer(kind: RequestKind) -> tuple[Preparer]:
 
 
 def _bodies(chance: random.Random, pool: list[bytes]) -> Iterator[bytes]:
-    for _ in range(TOGETHER):
+    for _ in range(CONCURRENT_REQUESTS):
         mutate = message if chance.random() < 0.8 else damaged
         yield mutate(chance, chance.choice(pool), chance.choice(pool))
 

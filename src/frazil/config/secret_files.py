@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frazil.config.keys import Group, KeyPath, dotted, tree
+from frazil.config.setting_tree import KeyPath, SettingGroup, dotted, setting_tree
 from frazil.config.yaml_file import Document, Values, described
 
 
 def resolve_secret_files(document: Document) -> None:
     """Replace every `…_file` key of the document by the secret that its file holds."""
-    _resolve(tree(), document.values, (), document)
+    _resolve(setting_tree(), document.values, (), document)
 
 
 def read_secret(path: KeyPath, file: str, origin: str, problems: list[str]) -> str | None:
@@ -27,12 +27,12 @@ def read_secret(path: KeyPath, file: str, origin: str, problems: list[str]) -> s
     return secret
 
 
-def _resolve(group: Group, values: Values, path: KeyPath, document: Document) -> None:
+def _resolve(group: SettingGroup, values: Values, path: KeyPath, document: Document) -> None:
     for key in list(values):
         below = (*path, key)
         value = values[key]
         child = group.child(key)
-        if isinstance(child, Group) and isinstance(value, dict):
+        if isinstance(child, SettingGroup) and isinstance(value, dict):
             _resolve(child, value, below, document)
             continue
         secret = group.secret_behind(key)

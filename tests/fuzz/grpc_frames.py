@@ -12,9 +12,9 @@ from urllib.parse import unquote
 import grpc
 
 from tests.doors.telemetry.raw import END_STREAM, HEADERS, RESET, Wire, data, head_2
-from tests.fuzz.answering import Answered, of_code
-from tests.fuzz.calls import Call
-from tests.fuzz.mutating import Chance, damaged
+from tests.fuzz.answers import Answer, of_code
+from tests.fuzz.call import Call
+from tests.fuzz.mutation import Chance, damaged
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _FLAGS = (0, 1, 1, 2, 0x80, 0xFF)
@@ -36,7 +36,7 @@ def frame_calls(port: int, services: Sequence[str], bodies: Sequence[bytes]) -> 
 
 
 def _call(port: int, service: str, bodies: Sequence[bytes]) -> Call:
-    async def make(chance: Chance) -> Answered:
+    async def make(chance: Chance) -> Answer:
         fields = [("content-type", "application/grpc"), ("te", "trailers")]
         if encoding := chance.choice(_ENCODINGS):
             fields.append(("grpc-encoding", encoding))
@@ -59,7 +59,7 @@ def _frame(chance: Chance, body: bytes) -> bytes:
     return struct.pack(">BI", chance.choice(_FLAGS), length) + body
 
 
-async def _exchange(port: int, request: bytes) -> Answered:
+async def _exchange(port: int, request: bytes) -> Answer:
     """What the only request of a connection is answered."""
     wire = await Wire.open(f"http://127.0.0.1:{port}")
     try:
@@ -67,32 +67,32 @@ async def _exchange(port: int, request: bytes) -> Answered:
             await wire.send(request)
             return await _answer(wire)
     except (ConnectionError, asyncio.IncompleteReadError):
-        return Answered(400, "the connection was closed")
+        return Answer(400, "the connection was closed")
     finally:
         wire.abort()
 
 
-async def _answer(wire: Wire) -> Answered:
+async def _answer(wire: Wire) -> Answer:
     heads = b""
     while True:
         kind, flags, stream, payload = await wire.frame()
         if stream != 1:
             continue
         if kind == RESET:
-            return Answered(400, f"the stream was reset, with {payload.hex()}")
+            return Answer(400, f"the stream was reset, with {payload.hex()}")
         if kind == HEADERS:
             heads += payload
         if flags & END_STREAM and kind in (0, HEADERS):
-            return _told(heads)
+            return _answer_in(heads)
 
 
-def _told(heads: bytes) -> Answered:
+def _answer_in(heads: bytes) -> Answer:
     """The first answer of a connection has these as they are, without Huffman's code."""
     found = re.search(rb"grpc-status[\x01\x02](\d{1,2})", heads)
     if found is None:
         # It is no call of gRPC, and is answered as HTTP has it.
-        return Answered(400, heads.decode("latin-1"))
+        return Answer(400, heads.decode("latin-1"))
     code, text = _CODES[int(found[1])], unquote(heads.decode("latin-1"))
     if code is grpc.StatusCode.INTERNAL or any(word in text for word in _BY_GRPC):
-        return Answered(400, "")
+        return Answer(400, "")
     return of_code(code, text)

@@ -11,9 +11,9 @@ import httpx
 
 from frazil.web.answers import ARROW_STREAM
 from tests.doors.http.support import NDJSON
-from tests.fuzz.answering import Answered
-from tests.fuzz.calls import Call
-from tests.fuzz.mutating import Chance, damaged
+from tests.fuzz.answers import Answer
+from tests.fuzz.call import Call
+from tests.fuzz.mutation import Chance, damaged
 
 ODD = "odd"
 """A topic of those who send anything."""
@@ -74,7 +74,7 @@ _HOSTILE = (
 )
 
 
-class Question(NamedTuple):
+class HttpQuestion(NamedTuple):
     method: str
     path: Sequence[str | Choice]
     parameters: Mapping[str, Choice] = {}
@@ -89,27 +89,29 @@ _PRODUCED = {
     "publish_time": _TIME,
 }
 _QUESTIONS = {
-    "list topics": Question("GET", ("topics",)),
-    "read": Question("GET", ("topics", _TOPIC), {**_START, "partition": _NUMBER, "limit": _NUMBER}),
-    "stream": Question("HEAD", ("topics", _TOPIC, "stream"), {**_START, "partition": _NUMBER}),
-    "stats": Question("GET", ("topics", _TOPIC, "stats")),
-    "create": Question("PUT", ("topics", _TOPIC), {"partitions": _PARTITIONS}),
-    "delete": Question("DELETE", ("topics", _NAME), {"drop_table": _FLAG}),
-    "produce": Question("POST", ("topics", _TOPIC), _PRODUCED),
-    "subscriptions": Question("GET", ("topics", _TOPIC, "subscriptions")),
-    "subscription": Question("GET", _ONE),
-    "subscribe": Question("PUT", _ONE, {**_START, "type": _KIND, "per_partition": _FLAG}),
-    "unsubscribe": Question("DELETE", _ONE),
-    "receive": Question("POST", (*_ONE, "receive"), {"consumer": _NAME, "limit": _NUMBER, "wait": _WAIT}),
-    "ack": Question("POST", (*_ONE, "ack"), {"offsets": _RANGE}),
-    "nack": Question("POST", (*_ONE, "nack"), {"offsets": _RANGE, "delay": _NUMBER, "reason": _NAME}),
-    "leave": Question("POST", (*_ONE, "leave"), {"consumer": _NAME}),
-    "seek": Question("POST", (*_ONE, "seek"), _START),
-    "list hot": Question("GET", ("hot",)),
-    "newest": Question("GET", ("hot", _TOPIC), {"limit": _NUMBER, "raw": _FLAG}),
-    "by key": Question("GET", ("hot", _TOPIC, "key", _NAME), {**_HOT, "encoding": _ENCODING}),
-    "between": Question("GET", ("hot", _TOPIC, _NUMBER), {**_HOT, "from": _NUMBER, "to": _NUMBER, "limit": _NUMBER}),
-    "by offset": Question("GET", ("hot", _TOPIC, _NUMBER, _NUMBER), _HOT),
+    "list topics": HttpQuestion("GET", ("topics",)),
+    "read": HttpQuestion("GET", ("topics", _TOPIC), {**_START, "partition": _NUMBER, "limit": _NUMBER}),
+    "stream": HttpQuestion("HEAD", ("topics", _TOPIC, "stream"), {**_START, "partition": _NUMBER}),
+    "stats": HttpQuestion("GET", ("topics", _TOPIC, "stats")),
+    "create": HttpQuestion("PUT", ("topics", _TOPIC), {"partitions": _PARTITIONS}),
+    "delete": HttpQuestion("DELETE", ("topics", _NAME), {"drop_table": _FLAG}),
+    "produce": HttpQuestion("POST", ("topics", _TOPIC), _PRODUCED),
+    "subscriptions": HttpQuestion("GET", ("topics", _TOPIC, "subscriptions")),
+    "subscription": HttpQuestion("GET", _ONE),
+    "subscribe": HttpQuestion("PUT", _ONE, {**_START, "type": _KIND, "per_partition": _FLAG}),
+    "unsubscribe": HttpQuestion("DELETE", _ONE),
+    "receive": HttpQuestion("POST", (*_ONE, "receive"), {"consumer": _NAME, "limit": _NUMBER, "wait": _WAIT}),
+    "ack": HttpQuestion("POST", (*_ONE, "ack"), {"offsets": _RANGE}),
+    "nack": HttpQuestion("POST", (*_ONE, "nack"), {"offsets": _RANGE, "delay": _NUMBER, "reason": _NAME}),
+    "leave": HttpQuestion("POST", (*_ONE, "leave"), {"consumer": _NAME}),
+    "seek": HttpQuestion("POST", (*_ONE, "seek"), _START),
+    "list hot": HttpQuestion("GET", ("hot",)),
+    "newest": HttpQuestion("GET", ("hot", _TOPIC), {"limit": _NUMBER, "raw": _FLAG}),
+    "by key": HttpQuestion("GET", ("hot", _TOPIC, "key", _NAME), {**_HOT, "encoding": _ENCODING}),
+    "between": HttpQuestion(
+        "GET", ("hot", _TOPIC, _NUMBER), {**_HOT, "from": _NUMBER, "to": _NUMBER, "limit": _NUMBER}
+    ),
+    "by offset": HttpQuestion("GET", ("hot", _TOPIC, _NUMBER, _NUMBER), _HOT),
 }
 _NEEDED = ("offsets", "wait")
 """Without them a question is another one, or waits for long."""
@@ -118,14 +120,14 @@ _BODIES = (b"", b"0:0-3", b"{}", b"\xff\xfe", b"x" * 3000, json.dumps({"payload"
 _KINDS = ("", NDJSON, ARROW_STREAM, "text/plain", "a" * 90)
 
 
-def questions(client: httpx.AsyncClient, url: str) -> Iterator[Call]:
+def http_calls(client: httpx.AsyncClient, url: str) -> Iterator[Call]:
     for name, each in _QUESTIONS.items():
         yield _asked(client, url, name, each)
     yield _sql(client, url)
 
 
-def _asked(client: httpx.AsyncClient, url: str, name: str, question: Question) -> Call:
-    async def make(chance: Chance) -> Answered:
+def _asked(client: httpx.AsyncClient, url: str, name: str, question: HttpQuestion) -> Call:
+    async def make(chance: Chance) -> Answer:
         parts = [part if isinstance(part, str) else part(chance) for part in question.path]
         path = "/".join(quote(part, safe="") for part in parts)
         given = [
@@ -143,7 +145,7 @@ def _asked(client: httpx.AsyncClient, url: str, name: str, question: Question) -
 
 
 def _sql(client: httpx.AsyncClient, url: str) -> Call:
-    async def make(chance: Chance) -> Answered:
+    async def make(chance: Chance) -> Answer:
         text, other = (chance.choice(_QUERIES).encode() for _ in range(2))
         body = damaged(chance, text, other) if chance.random() < 0.7 else chance.choice(_HOSTILE).encode()
         return await _sent(client, "POST", f"{url}/sql", body, _headers(chance))
@@ -159,9 +161,7 @@ def _headers(chance: Chance) -> dict[str, str]:
     }
 
 
-async def _sent(
-    client: httpx.AsyncClient, method: str, url: str, body: bytes, headers: Mapping[str, str]
-) -> Answered:
+async def _sent(client: httpx.AsyncClient, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
     answer = await client.request(method, url, content=body, headers=headers)
     shown = answer.text if answer.headers.get("content-type", "").startswith(("application/json", "text/")) else ""
-    return Answered(answer.status_code, shown)
+    return Answer(answer.status_code, shown)

@@ -13,9 +13,9 @@ from google.protobuf.message import Message
 from frazil.doors.danube import wire
 from frazil.doors.danube.ids import consumer_id, producer_id
 from tests.doors.danube.support import Calls
-from tests.fuzz.answering import Answered, of_error
-from tests.fuzz.calls import Call
-from tests.fuzz.mutating import Chance, message
+from tests.fuzz.answers import Answer, of_error
+from tests.fuzz.call import Call
+from tests.fuzz.mutation import Chance, message
 
 ODD = "/frazil/odd"
 """A topic of those who send anything."""
@@ -65,7 +65,7 @@ def danube_calls(channel: grpc.aio.Channel) -> Iterator[Call]:
 
 
 def _call(channel: grpc.aio.Channel, method: str, kind: type[Message]) -> Call:
-    async def make(chance: Chance) -> Answered:
+    async def make(chance: Chance) -> Answer:
         body, other = (_odd(chance, kind()).SerializeToString() for _ in range(2))
         if chance.random() < 0.3:
             body = message(chance, body, other)
@@ -77,12 +77,12 @@ def _call(channel: grpc.aio.Channel, method: str, kind: type[Message]) -> Call:
             await channel.unary_unary(path)(body, timeout=60)
         except grpc.aio.AioRpcError as error:
             return of_error(error)
-        return Answered(200, "")
+        return Answer(200, "")
 
     return Call(f"danube {method}", make)
 
 
-async def _listen(stream: Any, seconds: float) -> Answered:
+async def _listen(stream: Any, seconds: float) -> Answer:
     """To what comes in this time; errors are raised."""
     try:
         async with asyncio.timeout(seconds):
@@ -90,7 +90,7 @@ async def _listen(stream: Any, seconds: float) -> Answered:
                 pass
     except TimeoutError:
         stream.cancel()
-    return Answered(200, "")
+    return Answer(200, "")
 
 
 def _odd(chance: Chance, found: Any) -> Any:

@@ -23,8 +23,8 @@ from frazil.formats.records import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
 from tests.formats.avro.cases import encode
 from tests.formats.json_schema.test_json_schema import EVENT
 from tests.formats.protobuf.samples import EVERYTHING, INNER, OTHER, SCHEMA, SHARED, TEXT
-from tests.fuzz.building import build
-from tests.fuzz.mutating import Chance, damaged, json_text, message, varint
+from tests.fuzz.mutation import Chance, damaged, json_text, message, varint
+from tests.fuzz.random_messages import build
 from tests.servers.registry import RegistryServer
 
 Mutate = Callable[[Chance, bytes, bytes], bytes]

@@ -25,7 +25,7 @@ Url = Annotated[
 
 
 @contextmanager
-def running(url: str | None, context: Context) -> Iterator[TopicsClient]:
+def connect(url: str | None, context: Context) -> Iterator[TopicsClient]:
     """The Frazil that runs, as far as anybody knows before it is asked."""
     client = TopicsClient(address_of(url or default_url(context.load().config.server)))
     try:
@@ -34,11 +34,11 @@ def running(url: str | None, context: Context) -> Iterator[TopicsClient]:
         client.close()
 
 
-def looking(config: Config, work: Callable[[TopicStorage, Log], Awaitable[T]]) -> T:
+def read_data_folder(config: Config, work: Callable[[TopicStorage, Log], Awaitable[T]]) -> T:
     """What can be seen in the data folder and in the tables, without a Frazil that runs."""
     import asyncio
 
-    from frazil.cli.terminal.naming import reading
+    from frazil.cli.terminal.log_access import open_log
     from frazil.lake.catalog.lake import Lake
     from frazil.ops.logging import setup_logging
     from frazil.topics.storage import TopicStorage
@@ -54,7 +54,7 @@ def looking(config: Config, work: Callable[[TopicStorage, Log], Awaitable[T]]) -
 
     lake = Lake(config)
     try:
-        with reading(config) as log:
+        with open_log(config) as log:
             return asyncio.run(look(log, lake))
     finally:
         lake.close()

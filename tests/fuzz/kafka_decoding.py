@@ -1,6 +1,6 @@
 """Damaged records of Kafka in every format become rows as the pipeline makes them, in a process that may die of it.
 
-`python -m tests.fuzz.payloads SEED CASES FOLDER REGISTRY` prints what became of them as JSON.
+`python -m tests.fuzz.kafka_decoding SEED CASES FOLDER REGISTRY` prints what became of them as JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from frazil.lake.schema.widening import widest
 from frazil.log.schema.columns import OFFSET
 from frazil.scan.decode import Made, RowMaker, Rules
 from tests.formats.avro.cases import as_python
-from tests.fuzz.records import Record, Source, batch_of, sources
+from tests.fuzz.kafka_records import Record, Source, batch_of, sources
 from tests.lake.support import make_base_table
 from tests.servers.registry import RegistryServer
 
@@ -68,9 +68,9 @@ class _Topic:
         self._table: Table | None = None
         self._rounds = 0
         self._offset = 0
-        source.fine = self._fitting(source.pool)
+        source.fine = self._values_that_become_rows(source.pool)
 
-    def _fitting(self, values: Sequence[bytes]) -> list[bytes]:
+    def _values_that_become_rows(self, values: Sequence[bytes]) -> list[bytes]:
         """Those that become rows: a valid message may have a time that no table can hold."""
         batch = batch_of([Record(None, value) for value in values])
         table = make_base_table(self._lake, f"{self._source.name}_fine", self._source.decoder.survey(batch))

@@ -19,7 +19,7 @@ from frazil.errors import FrazilError
 from frazil.lake.catalog.lake import dotted
 from frazil.lake.tables.tables import base_identifier
 
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 LONGEST_SECONDS = 300.0
 
 
@@ -76,7 +76,7 @@ class RunningPipeline:
                 raise self._failure
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not {what} after {LONGEST_SECONDS:g} seconds: {self._pipeline.health()}")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def wait_for(self, topic: str, end: int) -> None:
         """Until the topic's table has all records below `end`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from tests.fuzz.answering import Answered
-from tests.fuzz.mutating import Chance
+from tests.fuzz.answers import Answer
+from tests.fuzz.mutation import Chance
 
 
 class Call(NamedTuple):
     name: str
-    make: Callable[[Chance], Awaitable[Answered]]
+    make: Callable[[Chance], Awaitable[Answer]]
     """All is chosen before anything is sent."""

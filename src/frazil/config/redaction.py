@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from frazil.config.keys import Group, KeyPath, Leaf, tree
+from frazil.config.setting_tree import KeyPath, Setting, SettingGroup, setting_tree
 
 HIDDEN = "********"
 
@@ -24,14 +24,14 @@ _PARAMETER = re.compile(
 
 def is_secret(path: KeyPath) -> bool:
     """Whether the value of a key is a secret: by its type, or by its free name."""
-    node: Leaf | Group | None = tree()
+    node: Setting | SettingGroup | None = setting_tree()
     free = False
     for key in path:
-        if not isinstance(node, Group):
+        if not isinstance(node, SettingGroup):
             return False
         free = node.secrets and _NAME.search(key) is not None
         node = node.child(key)
-    return free or (isinstance(node, Leaf) and node.secret)
+    return free or (isinstance(node, Setting) and node.secret)
 
 
 def masked(text: str) -> str:

@@ -1,4 +1,7 @@
-"""A server of the same stack as the doors', which reads bodies and drops them. `python -m bench.bare_server PORT`"""
+"""Runs an HTTP server of the same stack as the doors, which reads bodies and drops them.
+
+`python -m bench.bare_http_server PORT` starts it.
+"""
 
 from __future__ import annotations
 

@@ -7,14 +7,14 @@ import resource
 
 logger = logging.getLogger(__name__)
 
-OTHERS = 4096
+OTHER_FILES = 4096
 """Files of the log, of tables and of child processes."""
 
 
 def allow_open_files(connections: int) -> None:
     """Raise the limit so that all connections there may be leave room for everything else, as far as it can be."""
     # Those beyond the bound are open for a moment, until they are closed.
-    wanted = connections + connections // 4 + OTHERS
+    wanted = connections + connections // 4 + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return

@@ -13,10 +13,10 @@ from pyiceberg.io import load_file_io
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
-from bench import processes, samples
+from bench import process_usage, samples
 from bench.backlog import SEGMENT_ROWS, Backlog, sample_rows
-from bench.children import Frazil, committed, wait
 from bench.figures import Below, Bench, Figure, Round, figure
+from bench.frazil_process import Frazil, committed, wait
 from bench.log import NEVER, TOPIC, rng
 from bench.pipeline import QUIET
 from bench.settings import NO_TELEMETRY
@@ -65,7 +65,7 @@ def idle_serve(bench: Bench) -> Iterator[Figure]:
         frazil.wait(lambda: all(committed(config, f"topic{number}") == 1000 for number in range(IDLE_TOPICS)))
         time.sleep(15)
         bench.say(f"serve: {seconds} seconds idle")
-        with processes.CpuUse(frazil.pid) as cpu:
+        with process_usage.CpuUse(frazil.pid) as cpu:
             time.sleep(seconds)
     yield Figure(
         f"serve, {IDLE_TOPICS} topics, idle",
@@ -90,7 +90,7 @@ def backlog_memory(bench: Bench) -> Iterator[Figure]:
             bench.say(f"memory: a backlog of {batches} × {MEMORY_ROWS:,} rows")
             backlog.seal(batches * MEMORY_ROWS // SEGMENT_ROWS)
             backlog.show()
-            with _pipeline(config) as process, processes.PeakMemory(process.pid) as peak:
+            with _pipeline(config) as process, process_usage.PeakMemory(process.pid) as peak:
                 wait(process, lambda: committed(config, TOPIC) >= backlog.end)  # noqa: B023 - called at once
         peaks[batches] = peak.mib
     yield Figure(
