@@ -1,4 +1,4 @@
-"""`frazil dlq`: records that could not become rows."""
+"""`frazil dlq` lists and replays dead letters, the records that could not become rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ app = App(name="dlq")
 Output = Annotated[Format, Parameter(help="How to print it.")]
 
 _MAX_LENGTH = 100
-"""Of a reason, in letters; JSON has all of it."""
+"""A longer reason is cut off in the table; JSON has all of it."""
 
 
 @app.command(name="list")
@@ -116,7 +116,7 @@ def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
 
 
 def _partitions(table: Table | None, where: BooleanExpression) -> list[int]:
-    """Those that have such letters."""
+    """Returns the partitions that have such letters."""
     from frazil.log.schema.columns import PARTITION
     from frazil.pipeline.deadletters.letters import read_letters
 
@@ -166,7 +166,7 @@ def _as_row(letter: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _as_data(letter: dict[str, Any]) -> dict[str, Any]:
-    """By names for people; bytes as text where they are some, else in hex."""
+    """Returns the columns of a letter by names for people. Bytes are shown as text if they are text, else in hex."""
     named = {name.removeprefix("_log").removeprefix("_"): value for name, value in letter.items()}
     return {name: _shown(value) for name, value in named.items()}
 

@@ -1,4 +1,4 @@
-"""`frazil load`."""
+"""`frazil load` appends the records of files to a topic."""
 
 from __future__ import annotations
 

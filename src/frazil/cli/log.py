@@ -1,4 +1,4 @@
-"""`frazil log inspect`, `frazil log verify` and `frazil log repair`."""
+"""`frazil log inspect`, `verify` and `repair` show the log, check it and repair it."""
 
 from __future__ import annotations
 

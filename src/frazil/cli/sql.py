@@ -1,4 +1,4 @@
-"""`frazil sql`."""
+"""`frazil sql` answers a query, in this process or by asking a running Frazil."""
 
 from __future__ import annotations
 

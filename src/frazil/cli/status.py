@@ -1,4 +1,4 @@
-"""`frazil status`."""
+"""`frazil status` asks a running Frazil for its health and its topics."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def status(
 
 
 def _watch(address: str, interval: float, output: Format) -> None:
-    """The first look must succeed; later ones may find nobody for a while."""
+    """Show the status again and again. The first request must succeed; later ones may fail for a while."""
     if output == "json":
         for report in _poll(address, interval):
             print(json.dumps(report, ensure_ascii=False), flush=True)
@@ -77,7 +77,7 @@ def _poll(address: str, interval: float) -> Iterator[Status]:
 
 
 def _ask(address: str) -> Status:
-    # A health check is about one process: a proxy between would answer for it.
+    # A health check is about one process, and a proxy would answer for it.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         try:

@@ -1,4 +1,4 @@
-"""`frazil txlog show`."""
+"""`frazil txlog show` prints what the pipeline did."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = App(name="txlog")
 
 _MAX_LENGTH = 120
-"""Of what happened, in letters; JSON has all of it."""
+"""A longer text is cut off in the table; JSON has all of it."""
 
 
 @app.command

@@ -1,8 +1,8 @@
-"""The settings of Danube's Iceberg storage, understood as Frazil's own.
+"""Translates the settings of Danube's Iceberg storage to Frazil's own.
 
 `storage: {type: iceberg, iceberg_config: {catalog, object_store, warehouse, wal, writer, reader}}` says the same by
-other names, in sections or flat. Each setting becomes the key it means, and keeps its line in the file for whatever
-is wrong with it. What means nothing here is a problem: nothing is ignored.
+other names, in sections or flat. Each setting is moved to the key that it stands for, and keeps its line in the file
+for error messages. A setting without a counterpart is a problem: nothing is ignored.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ ROOT = "storage"
 _CONFIG = (ROOT, "iceberg_config")
 _SECTIONS = ("catalog", "object_store", "wal", "writer", "reader")
 _CATALOG_PROPERTIES = ("catalog", "properties")
-"""Settings by PyIceberg's names, as `lake.properties` has them."""
+"""Below this key are settings by PyIceberg's names, as in `lake.properties`."""
 
 
 @dataclass(frozen=True)
 class _GivenSetting:
     path: KeyPath
-    """In the form with sections."""
+    """This is the path that the setting has in the form with sections."""
     where: KeyPath
-    """As it stands in the file."""
+    """This is the path that the setting has in the file."""
     value: object
 
 
 def translate_storage(document: Document) -> None:
-    """Replace `storage` by what it means. What is not known there is a problem, as is what is given twice."""
+    """Replace `storage` by Frazil's own settings.
+
+    Unknown settings, and settings that are given twice, are problems.
+    """
     storage = document.values.pop(ROOT, None)
     if storage is None:
         return
@@ -68,7 +71,7 @@ def translate_storage(document: Document) -> None:
 
 
 def _given(document: Document, sections: dict[str, object]) -> Iterator[_GivenSetting]:
-    """All settings, whatever the form."""
+    """Yields all settings, whichever form they have."""
     for name, value in sections.items():
         where = (*_CONFIG, name)
         if (path := FLAT_KEYS.get(name)) is not None:
@@ -113,7 +116,7 @@ def _translate(document: Document, given: _GivenSetting) -> None:
 
 
 def _set_store_url(document: Document, place: Mapping[str, _GivenSetting], warehouse: _GivenSetting | None) -> None:
-    """One address for all that says where the store is."""
+    """Set `store.url` from the settings that say together where the store is."""
     some = next(iter(place.values()))
     section = some.where if some.where[-1] in FLAT_KEYS else some.where[:-1]
     for given in place.values():
@@ -127,7 +130,7 @@ def _set_store_url(document: Document, place: Mapping[str, _GivenSetting], wareh
     elif kind in SCHEMES:
         unfit = ["path"]
         if not bucket and warehouse is not None:
-            # As Danube has it when no bucket is named.
+            # Danube takes the bucket of the warehouse, too, when none is named.
             parts = urlsplit(str(warehouse.value))
             bucket = parts.netloc if SCHEMES.get(parts.scheme) == SCHEMES[kind] else ""
         url = "/".join(part for part in (f"{SCHEMES[kind]}://{bucket}", prefix.strip("/")) if part) if bucket else ""

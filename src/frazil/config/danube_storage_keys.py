@@ -1,4 +1,4 @@
-"""What the settings of Danube's Iceberg storage mean here."""
+"""Maps each setting of Danube's Iceberg storage to the setting of Frazil that it stands for."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _MIB = 1024 * 1024
 
 
 class Counterpart(NamedTuple):
-    """The key that a setting stands for, and how its value is said there."""
+    """The key of Frazil that a setting stands for, and how its value is converted."""
 
     key: KeyPath
     convert: Callable[[str], str] = str
     note: str = ""
-    """For people."""
+    """The reference shows this note beside the setting."""
 
 
 def _mebibytes(text: str) -> str:
@@ -85,10 +85,10 @@ COUNTERPARTS: Mapping[KeyPath, Counterpart] = {
     ("reader", "max_concurrent_reads"): Counterpart(("messages", "max_concurrent_reads")),
     ("reader", "prefetch_size"): Counterpart(("messages", "prefetch_size")),
 }
-"""What settings stand for; those of `PLACE` stand together for `store.url`."""
+"""These settings have counterparts of their own; those of `STORE_LOCATION` stand together for `store.url`."""
 
 STORE_LOCATION = ("type", "bucket", "prefix", "path")
-"""Of `object_store`: where it is."""
+"""These keys of `object_store` say where the store is."""
 SCHEMES = {"s3": "s3", "minio": "s3", "gcs": "gs", "gs": "gs", "azure": "az", "az": "az"}
 
 FLAT_KEYS: Mapping[str, KeyPath] = {
@@ -111,11 +111,11 @@ FLAT_KEYS: Mapping[str, KeyPath] = {
     "reader_poll_interval_ms": ("reader", "poll_interval_ms"),
     "reader_prefetch_batches": ("reader", "prefetch_size"),
 }
-"""The flat form, by the names of the other."""
+"""Maps the keys of the flat form to those of the form with sections."""
 
 WITHOUT_COUNTERPART: Mapping[KeyPath, str] = {
     ("object_store", "profile"): "give access_key_id and secret_access_key, or secret_access_key_file",
     ("object_store", "properties"): "give them as store.options, by the names of the `obstore` package, and as "
     "lake.properties, by the names of PyIceberg",
 }
-"""What has no counterpart, and what to do instead."""
+"""These settings have no counterpart. The text says what to do instead."""

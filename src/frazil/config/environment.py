@@ -1,4 +1,4 @@
-"""Settings from environment variables: `FRAZIL__LOG__SYNC=always` is `log.sync: always`.
+"""Applies settings from environment variables: `FRAZIL__LOG__SYNC=always` is `log.sync: always`.
 
 Names are matched without regard to case. A free name (a topic, a store option) matches the one in the file that is
 spelled alike when every other character than letters and digits is `_`; otherwise it is taken in lower case. Names of
@@ -26,7 +26,7 @@ from frazil.config.yaml_file import Document
 
 
 def apply_environment(document: Document, environ: Mapping[str, str]) -> None:
-    """Put the variables' values over those of the file."""
+    """Put the values of the variables over those of the file."""
     taken: dict[KeyPath, str] = {}
     for name in sorted(environ):
         head, _, rest = name.partition(SEPARATOR)
@@ -54,7 +54,7 @@ def apply_environment(document: Document, environ: Mapping[str, str]) -> None:
 
 
 def _resolve(parts: list[str], document: Document) -> tuple[KeyPath, bool] | str:
-    """The setting that a variable names and whether it names a file with its value, or what is wrong with it."""
+    """Returns the setting that a variable names, and whether it names a file with the value, or what is wrong."""
     node: Setting | SettingGroup = setting_tree()
     values: object = document.values
     path: KeyPath = ()
@@ -81,7 +81,7 @@ def _resolve(parts: list[str], document: Document) -> tuple[KeyPath, bool] | str
 
 
 def _next_key(node: SettingGroup, values: Mapping[str, object], parts: list[str]) -> tuple[list[str], list[str]]:
-    """The key that the first parts name (several, when it is not clear), and the parts after it."""
+    """Returns the key that the first parts name (several, when it is not clear), and the parts after it."""
     if node.each is None:
         return [parts[0].lower()], parts[1:]
     longest = len(parts) if isinstance(node.each, Setting) else max(1, len(parts) - 1)
@@ -94,7 +94,7 @@ def _next_key(node: SettingGroup, values: Mapping[str, object], parts: list[str]
 
 
 def _spell(name: str, spelling: str) -> str:
-    """A free name that the file does not mention."""
+    """Returns how to spell a free name that the file does not mention."""
     if not spelling:
         return name.lower()
     if not name[:1].islower():

@@ -1,6 +1,7 @@
-"""Lists as text: `day(time), bucket(16, id)` has two items, for a comma in parentheses does not separate.
+"""Parses lists that are written as text.
 
-`["day(time)", "bucket(16, id)"]` is the same list, as YAML or JSON writes it.
+`day(time), bucket(16, id)` has two items, because a comma in parentheses does not separate. `["day(time)",
+"bucket(16, id)"]` is the same list, as YAML or JSON writes it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from frazil.config.yaml_file import Values
 
 
 def split_lists(group: SettingGroup, values: Values) -> None:
-    """Turn text into a list wherever a setting is one, so that file and variable can say it alike."""
+    """Turn text into a list wherever a setting is a list, so that file and variable are written alike."""
     for key, value in values.items():
         child = group.child(key)
         if isinstance(child, SettingGroup) and isinstance(value, dict):
@@ -22,7 +23,7 @@ def split_lists(group: SettingGroup, values: Values) -> None:
 
 
 def split(text: str) -> object:
-    """The items. What begins like a YAML list and is none stays as it is, for others to refuse."""
+    """Returns the items. Text that begins like a YAML list but is none stays as it is, and validation refuses it."""
     return _from_yaml(text) if text.lstrip().startswith("[") else _at_commas(text)
 
 
@@ -43,5 +44,5 @@ def _at_commas(text: str) -> list[str]:
             items.append("")
         else:
             items[-1] += character
-    # An empty item, as after a last comma, says nothing.
+    # Empty items are dropped, such as the one after a last comma.
     return [item.strip() for item in items if item.strip()]

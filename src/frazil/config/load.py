@@ -1,4 +1,4 @@
-"""Settings from a YAML file and the environment; whatever is wrong with them is reported in one go."""
+"""Reads the settings from a YAML file and the environment, and reports all that is wrong with them at once."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ DEFAULT_FILE = Path("frazil.yaml")
 class LoadedConfig:
     config: Config
     path: Path | None
-    """The file that was read, if any."""
+    """This is the file that was read, if any."""
     origins: Mapping[KeyPath, str]
-    """Where each key that was given came from: a line of the file or an environment variable."""
+    """This says where each given key came from: a line of the file or an environment variable."""
 
 
 def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> LoadedConfig:
-    """Read `path`, else `frazil.yaml` if there is one, else take the defaults; then apply the environment."""
+    """Read `path`, else `frazil.yaml` if it exists, else take the defaults; then apply the environment."""
     if path is None and DEFAULT_FILE.exists():
         path = DEFAULT_FILE
     document = read_document(path) if path is not None else Document()
@@ -55,7 +55,7 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
 
 
 def _open_empty_sections(group: SettingGroup, values: Values) -> None:
-    """`log:` with nothing below it means the section's defaults."""
+    """Replace empty sections by empty mappings: `log:` with nothing below it means the section's defaults."""
     for key, value in values.items():
         child = group.child(key)
         if not isinstance(child, SettingGroup):
@@ -78,7 +78,7 @@ def _validate(document: Document) -> Config | None:
 def _explain(detail: ErrorDetails, origins: Origins) -> str:
     path = tuple(str(part) for part in detail["loc"])
     if detail["type"] == "setting":
-        # `problem` in the model: the key is relative to where it was noticed.
+        # `setting_problem` made this error; its key is relative to where the problem was noticed.
         path = (*path, *detail["ctx"]["key"])
         return f"{dotted(path)}: {detail['msg']}{_where(path, origins)}"
     node = find_node(path)

@@ -1,4 +1,4 @@
-"""Every setting of Frazil, with its type, its default and its meaning.
+"""Defines every setting of Frazil, with its type, its default and its meaning.
 
 `docs/configuration.md` is generated from these classes.
 """
@@ -36,14 +36,14 @@ from frazil.config.sections.topics import TELEMETRY_TOPICS, TOPIC_DEFAULTS, Topi
 class SqlConfig(Section):
     """Limits of one SQL query."""
 
-    timeout_seconds: Seconds = Field(60.0, description="Longest time.")
-    max_memory_mb: Positive = Field(1024, description="Most memory, in MiB.")
+    timeout_seconds: Seconds = Field(60.0, description="Longest time of a query.")
+    max_memory_mb: Positive = Field(1024, description="Most memory of a query, in MiB.")
     max_rows: Positive = Field(100_000, description="Most rows of a result; more are an error.")
     max_concurrent: Positive = Field(4, description="Queries at a time; others wait, within their time.")
 
 
 DEAD_LETTER = "__dead_letter"
-"""What follows the name of a table in that of its dead-letter table."""
+"""The name of a dead-letter table is that of its base table followed by this."""
 
 
 class ServerConfig(Section):
@@ -61,7 +61,7 @@ class ServerConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What Frazil says of itself."""
+    """The log output of Frazil itself."""
 
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is shown.")
     format: Literal["auto", "human", "json"] = Field(
@@ -83,7 +83,7 @@ class Config(Section):
     lake: LakeConfig = Field(LakeConfig(), description="Catalog and warehouse.")
     pipeline: PipelineConfig = Field(PipelineConfig(), description="The Spark pipeline.")
     kafka: KafkaConfig = Field(KafkaConfig(), description="The Kafka door.")
-    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="What all doors for telemetry have in common.")
+    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="What the doors for telemetry share.")
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
     prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
@@ -102,11 +102,11 @@ class Config(Section):
     _invocation: Invocation = PrivateAttr(default_factory=Invocation)
 
     def command(self, *arguments: str) -> str:
-        """A line for a shell that runs `frazil` with these settings."""
+        """Returns a line for a shell that runs `frazil` with these settings."""
         return self._invocation.line(self.data_dir, *arguments)
 
     def invoked(self, invocation: Invocation) -> Self:
-        """The same settings, which know how they were given."""
+        """Remembers how the settings were given, and returns them."""
         self._invocation = invocation
         return self
 
@@ -115,7 +115,7 @@ class Config(Section):
         return merge_topic_settings(TELEMETRY_TOPICS[name], given) if self.is_telemetry(name) else given
 
     def is_telemetry(self, topic: str) -> bool:
-        """Whether a topic is that of doors for telemetry, and so nobody else's."""
+        """Returns whether a topic belongs to the doors for telemetry, so that nobody else may use it."""
         return topic in TELEMETRY_TOPICS and self.takes_telemetry
 
     @property
@@ -123,16 +123,16 @@ class Config(Section):
         return self.otlp.enabled or self.loki.enabled or self.prometheus.enabled
 
     def base_table(self, topic: str) -> str:
-        """The name of its base table, with the namespace.
+        """Returns the name of a topic's base table, with the namespace.
 
-        One dot in a topic stands between namespace and name. More dots, and those of topics from Kafka, where they
-        mean nothing, become underscores.
+        One dot in a topic stands between namespace and name. More dots become underscores, as do those of topics from
+        Kafka, where they mean nothing.
         """
         name = self.topic(topic).table.name or self._own_table(topic)
         return name if "." in name else f"{self.lake.namespace}.{name}"
 
     def tables(self, topic: str) -> set[str]:
-        """The names of all tables that it may have, with the namespace."""
+        """Returns the names of all tables that a topic may have, with the namespace."""
         base = self.base_table(topic)
         namespace = base.rpartition(".")[0]
         return {base, base + DEAD_LETTER, *(f"{namespace}.{name}" for name in self.topic(topic).derived)}
@@ -143,7 +143,7 @@ class Config(Section):
         return topic if parted and topic not in self.kafka.topics else topic.replace(".", "_")
 
     def format_of(self, topic: str) -> FormatConfig:
-        """How records of a topic that comes from Kafka are decoded."""
+        """Returns the format by which records of a topic from Kafka are decoded."""
         return self.topic(topic).format or self.kafka.format
 
     @model_validator(mode="after")
@@ -175,7 +175,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _ages_can_be_told(self) -> Self:
-        """Only messages have a time that is known beforehand."""
+        """Retention needs a column that tells the age of rows; only topics of messages have one by default."""
         for topic, settings in self.topics.items():
             limited = settings.table.retention
             if limited is None or settings.table.retention_column is not None:
@@ -199,7 +199,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _one_feeder_per_table(self) -> Self:
-        """Two that commit to one table would stop each other at every batch."""
+        """Two topics that commit to one table would stop each other at every batch."""
         seen: dict[str, str] = {}
         for topic, settings in self.topics.items():
             base = self.base_table(topic)

@@ -1,4 +1,4 @@
-"""What must not be shown: secrets, and passwords inside addresses."""
+"""Hides what must not be shown: secrets, and passwords inside addresses."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from frazil.config.setting_tree import KeyPath, Setting, SettingGroup, setting_t
 
 HIDDEN = "********"
 
-# The names by which obstore, PyIceberg and Spark know their secrets; an id of a key is none.
+# These are the names that obstore, PyIceberg and Spark give their secrets. The id of a key is not secret.
 _NAME = re.compile(
     r"secret|token|passw|passphrase|credential|authorization|connection[._-]?string|sas(?!l)|service.account"
     r"|key(?!(?:.*[._-])?id$)",
     re.IGNORECASE,
 )
-# `scheme://user:password@host`. Up to the last `@`, for people forget to escape one in a password.
+# This is `scheme://user:password@host`, up to the last `@`, because people forget to escape one in a password.
 _USER = re.compile(r"(://[^\s/?#:@]*:)\S+@")
-# `?password=…`, `;AccountKey=…`, `-Djavax.net.ssl.keyStorePassword=…`
+# These are `?password=…`, `;AccountKey=…` and `-Djavax.net.ssl.keyStorePassword=…`.
 _PARAMETER = re.compile(
     r"((?:passw(?:or)?d|pwd|token|secret|credential|account_?key|signature|\bsig)\s*=\s*)[^\s&;,]+", re.IGNORECASE
 )
 
 
 def is_secret(path: KeyPath) -> bool:
-    """Whether the value of a key is a secret: by its type, or by its free name."""
+    """Returns whether the value of a key is a secret, by its type or by its free name."""
     node: Setting | SettingGroup | None = setting_tree()
     free = False
     for key in path:
@@ -35,5 +35,5 @@ def is_secret(path: KeyPath) -> bool:
 
 
 def masked(text: str) -> str:
-    """A text without the passwords in it."""
+    """Returns a text with the passwords in it masked."""
     return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", text))

@@ -1,4 +1,4 @@
-"""Secrets that are kept in files of their own: `secret_access_key_file: /run/secrets/key`."""
+"""Reads secrets that are kept in files of their own, such as `secret_access_key_file: /run/secrets/key`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def resolve_secret_files(document: Document) -> None:
 
 
 def read_secret(path: KeyPath, file: str, origin: str, problems: list[str]) -> str | None:
-    """The content of a secret's file; None, and a problem, when it cannot be used."""
+    """Returns the content of a secret's file, or adds a problem and returns None if it cannot be used."""
     try:
         secret = Path(file).read_text("utf-8").strip()
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The tree of all settings, read from their types: what exists, what is allowed, what it means."""
+"""Derives the tree of all settings from their types: which exist, what is allowed, what they mean."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ KeyPath = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting."""
-
     description: str
     kind: str
     choices: tuple[str, ...] = ()
@@ -36,24 +34,24 @@ class Setting:
 
 @dataclass(frozen=True)
 class SettingGroup:
-    """A section with known keys, or a mapping from free names to `each`."""
+    """A section with known keys, or a mapping from free names to values that are all like `each`."""
 
     description: str
     children: Mapping[str, Setting | SettingGroup] = field(default_factory=dict)
     each: Setting | SettingGroup | None = None
     optional: bool = False
     placeholder: str = ""
-    """What stands for a free name in the reference."""
+    """The reference shows this in place of a free name."""
     spelling: str = ""
-    """How a variable spells a free name: `spark`, `iceberg`, or plainly."""
+    """This says how a variable spells a free name: `spark`, `iceberg`, or plainly."""
     secrets: bool = False
-    """Whether free names that sound like a secret have one."""
+    """If true, values of free names that sound like a secret are treated as secrets."""
 
     def child(self, key: str) -> Setting | SettingGroup | None:
         return self.children.get(key, self.each)
 
     def secret_behind(self, key: str) -> str | None:
-        """The secret that `key` names a file for, e.g. `session_token` for `session_token_file`."""
+        """Returns the secret that `key` names a file for, e.g. `session_token` for `session_token_file`."""
         secret = key.removesuffix(FILE_SUFFIX)
         child = self.children.get(secret)
         return secret if secret != key and isinstance(child, Setting) and child.secret else None
@@ -68,7 +66,7 @@ def setting_tree() -> SettingGroup:
 
 
 def all_settings(node: Setting | SettingGroup | None = None, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Setting]]:
-    """Every setting; a free name is shown as `<topic>`."""
+    """Yields every setting with its path, in which a free name is shown as `<topic>`."""
     node = setting_tree() if node is None else node
     if isinstance(node, Setting):
         yield path, node
@@ -93,12 +91,12 @@ def dotted(path: KeyPath) -> str:
 
 
 def variable(path: KeyPath) -> str:
-    """The environment variable of a setting; a placeholder stays as it is."""
+    """Returns the environment variable of a setting; a placeholder stays as it is."""
     return SEPARATOR.join((PREFIX, *(key if key.startswith("<") else key.upper() for key in path)))
 
 
 def suggestion(path: KeyPath) -> str:
-    """What to say of a key that does not exist: the nearest known one, else those beside it."""
+    """Returns a hint for a key that does not exist: the nearest known key, else the keys beside it."""
     parent = find_node(path[:-1])
     beside = list(parent.children) if isinstance(parent, SettingGroup) else []
     sibling = _nearest(path[-1], beside, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""The settings in force, for people and for programs, with secrets hidden."""
+"""Renders the settings in force, for people and for programs, with secrets hidden."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def as_data(loaded: LoadedConfig) -> dict[str, Any]:
 
 
 def as_yaml(loaded: LoadedConfig) -> str:
-    """A file that could be loaded again (but for its secrets); what was given says where it came from."""
+    """Returns YAML that could be loaded again (but for its secrets).
+
+    Given values are followed by where they came from.
+    """
     lines = _lines(as_data(loaded), (), loaded)
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""How many files this process may have open: each connection is one."""
+"""Raises the limit of open files so that all connections fit: each connection is an open file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import resource
 logger = logging.getLogger(__name__)
 
 OTHER_FILES = 4096
-"""Files of the log, of tables and of child processes."""
+"""The log, tables and child processes need this many files besides connections."""
 
 
 def allow_open_files(connections: int) -> None:
-    """Raise the limit so that all connections there may be leave room for everything else, as far as it can be."""
-    # Those beyond the bound are open for a moment, until they are closed.
+    """Raise the limit, as far as the system allows, so that all allowed connections leave room for other files."""
+    # A quarter more: a connection beyond the bound is open for a moment before it is closed.
     wanted = connections + connections // 4 + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,4 +1,4 @@
-"""The log as a part of a running Frazil: recovery at the start, health and metrics meanwhile, sealing at the end."""
+"""Runs the log as a part of the process: recovery at the start, health and metrics meanwhile, sealing at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from frazil.ops.metrics import ErrorCounter
 logger = logging.getLogger(__name__)
 
 ADOPT_SECONDS = 10.0
-"""How often WALs are looked for whose process is gone."""
+"""This often the part looks for WALs whose process is gone."""
 
 
 class LogPart:
@@ -58,7 +58,7 @@ class LogPart:
         self._adopting = asyncio.create_task(self._keep_adopting())
 
     async def _check_anything_served(self) -> None:
-        """Raise when every topic that there is has a partition that is stopped."""
+        """Raise when every topic that exists has a stopped partition."""
         stopped = self.log.stopped()
         if not stopped or self._problem:
             return
@@ -67,7 +67,10 @@ class LogPart:
             raise next(iter(stopped.values()))
 
     async def _adopt(self) -> None:
-        """Ask the store for an answer and seal what others left; a store that is away is no reason not to start."""
+        """Check that disk and store answer, and seal what processes that are gone left in their WALs.
+
+        A store that does not answer is no reason not to start.
+        """
         try:
             await asyncio.to_thread(check_writable, layout.wal_root(self._config.data_dir))
             await asyncio.to_thread(self.log.topics)
@@ -122,7 +125,7 @@ class LogPart:
         return Health.of(problems, "unhealthy" if lost else "degraded")
 
     def oldest_unsealed(self) -> dict[str, float]:
-        """How old the oldest record of each topic is that is not sealed, in seconds."""
+        """Returns for each topic the age of its oldest record that is not sealed, in seconds."""
         if self._log is None:
             return {}
         now = self._log.world.clock.now_ms()
@@ -133,7 +136,10 @@ class LogPart:
 
 
 def _warn_of_open_folder(folder: Path) -> None:
-    """A folder that others may enter stays as it is: somebody may want it so. What is made in it is private."""
+    """Log a warning if other users may enter the data folder.
+
+    The folder stays as it is, because somebody may want it so. Files that Frazil creates in it are private.
+    """
     try:
         mode = stat.S_IMODE(folder.stat().st_mode)
     except OSError:
@@ -146,7 +152,7 @@ def _warn_of_open_folder(folder: Path) -> None:
 
 
 class LogCollector(Collector):
-    """Reads the writers' own counts when metrics are asked for."""
+    """Reads the writers' own counts whenever metrics are collected."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

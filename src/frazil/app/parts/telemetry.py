@@ -1,4 +1,4 @@
-"""The doors for telemetry as a part of a running Frazil: OTLP, and the APIs of Loki and Prometheus."""
+"""Runs the doors for telemetry as a part of the process: OTLP, and the APIs of Loki and Prometheus."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 HttpListener = EndpointConfig | LokiConfig | PrometheusConfig
-"""Settings that say where an API over HTTP listens."""
+"""These sections say where an API over HTTP listens."""
 
 
 class TelemetryPart:
     name = "telemetry"
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
-        """`log` gives the log of this process, which is started before this part."""
+        """`log` returns the log of this process, which starts before this part."""
         self._config = config
         self._registry = metrics
         self._metrics = TelemetryMetrics(metrics)
@@ -123,7 +123,7 @@ class TelemetryPart:
         )
 
     def url(self, api: str) -> str:
-        """The address of an API over HTTP: `otlp`, `loki` or `prometheus`."""
+        """Returns the address of an API over HTTP: `otlp`, `loki` or `prometheus`."""
         return self._servers[api].url
 
     @property
@@ -143,7 +143,10 @@ class TelemetryPart:
 
 
 def _other_routes(endpoints: Iterable[str], *alive: str) -> Starlette:
-    """What is answered to all but `POST` to endpoints. At `alive` clients ask whether there is anybody."""
+    """Returns the routes for everything but `POST` to the endpoints.
+
+    Clients ask at `alive` whether the server runs.
+    """
     asked = [Route(path, _alive) for path in alive]
     return Starlette(routes=[*asked, *(Route(path, _not_found, methods=["POST"]) for path in endpoints)])
 

@@ -1,4 +1,4 @@
-"""Topics as a part of a running Frazil: their storage, their subscriptions, HTTP and Danube's protocol."""
+"""Runs topics of messages as a part of the process: storage, subscriptions, HTTP and Danube's protocol."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TopicsPart:
     name = "topics"
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
-        """`log` gives the log of this process, which is started before this part."""
+        """`log` returns the log of this process, which starts before this part."""
         self._config = config
         self._log = log
         self._lake: Lake | None = None

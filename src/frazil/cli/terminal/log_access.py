@@ -1,4 +1,4 @@
-"""Topics and partitions as people write them: `orders`, `orders/0`."""
+"""Opens the log for commands that only read, and resolves names of topics and partitions (`orders`, `orders/0`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_log(config: Config) -> Iterator[Log]:
-    """The log for commands that only look: they leave nothing behind."""
+    """Opens the log for commands that only read. Closing it seals nothing."""
     from frazil.log.log import Log
 
     log = Log(config)
@@ -36,7 +36,7 @@ def require_topic(log: Log, name: str) -> str:
 
 
 def chosen_partitions(log: Log, name: str | None) -> list[tuple[str, int]]:
-    """The partitions a command is about: all, those of a topic, or one."""
+    """Returns the partitions that a command is about: all, those of a topic, or one."""
     if name is None:
         return [(topic, partition) for topic in log.topics() for partition in log.partitions(topic)]
     topic, partition = split_name(name)

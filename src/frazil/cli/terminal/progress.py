@@ -1,4 +1,4 @@
-"""Progress bars on a terminal; nothing elsewhere."""
+"""Shows progress bars on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LoadProgress:
-    """Shows a load, and lends it the moments without interruption."""
+    """Shows the progress of a load, and lets the load hold back interrupts."""
 
     def __init__(self, interrupts: Interrupts, progress: Progress | None, total: int | None) -> None:
         self._interrupts = interrupts
@@ -84,7 +84,7 @@ def load_progress(inputs: Sequence[Input], interrupts: Interrupts) -> Iterator[L
 
 @contextmanager
 def step_progress(what: str) -> Iterator[Progress | None]:
-    """A bar for steps that are counted; None when nobody looks."""
+    """Yields a bar for counted steps, or None when stderr is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return

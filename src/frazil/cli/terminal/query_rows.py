@@ -1,4 +1,4 @@
-"""Rows of a query on a terminal or in a pipe."""
+"""Prints the rows of a query on a terminal or in a pipe."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from frazil.cli.terminal.output import count, print_table
 from frazil.formats.json_rows import rows_to_json
 
 _SHOWN = 500
-"""Rows that people are shown; they are told how to get the rest."""
+"""People are shown this many rows, and told how to get the rest."""
 
 
 def print_rows(rows: pa.Table, output: Literal["human", "json", "csv", "arrow"], seconds: float) -> None:
@@ -38,7 +38,7 @@ def _print_table(rows: pa.Table, seconds: float) -> None:
 
 
 def _values(rows: pa.Table) -> list[list[Any]]:
-    """As JSON has them: one way to write times, bytes and decimals."""
+    """Returns the rows as lists of JSON values, so that times, bytes and decimals are written one way."""
     return [list(row.values()) for row in json.loads(rows_to_json(rows))]
 
 

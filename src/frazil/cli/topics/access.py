@@ -1,4 +1,4 @@
-"""Whom commands about topics ask: a running Frazil, or the data folder where only looking is needed."""
+"""Connects commands about topics to a running Frazil, or reads the data folder where that is enough."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Url = Annotated[
 
 @contextmanager
 def connect(url: str | None, context: Context) -> Iterator[TopicsClient]:
-    """The Frazil that runs, as far as anybody knows before it is asked."""
+    """Yields a client of the running Frazil. Nothing is sent before the first request."""
     client = TopicsClient(address_of(url or default_url(context.load().config.server)))
     try:
         yield client
@@ -35,7 +35,7 @@ def connect(url: str | None, context: Context) -> Iterator[TopicsClient]:
 
 
 def read_data_folder(config: Config, work: Callable[[TopicStorage, Log], Awaitable[T]]) -> T:
-    """What can be seen in the data folder and in the tables, without a Frazil that runs."""
+    """Runs `work` on the data folder and the tables, without a running Frazil."""
     import asyncio
 
     from frazil.cli.terminal.log_access import open_log

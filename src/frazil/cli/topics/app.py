@@ -1,4 +1,4 @@
-"""`frazil topics`: what topics there are, and what can be done with them."""
+"""`frazil topics` groups the commands about topics; `list` and `describe` are here."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _summary(log: Log, topic: str) -> dict[str, Any]:
 
 
 def _range(offsets: list[int | None]) -> str:
-    """The offsets of all partitions in one cell."""
+    """Returns the offsets of all partitions as the text of one cell."""
     known = sorted({offset for offset in offsets if offset is not None})
     if not known:
         return "?"

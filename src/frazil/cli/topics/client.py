@@ -1,4 +1,4 @@
-"""Asks a running Frazil for topics over HTTP."""
+"""Sends requests about topics to a running Frazil over HTTP."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Query = Mapping[str, object]
 
 
 class ServerUnreachable(HealthCheckFailed):
-    """Raised when no Frazil answers: nothing was done."""
+    """Raised when no Frazil answers, so that nothing was done."""
 
 
 class ConnectionLost(HealthCheckFailed):
-    """Raised when a Frazil stopped to answer: whether it has done what was asked is not known."""
+    """Raised when the connection breaks, so that it is not known whether the request was carried out."""
 
 
 class TemporarilyRefused(FrazilError):
-    """Raised when a Frazil cannot do what was asked, and may be able to later: it is full, starting or stopping."""
+    """Raised when a Frazil cannot do what was asked, but may be able to later: it is full, starting or stopping."""
 
     retryable = True
 
 
 class TopicsClient:
-    """One connection, used for one request after the other."""
+    """Holds one connection, and sends one request after the other over it."""
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
@@ -58,7 +58,7 @@ class TopicsClient:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The answer, which is JSON."""
+        """Send a request and return its answer, which is JSON."""
         with self._answer(method, path, query or {}, body, headers or {}) as answer:
             try:
                 return json.loads(self._read(answer))
@@ -67,7 +67,7 @@ class TopicsClient:
 
     @contextmanager
     def lines(self, path: str, query: Query, headers: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
-        """The lines of an answer as they come, until it ends."""
+        """Yields the lines of an answer as they come, until it ends."""
         with self._answer("GET", path, query, None, headers) as answer:
             yield self._lines(answer)
 
@@ -136,7 +136,7 @@ class TopicsClient:
 
 
 def path_of(topic: str, *more: str) -> str:
-    """`/namespace/name` is `namespace.name` there."""
+    """Returns the path of a topic. Danube's `/namespace/name` is `namespace.name` there."""
     if not topic or "/" in topic:
         from frazil.topics.names import parse_name
 

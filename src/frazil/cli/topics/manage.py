@@ -1,4 +1,4 @@
-"""`frazil topics create`, `delete` and `stats`."""
+"""`frazil topics create`, `delete` and `stats`, which ask a running Frazil."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil topics produce`."""
+"""`frazil topics produce` stores messages in a topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.errors import ConfigError, FrazilIoError, RecordTooLarge, TopicNotFo
 
 _READ_BYTES = 1024 * 1024
 _MAX_LENGTH = 4 * 1024 * 1024
-"""Of a line; messages are no larger."""
+"""A line may have this many bytes, as messages are no larger."""
 
 
 def produce(
@@ -75,7 +75,7 @@ def produce(
 
 
 class _Produced:
-    """What is stored."""
+    """Adds up which messages were stored, and at which offsets."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -132,9 +132,9 @@ def _opened(file: str | None) -> Iterator[BinaryIO]:
 
 
 def _batches(lines: BinaryIO) -> Iterator[list[bytes]]:
-    """Whole lines, as many as are there; the last one may have no end."""
+    """Yields the whole lines that have arrived so far. The last line may lack its line end."""
     rest = b""
-    # A pipe gives what it has, without waiting for more.
+    # `read1` returns what a pipe has, without waiting for more.
     while data := getattr(lines, "read1", lines.read)(_READ_BYTES):
         *whole, rest = (rest + data).split(b"\n")
         if len(rest) > _MAX_LENGTH:

@@ -1,4 +1,4 @@
-"""`frazil topics resume`."""
+"""`frazil topics resume` says why a topic stopped, and carries out a decision."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def resume(
         raise ConfigError(f"One decision at a time, not {' and '.join(f'--{each}' for each in decisions)}.")
     if table is not None and not decisions:
         raise ConfigError("--table needs a decision: what is to happen to it?")
-    # The Kafka client writes of its own about what is printed here in order.
+    # The Kafka client logs what is printed here in order.
     logging.getLogger("frazil").addHandler(logging.NullHandler())
     config = context.load().config
     with open_log(config) as log:
@@ -95,7 +95,7 @@ def _helps(tables: Topic, decision: Decision) -> bool:
 
 
 def _gaps(positions: KafkaPositions | None) -> tuple[list[Gap], str]:
-    """What Kafka no longer has, and why that is not known if it is not."""
+    """Returns what Kafka no longer has and, if that cannot be found out, why."""
     try:
         return (positions.gaps() if positions else []), ""
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The tables of a topic, as the catalog has them."""
+"""Describes the tables of a topic as the catalog has them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def describe_tables(
     config: Config, store: ObjectStore, topic: str, sealed: Mapping[int, int]
 ) -> list[dict[str, Any]]:
-    """The base table, the dead-letter table if there ever was one, and the derived tables of the settings.
+    """Returns the base table, the dead-letter table if there ever was one, and the derived tables of the settings.
 
-    `sealed` is where the sealed log of each partition ends.
+    `sealed` maps each partition to the offset where its sealed log ends.
     """
     from frazil.lake.catalog.lake import Lake
     from frazil.lake.tables.markers import newest_marker
@@ -49,7 +49,7 @@ def _table(lake: Lake, identifier: Identifier, role: str, sealed: Mapping[int, i
         snapshot = table.current_snapshot()
         summary = summary_of(snapshot) if snapshot else {}
         offsets = dict(TableState.of(table).offsets)
-        # A dead-letter table goes on only when there is a letter, so it is behind nothing.
+        # A dead-letter table gets a commit only when there is a letter, so it is never behind.
         behind = {} if role == "dead-letter" else {"behind": _behind(offsets, sealed)}
         return told | {
             "committed_offsets": offsets,

@@ -1,4 +1,4 @@
-"""`frazil topics tail`."""
+"""`frazil topics tail` prints messages of a topic, and can follow it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.config.model import Config
 
 _PAGE_MESSAGES = 1000
-"""Messages of a page."""
+"""One request asks for this many messages."""
 _RETRY_SECONDS = 1.0
 
 Message = dict[str, Any]
@@ -78,7 +78,7 @@ def _remote(client: TopicsClient, topic: str, begin: str, partition: int | None,
     start = _start(begin, lambda: client.request("GET", path_of(topic, "stats"))["partitions"])
     if follow:
         if start == {"offset": "latest"}:
-            # From here on, also if the connection breaks before the first message comes.
+            # Fix the start now, so that it holds even if the connection breaks before the first message.
             start = {"offset": client.request("GET", path_of(topic), query | start)["next"]}
         yield from _follow(client, topic, query | start)
         return
@@ -86,7 +86,7 @@ def _remote(client: TopicsClient, topic: str, begin: str, partition: int | None,
     yield from page["messages"]
     if page["at_end"]:
         return
-    # There is more, perhaps very much: that is read in one go.
+    # There may be very much more, so the rest is read as one stream.
     ends = _parse_offsets(client.request("GET", path_of(topic), query | {"offset": "latest"})["next"])
     with client.lines(path_of(topic, "stream"), query | {"offset": page["next"]}, {}) as lines:
         for place, message in _events(lines):
@@ -99,13 +99,16 @@ def _remote(client: TopicsClient, topic: str, begin: str, partition: int | None,
 
 
 def _parse_offsets(text: str) -> dict[int, int]:
-    """Offsets by partition, of `0:15,1:20`."""
+    """Parses offsets by partition, such as `0:15,1:20`."""
     pairs = (each.split(":") for each in text.split(","))
     return {int(partition): int(offset) for partition, offset in pairs}
 
 
 def _follow(client: TopicsClient, topic: str, query: Query) -> Iterator[Message]:
-    """Goes on where it was when the connection is lost, as soon as somebody answers again."""
+    """Yields messages as they come.
+
+    When the connection is lost, it goes on where it was as soon as a server answers.
+    """
     last = ""
     begun = waiting = False
     while True:
@@ -126,14 +129,14 @@ def _follow(client: TopicsClient, topic: str, query: Query) -> Iterator[Message]
 
 
 def _events(lines: Iterator[bytes]) -> Iterator[tuple[str, Message]]:
-    """Server-sent events, each with its id."""
+    """Yields the id and the message of each server-sent event."""
     event: dict[str, str] = {}
     for line in lines:
         name, _, value = line.decode().rstrip("\r\n").partition(":")
         if name:
             event[name] = value.removeprefix(" ")
         elif line.strip():
-            continue  # Somebody says that he is still there.
+            continue  # This comment line only keeps the connection alive.
         elif "data" in event:
             told = json.loads(event["data"])
             if event.get("event") == "problem":
@@ -176,7 +179,10 @@ def _local(config: Config, topic: str, begin: str, partition: int | None, limit:
 
 
 def _start(begin: str, partitions: Any) -> dict[str, str]:
-    """As a request has it. `partitions` tells where each of them begins and ends."""
+    """Returns where to begin, as parameters of a request.
+
+    `partitions` returns where each partition begins and ends.
+    """
     if match := re.fullmatch(r"-(\d{1,18})", begin):
         newest = int(match[1])
         offsets = {
@@ -206,7 +212,7 @@ def _payload(message: Message) -> bytes:
 
 
 def _line(message: Message) -> str:
-    """In one line, without what would confuse a terminal."""
+    """Returns a message as one line, without characters that would confuse a terminal."""
     at = f"{message['partition']}:{message['offset']}"
     parts = [f"{at:<8}", message.get("publish_time", "").replace("T", " ")]
     if "key" in message:

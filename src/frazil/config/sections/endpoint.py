@@ -1,4 +1,4 @@
-"""Settings of what listens on a port."""
+"""Settings of servers that listen on a port."""
 
 from __future__ import annotations
 

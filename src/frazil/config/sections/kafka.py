@@ -12,7 +12,7 @@ from frazil.config.sections.section import FreeText, Positive, Seconds, Section,
 
 Format = Literal["raw", "string", "json", "avro", "protobuf", "json_schema"]
 REGISTRY_FORMATS: frozenset[Format] = frozenset({"avro", "protobuf", "json_schema"})
-"""Formats whose schemas are in a registry."""
+"""Schemas of these formats are kept in a registry."""
 SubjectStrategy = Literal["topic_name", "record_name", "topic_record_name"]
 
 
@@ -24,7 +24,7 @@ class FormatConfig(Section):
         description="`raw` bytes, `string` (UTF-8), `json` without a registry, or `avro`, `protobuf` and "
         "`json_schema` in the wire format of a schema registry.",
     )
-    key: Format = Field("raw", description="As `value`, for the key.")
+    key: Format = Field("raw", description="The format of keys, with the same choices as `value`.")
     columns: dict[str, str] = Field(
         default_factory=dict,
         json_schema_extra=free_names("column"),
@@ -80,7 +80,7 @@ class KafkaConfig(Section):
         description="Settings of librdkafka by their own names, e.g. `security.protocol`, `sasl.username`, "
         "`auto.offset.reset`. `isolation.level` is `read_committed` unless set here.",
     )
-    format: FormatConfig = Field(FormatConfig(), description="Of all topics that do not set their own.")
+    format: FormatConfig = Field(FormatConfig(), description="The format of all topics that do not set their own.")
     registry: RegistryConfig = Field(RegistryConfig(), description="The schema registry.")
     retry: RetryConfig = Field(RetryConfig(), description="Waiting between tries.")
 
@@ -103,5 +103,7 @@ class BufferConfig(Section):
         "sealed fills it.",
     )
     ttl_seconds: Seconds = Field(600.0, description="How long sealed records stay, if there is room.")
-    flush_interval_seconds: Seconds = Field(10.0, description="Records from Kafka are sealed after this time,")
-    flush_batch_size: Positive = Field(1_000_000, description="or when a partition has so many.")
+    flush_interval_seconds: Seconds = Field(10.0, description="Records from Kafka are sealed after this time.")
+    flush_batch_size: Positive = Field(
+        1_000_000, description="Records from Kafka are sealed when a partition has this many."
+    )

@@ -39,7 +39,7 @@ NEEDS_RETENTION_COLUMN = "needs retention_column, the column that tells how old 
 
 
 class TableLayoutConfig(Section):
-    """How a table's files are laid out, which is applied when the table is made, and how long its rows stay."""
+    """How a table's files are laid out, which is decided when the table is created, and how long its rows stay."""
 
     partition_by: list[str] = Field(
         default_factory=list,
@@ -81,7 +81,7 @@ class TableLayoutConfig(Section):
 
     @property
     def retention(self) -> str | None:
-        """The key that limits the table, if one does."""
+        """Returns the key that limits the table, if one does."""
         return next((key for key in ("retention_days", "retention_gb") if getattr(self, key) is not None), None)
 
 

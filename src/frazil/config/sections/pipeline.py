@@ -50,7 +50,7 @@ class PipelineConfig(Section):
 
 
 class TopicPipelineConfig(Section):
-    """As `pipeline`, for one topic."""
+    """Overrides of `pipeline` for one topic."""
 
     flush_interval_seconds: Seconds | None = Field(None, description="As `pipeline.flush_interval_seconds`.")
     max_size_mb: Positive | None = Field(None, description="As `pipeline.max_size_mb`.")
