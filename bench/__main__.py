@@ -1,4 +1,4 @@
-"""`python -m bench`: all figures in one table."""
+"""`python -m bench` runs the benchmarks and shows all figures in one table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the machine can do with Kafka: `consume`, and count what it returns.
+"""Measures what the machine can do with Kafka: `consume` messages and count them.
 
-Run as a process of its own, so that nothing else that Python has in memory is in its way.
+It runs as a process of its own, so that nothing else that Python has in memory slows it down.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NamedTuple
 from confluent_kafka import Consumer
 
 AT_ONCE = 10_000
-"""Messages per call; as many as the door takes at most."""
+"""One call asks for this many messages, as many as the door takes at most."""
 _PATIENCE_SECONDS = 60.0
 _NOTHING: Mapping[str, str] = {}
 
 
 class Consumed(NamedTuple):
-    """Records that were taken, from the first that came on."""
+    """Records that were consumed, measured from the arrival of the first."""
 
     records: int
     seconds: float
@@ -38,7 +38,7 @@ class Consumed(NamedTuple):
 
 
 def count_messages(bootstrap: str, topic: str, count: int, settings: Mapping[str, str] = _NOTHING) -> Consumed:
-    """The first `count` messages of a topic, with the client's own defaults but for these settings."""
+    """Consume the first `count` messages of a topic, with the client's own defaults but for these settings."""
     command = [sys.executable, "-m", "bench.bare_kafka", bootstrap, topic, str(count), json.dumps(dict(settings))]
     return Consumed(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
 

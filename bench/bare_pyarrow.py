@@ -1,7 +1,7 @@
-"""What the machine can do with the segments of a batch: read, order and write them with bare pyarrow.
+"""Measures what the machine can do with the segments of a batch: read, order and write them with bare pyarrow.
 
-One process per core, each with its share of the segments. No checksums, no conversion, no offsets, no statistics, no
-commit: whatever moves these rows into a table has to do at least this.
+There is one process per core, each with its share of the segments. It makes no checksums, conversions, offsets,
+statistics or commits: whatever moves these rows into a table has to do at least this.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 GROUP_ROWS = 700_000
-"""What a row group of 128 MiB holds of these rows."""
+"""A row group of 128 MiB holds this many of these rows."""
 
 
 class Layout(NamedTuple):
-    """Of the table that the rows would go to."""
+    """The layout of the table that the rows would go to."""
 
     day: str | None = None
-    """The column by whose day the rows are split."""
+    """Rows are split by the day of this column."""
     sort: tuple[str, ...] = ()
     level: int = 3
 
 
 class BareWriters:
-    """Processes that wait for work, one per core, as Spark's Python workers do."""
+    """One process per core that waits for work, as Spark's Python workers do."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -52,7 +52,7 @@ class BareWriters:
         self._pool.join()
 
     def seconds(self, batches: Sequence[Sequence[Path]], layout: Layout) -> float:
-        """How long it takes to write all batches, one after the other."""
+        """Returns how long it takes to write all batches, one after the other."""
         assert self._pool is not None
         started = time.perf_counter()
         for batch in batches:
@@ -64,7 +64,7 @@ class BareWriters:
 
 
 def _one_thread() -> None:
-    """There is a process for each core already."""
+    """Let Arrow use one thread, because there is a process for each core already."""
     pa.set_cpu_count(1)
 
 

@@ -1,4 +1,4 @@
-"""Frazil as people run it: the command, in a process of its own."""
+"""Runs Frazil as people run it: the command, in a process of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN = 4000
 
 
 class Frazil:
-    """`frazil COMMAND` from entering to leaving; the port should be 0, so that it finds one that is free."""
+    """Runs `frazil COMMAND` from entering to leaving. The port should be 0, so that a free one is taken."""
 
     def __init__(self, command: str, config: Config, folder: Path) -> None:
         self._out = folder / f"{command}.out"
@@ -65,7 +65,7 @@ class Frazil:
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
-        """As soon as it says where it listens."""
+        """Yields a connection as soon as the process has said where it listens."""
         self.wait(lambda: self._address is not None, 0.05)
         assert self._address is not None
         with closing(Connection(self._address)) as connection:
@@ -78,13 +78,16 @@ class Frazil:
 
 
 class Connection:
-    """Asks over one connection that stays open; one that the server has closed while it was idle is opened again."""
+    """Sends requests over one connection that stays open.
+
+    If the server has closed it while idle, it is opened again.
+    """
 
     def __init__(self, address: str) -> None:
         self._connection = HTTPConnection(address, timeout=LONGEST_SECONDS)
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body."""
+        """Returns status and body."""
         try:
             return self._ask(path)
         except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
@@ -97,7 +100,7 @@ class Connection:
         return answer.status, answer.read()
 
     def metric(self, name: str) -> float:
-        """The sum over all labels."""
+        """Returns the sum of a metric over all labels."""
         _, text = self.get("/metrics")
         return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text.decode(), re.MULTILINE))
 
@@ -106,7 +109,7 @@ class Connection:
 
 
 def wait(process: subprocess.Popen[bytes], done: Callable[[], bool], every_seconds: float = 0.5) -> None:
-    """Until something has come true that the process is to bring about."""
+    """Wait until `done` returns true, which the process is to bring about."""
     deadline = time.monotonic() + LONGEST_SECONDS
     while not done():
         if process.poll() is not None and not done():
@@ -117,7 +120,7 @@ def wait(process: subprocess.Popen[bytes], done: Callable[[], bool], every_secon
 
 
 def committed(config: Config, topic: str) -> int:
-    """How many records of a topic with one partition are in its table."""
+    """Returns how many records of a topic with one partition are in its table."""
     lake = Lake(config)
     try:
         return TableState.of(lake.load(base_identifier(config, topic))).offsets.get(0, 0)

@@ -1,4 +1,4 @@
-"""Freshness: how long it takes from producing a record to reading it, from the hot buffer and from the table."""
+"""Measures how long it takes from producing a record to reading it, from the hot buffer and from the table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from frazil.config.sections.pipeline import PipelineConfig
 from frazil.config.sections.section import Section
 
 PAUSE_SECONDS = 0.1
-"""Between two records: a topic where little happens, so that nothing is full before its time."""
+"""The pause between two records: little happens in the topic, so that no batch is full before its time."""
 HOT_POLL_SECONDS = 0.002
 TABLE_SAMPLE_SECONDS = 0.05
 ONE_SECOND: dict[str, Section] = {
@@ -29,7 +29,10 @@ ONE_SECOND: dict[str, Section] = {
 
 
 def freshness(bench: Bench) -> Iterator[Figure]:
-    """Single records, one after the other, through `frazil serve`; the intervals are of sealing and of batches."""
+    """Sends single records, one after the other, through `frazil serve`.
+
+    The intervals are those of sealing and of batches.
+    """
     count = 60 if bench.quick else 300
     with broker(bench) as server:
         if not bench.quick:
@@ -60,7 +63,7 @@ def _run(bench: Bench, server: KafkaServer, name: str, changes: dict[str, Sectio
 
 
 class _Producing:
-    """One record after the other, each until it can be read over HTTP."""
+    """Produces one record after the other, and waits for each until it can be read over HTTP."""
 
     def __init__(self, server: KafkaServer, topic: str, connection: Connection) -> None:
         self._topic = topic
@@ -68,9 +71,9 @@ class _Producing:
         self._records = Records()
         self._producer = Producer({"bootstrap.servers": server.bootstrap, "log_level": 0, "linger.ms": 0})
         self.times: list[float] = []
-        """When each was produced."""
+        """The time at which each record was produced."""
         self.taken: list[float] = []
-        """Seconds until it was read."""
+        """The seconds until each record was read."""
 
     def produce(self) -> None:
         (record,) = self._records.some(1)
@@ -86,7 +89,7 @@ class _Producing:
 
 
 class _TableSampler(Sampler):
-    """Notes when how many records were in a table."""
+    """Records how many records were in a table at which time."""
 
     def __init__(self, config: Config, topic: str) -> None:
         super().__init__(TABLE_SAMPLE_SECONDS)

@@ -1,4 +1,4 @@
-"""The hot buffer: lookups by key in process and over HTTP, and what it takes of memory."""
+"""Measures the hot buffer: lookups by key in process and over HTTP, and the memory that it takes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from bench.hot_server import HotMeasurement
 from bench.log import TOPIC
 
 REQUESTS = 300
-"""Of one round."""
+"""One round has this many requests."""
 
 
 def hot(bench: Bench) -> Iterator[Figure]:
-    """Five million records of 130 bytes, all in memory."""
+    """Uses five million records of 130 bytes, all in memory."""
     rows = 500_000 if bench.quick else 5_000_000
     bench.say(f"hot: appending {rows:,} records")
     with _serving(bench, rows) as told, closing(Connection(told.address)) as connection:

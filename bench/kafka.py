@@ -1,6 +1,6 @@
-"""The Kafka door: records from a broker to the log, and all the way into a table.
+"""Measures the Kafka door: records from a broker to the log, and all the way into a table.
 
-Held against a bare loop that only counts the messages of the same topic on the same broker.
+The limit is a bare loop that only counts the messages of the same topic on the same broker.
 """
 
 from __future__ import annotations
@@ -30,16 +30,19 @@ from frazil.store import open_store
 BARE = "a loop that only counts"
 IMPATIENT = "such a loop, fetch.queue.backoff.ms as ours"
 FIRST_RECORDS = 10_000
-"""Of the table's benchmark: with these Spark starts its workers, and the table is made."""
+"""The benchmark of the table begins with these records:
+
+Spark starts its workers with them, and the table is created.
+"""
 K2I_CPU_SECONDS = 5.7
-"""For a million such records into Parquet files, without any catalog."""
+"""K2I needs this much processor time for a million such records into Parquet files, without any catalog."""
 QUIET_CPU = 0.1
-"""Seconds of CPU in a second below which a process that runs has nothing to do."""
+"""A process that uses less processor time than this in a second has nothing to do."""
 POLL_SECONDS = 0.05
 
 
 def settings(server: KafkaServer, data: Path, topic: str) -> Config:
-    """The defaults."""
+    """Returns the default settings."""
     return Config(
         data_dir=data,
         kafka=KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]),
@@ -52,7 +55,7 @@ def settings(server: KafkaServer, data: Path, topic: str) -> Config:
 
 
 def to_log(bench: Bench) -> Iterator[Figure]:
-    """`frazil ingest`, with its hot buffer, from the first record to the last one that is sealed."""
+    """Measures `frazil ingest`, with its hot buffer, from the first record to the last one that is sealed."""
     count = 200_000 if bench.quick else 1_000_000
     with broker(bench) as server:
         for partitions in (1, 4):
@@ -89,7 +92,9 @@ def to_log(bench: Bench) -> Iterator[Figure]:
 
 
 def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Consumed, ...]:
-    """By the client as it is, and as the door has it: by default it pauses for a second when its queue is full."""
+    """Counts with the client as it is, and with the door's setting: by default it pauses for a second when its queue
+    is full.
+    """
     pause = "fetch.queue.backoff.ms"
     ours = consumer_settings(KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]))[pause]
     return (
@@ -121,7 +126,7 @@ def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions:
         frazil.wait(begins, POLL_SECONDS)
         started, cpu = time.perf_counter(), process_usage.cpu_alone(frazil.pid)
         frazil.wait(lambda: reads() >= count, POLL_SECONDS)
-        # What is left in its tails would wait for more, or for their time: a door that stops seals it at once.
+        # Records left in the tails would wait for more, or for their time. A door that stops seals them at once.
         frazil.terminate()
         frazil.wait(seals, POLL_SECONDS / 5)
         seconds = time.perf_counter() - started
@@ -143,9 +148,9 @@ def _sealed(config: Config, topic: str, partitions: int) -> int:
 
 
 def to_table(bench: Bench) -> Iterator[Figure]:
-    """`frazil serve` with Spark, until all records are in the table.
+    """Measures `frazil serve` with Spark, until all records are in the table.
 
-    The records are one transaction, which becomes visible as a whole: nobody produces while the door consumes.
+    The records are one transaction, which becomes visible as a whole, so nobody produces while the door consumes.
     """
     count = 200_000 if bench.quick else 3_000_000
     with broker(bench) as server:
@@ -187,7 +192,7 @@ def to_table(bench: Bench) -> Iterator[Figure]:
 
 
 def await_quiet(frazil: Frazil) -> None:
-    """Until Spark is through with what it does once at its start."""
+    """Wait until Spark has finished what it does once at its start."""
 
     def is_quiet() -> bool:
         with process_usage.CpuUse(frazil.pid) as cpu:

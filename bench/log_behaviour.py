@@ -1,4 +1,4 @@
-"""Figures of the log that show that it behaves: followers, memory, idling."""
+"""Measures how the log behaves besides its speed: latency of followers, memory, idling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from frazil.log.reader import PartitionReader
 from frazil.log.writer.writer import PartitionWriter
 
 PAUSE_SECONDS = 0.002
-"""Between appends, so that a follower waits for each."""
+"""The pause between appends, so that a follower waits for each."""
 TAIL_MIB = 64
 PARTITIONS = 50
 
@@ -33,7 +33,7 @@ _spawn = multiprocessing.get_context("spawn")
 
 
 def followers(bench: Bench) -> Iterator[Figure]:
-    """From the call of `append` until a follower has the record."""
+    """Measures the time from the call of `append` until a follower has the record."""
     count = 150 if bench.quick else 250
     schema = pa.schema([("sent_ns", pa.int64())])
     folder = bench.folder / "data"
@@ -95,7 +95,7 @@ def _send(writer: PartitionWriter, count: int) -> None:
 
 
 def _arrivals(reader: PartitionReader, start: int, count: int) -> list[float]:
-    """Seconds each record took; the clock is the same in all processes of a machine."""
+    """Returns the seconds that each record took. All processes of a machine share this clock."""
     taken: list[float] = []
     for records in follow(reader, start, stop=lambda: len(taken) >= count):
         now = time.monotonic_ns()
@@ -109,7 +109,7 @@ def _arrivals(reader: PartitionReader, start: int, count: int) -> list[float]:
 
 
 def memory(bench: Bench) -> Iterator[Figure]:
-    """Much data through a small tail, sealed all the while."""
+    """Puts much data through a small tail that is sealed all the while."""
     total_mib = 256 if bench.quick else 2048
     bench.say(f"{total_mib} MiB through a tail of {TAIL_MIB} MiB")
     here, there = _spawn.Pipe()
@@ -129,7 +129,7 @@ def memory(bench: Bench) -> Iterator[Figure]:
 
 
 def _append_much(parent: Connection, folder: Path, total_mib: int) -> None:
-    """How much the process grows, in MiB."""
+    """Sends back how much the process grew, in MiB."""
     batch = samples.logs(BATCH_ROWS, rng())
     log_config = LogConfig(
         sync="periodic",
@@ -160,7 +160,7 @@ def _append_much(parent: Connection, folder: Path, total_mib: int) -> None:
 
 
 def idle(bench: Bench) -> Iterator[Figure]:
-    """A log with many partitions that has nothing to do."""
+    """Measures a log with many partitions that has nothing to do."""
     seconds = 2.0 if bench.quick else 5.0
     batch = samples.one_kib(rng())
     with unsealed(bench.folder / "data", "periodic") as log:

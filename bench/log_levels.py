@@ -1,4 +1,4 @@
-"""What it costs to detect the levels of log records while they become rows, by what tells the level."""
+"""Measures what it costs to detect the levels of log records while they become rows, by what tells the level."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDS = 1000
 WITHOUT = "the same rows without levels"
 
 GiveLevel = Callable[[LogRecord, int], None]
-"""Makes the record, which has no severity, tell its level; the number is another for each."""
+"""Gives a record, which has no severity, something that tells its level. The number differs for each record."""
 
 
 def _severity(record: LogRecord, _: int) -> None:
@@ -59,7 +59,7 @@ LEVEL_EVIDENCE: dict[str, tuple[GiveLevel, AtLeast | None]] = {
 
 
 def levels(bench: Bench) -> Iterator[Figure]:
-    """Requests of 1,000 log records that become rows; seconds are those of CPU."""
+    """Turns requests of 1,000 log records into rows. Seconds are those of processor time."""
     (sample,) = bodies(otlp_messages.logs(), 1, RECORDS)
     for name, (give_level, target) in LEVEL_EVIDENCE.items():
         body = _with_levels(sample, give_level)
@@ -78,7 +78,7 @@ def _with_levels(sample: bytes, give_level: GiveLevel) -> bytes:
 
 
 def _round(body: bytes) -> Round:
-    """Detection is measured again by itself, with what it has then."""
+    """Measures the detection a second time by itself, to know the time without it."""
     started = time.process_time()
     rows = logs.to_rows(decode(logs.REQUEST, [body]), Arrival(["bench"], 1)).batch
     made = time.process_time()

@@ -1,6 +1,6 @@
-"""The OTLP door over HTTP: requests acknowledged, and their records in the table.
+"""Measures the OTLP door over HTTP: requests until they are acknowledged, and records until they are in the table.
 
-Held against the bare decoding of the same bytes into columns, and a bare server that drops them.
+The limits are the bare decoding of the same bytes into columns, and a bare server that drops them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from frazil.lake.tables.tables import base_identifier
 
 CLIENTS, MANY_CLIENTS = 8, 64
 TABLE_CLIENTS = 4
-"""As many as others were measured with."""
+"""Others were measured with this many clients."""
 BARE = "ptars alone, the same bytes"
 BARE_SERVER = "a server that drops bodies"
 
@@ -63,7 +63,7 @@ class OpenDoor(NamedTuple):
 
 @contextmanager
 def open_door(command: str, bench: Bench) -> Iterator[OpenDoor]:
-    """The defaults, but for the ports."""
+    """Runs Frazil with the default settings, but for the ports."""
     http, grpc = free_ports(2)
     data = bench.folder / f"data-{uuid.uuid4().hex}"
     doors = {**NO_TELEMETRY, "otlp": OtlpConfig(http=EndpointConfig(port=http), grpc=EndpointConfig(port=grpc))}
@@ -77,7 +77,7 @@ def open_door(command: str, bench: Bench) -> Iterator[OpenDoor]:
 
 
 def to_log(bench: Bench) -> Iterator[Figure]:
-    """Requests of 1,000 records until they are acknowledged, while older ones are sealed."""
+    """Sends requests of 1,000 records until they are acknowledged, while older ones are sealed."""
     requests = 300 if bench.quick else 1000
     for kind in REQUEST_SOURCES:
         name = f"{kind.name} over HTTP, requests of 1,000, {CLIENTS} clients"
@@ -99,7 +99,7 @@ def to_log(bench: Bench) -> Iterator[Figure]:
 
 
 def _decoded(signal: Signal, sample: list[bytes]) -> float:
-    """Records in a second, each message with all that is in it."""
+    """Returns the records that are decoded in a second, each message with all that is in it."""
     handler = handler_of(signal.requests.message.DESCRIPTOR, frozenset())
     started = time.perf_counter()
     for body in sample:
@@ -116,7 +116,7 @@ def _latencies(name: str, loads: list[Load]) -> Iterator[Figure]:
 
 
 def small(bench: Bench) -> Iterator[Figure]:
-    """Requests of 10 log records, from few clients, from many, and from very many."""
+    """Sends requests of 10 log records, from few clients, from many, and from very many."""
     requests = 3000 if bench.quick else 20_000
     make = otlp_messages.logs()
     (port,) = free_ports(1)
@@ -154,7 +154,10 @@ def _bare_server(port: int) -> Iterator[None]:
 
 
 def sizes(bench: Bench) -> Iterator[Figure]:
-    """Scraped points in requests of about 5, 20, 60 and 200 KB: CPU of the door, against that of the bare decoder."""
+    """Sends scraped points in requests of about 5, 20, 60 and 200 KB.
+
+    It compares the processor time of the door with that of the bare decoder.
+    """
     rounds = 1 if bench.quick else 3
     for hosts in (1, 4, 11, 38):
         points = hosts * otlp_messages.HOST_POINTS
@@ -177,7 +180,7 @@ def sizes(bench: Bench) -> Iterator[Figure]:
 
 
 def _decoding_cpu(signal: Signal, sample: list[bytes]) -> float:
-    """Seconds of CPU, one request at a time."""
+    """Returns the seconds of processor time for decoding one request at a time."""
     handler = handler_of(signal.requests.message.DESCRIPTOR, frozenset())
     started = time.process_time()
     for body in sample:
@@ -189,7 +192,9 @@ def _decoding_cpu(signal: Signal, sample: list[bytes]) -> float:
 
 
 def memory(bench: Bench) -> Iterator[Figure]:
-    """The largest memory of `frazil ingest`, hot buffer and all, while many clients send as much as they can."""
+    """Measures the largest memory of `frazil ingest`, hot buffer and all, while many clients send as much as they
+    can.
+    """
     requests = 500 if bench.quick else 3000
     with open_door("ingest", bench) as door, process_usage.PeakMemory(door.frazil.pid) as peak:
         load = send(door.address, LOGS.path, bodies(otlp_messages.logs(), requests, 1000), MANY_CLIENTS)
@@ -202,7 +207,7 @@ def memory(bench: Bench) -> Iterator[Figure]:
 
 
 class Goal(NamedTuple):
-    """What others need for the same: seconds of CPU for a million, and who they are."""
+    """What another system needs for the same records: seconds of processor time for a million, and its name."""
 
     kind: RequestSource
     requests: int
@@ -210,11 +215,11 @@ class Goal(NamedTuple):
     peer: float
     peer_name: str
     target: float | None = None
-    """Seconds of CPU for a million that must not be reached."""
+    """The processor time for a million must stay below these seconds."""
     disk: float | None = None
-    """Bytes on disk for each byte of OTLP that must not be reached."""
+    """The bytes on disk for each byte of OTLP must stay below this."""
     acknowledged: float | None = None
-    """Seconds of CPU for a million, until the last is acknowledged, that must not be reached."""
+    """The processor time for a million, until the last is acknowledged, must stay below these seconds."""
 
 
 SCRAPED = RequestSource("scraped points", METRICS, otlp_messages.scrapes)
@@ -222,13 +227,13 @@ GOALS = (
     Goal(REQUEST_SOURCES[0], 1000, 1000, 20.5, "VictoriaLogs, another run; Loki 101", 15.0, 69 / 346, 9.0),
     Goal(REQUEST_SOURCES[1], 500, 800, 13.59 / 0.4, "Tempo, another run"),
     Goal(REQUEST_SOURCES[2], 1920, 500, 3.5 / 0.96, "Prometheus, another run; VictoriaMetrics 2.6"),
-    # 500 samples of Prometheus in each request, of which there are 380 points.
+    # Each request has 380 points, which are 500 samples of Prometheus.
     Goal(SCRAPED, 1920, 380, 2.7 / 0.73, "Prometheus, another run; VictoriaMetrics 1.5", acknowledged=3.0 / 0.73),
 )
 
 
 def to_table(bench: Bench) -> Iterator[Figure]:
-    """`frazil serve` with Spark: from the first request until all records are in the table."""
+    """Measures `frazil serve` with Spark, from the first request until all records are in the table."""
     for goal in GOALS:
         yield from _to_table(bench, goal)
 
@@ -284,7 +289,7 @@ def _to_table(bench: Bench, goal: Goal) -> Iterator[Figure]:
 
 
 def _disk(config: Config, topic: str) -> int:
-    """Bytes of the files that the table has now."""
+    """Returns the bytes of the files that the table has now."""
     lake = Lake(config)
     try:
         table = lake.load(base_identifier(config, topic))

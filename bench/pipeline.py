@@ -1,4 +1,4 @@
-"""The figures of the pipeline that have a target: rows moved, and the time a small batch takes."""
+"""Measures the figures of the pipeline that have a target: rows moved, and the time that a small batch takes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LAYOUTS = {
     "sorted": (SORTED, Layout("time", ("service", "time")), "by day, sorted"),
 }
 QUIET = MaintenanceConfig(enabled=False)
-"""What it does has its own time; here it would only compete."""
+"""Maintenance does not run here, where it would only compete."""
 
 
 # --- rows moved ------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class _Moved(NamedTuple):
 
 
 def moved(bench: Bench) -> Iterator[Figure]:
-    """A backlog of full batches, against bare pyarrow and against Spark's own way."""
+    """Moves a backlog of full batches, against bare pyarrow and against Spark's own way."""
     data = bench.folder / "data"
     data.mkdir()
     config = Config(
@@ -114,7 +114,7 @@ def _moved(
 
 
 def _move(pipeline: RunningPipeline, backlog: Backlog) -> tuple[list[Path], _Moved]:
-    """From the beginning of the first batch to the end of the last, as if there had been batches before."""
+    """Measures from the beginning of the first batch to the end of the last, as if there had been batches before."""
     newest = pipeline.newest(backlog.topic)
     before = process_usage.cpu_seconds(os.getpid())
     segments = backlog.show()
@@ -128,7 +128,7 @@ def _move(pipeline: RunningPipeline, backlog: Backlog) -> tuple[list[Path], _Mov
 
 
 def small(bench: Bench) -> Iterator[Figure]:
-    """From sealed to committed, one small batch at a time, and where the time goes."""
+    """Measures from sealed to committed, one small batch at a time, and where the time goes."""
     count = 20 if bench.quick else 40
     for poll in (1000, 100):
         data = bench.folder / f"poll-{poll}"
@@ -143,7 +143,7 @@ def small(bench: Bench) -> Iterator[Figure]:
             for number in range(count + 10):
                 if number % 10 == 0:
                     bench.say(f"small batches, poll_interval_ms {poll}: {number} of {count + 10}")
-                # Anywhere between two looks at the log, not always right after one.
+                # Append at any time between two looks at the log, not always right after one.
                 time.sleep(number * 0.37 % 1 * poll / 1000)
                 writer.append(batch)
                 writer.seal()
@@ -157,7 +157,7 @@ def small(bench: Bench) -> Iterator[Figure]:
 def _phases(
     name: str, sealed: Sequence[float], committed: Sequence[float], triggers: Sequence[Trigger], data: Path
 ) -> Iterator[Figure]:
-    """The first ten batches warm up what the others use."""
+    """Yields the time of each phase. The first ten batches only warm up the others."""
     flushes, requests, ends = (
         [entry.time_ms / 1000 for entry in _entries(data, kind)] for kind in (FlushStart, CommitStart, CommitEnd)
     )

@@ -1,4 +1,4 @@
-"""Figures of the pipeline that show that it behaves: idling, memory, the commit alone."""
+"""Measures how the pipeline behaves besides its speed: idling, memory, the commit alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from frazil.store import open_store
 
 IDLE_TOPICS = 3
 MEMORY_ROWS = 2 * SEGMENT_ROWS
-"""Of a batch."""
+"""A batch has this many rows."""
 SNAPSHOTS = 100
 
 
@@ -47,7 +47,7 @@ SNAPSHOTS = 100
 
 
 def idle_serve(bench: Bench) -> Iterator[Figure]:
-    """`frazil serve` with topics whose records are all in their tables."""
+    """Measures `frazil serve` with topics whose records are all in their tables."""
     seconds = 30 if bench.quick else 60
     data = bench.folder / "data"
     batch = samples.logs(1000, rng())
@@ -79,7 +79,7 @@ def idle_serve(bench: Bench) -> Iterator[Figure]:
 
 
 def backlog_memory(bench: Bench) -> Iterator[Figure]:
-    """The most that the pipeline's processes have together, with a backlog of ten batches and of one."""
+    """Measures the most memory of all the pipeline's processes, with a backlog of ten batches and of one."""
     rows = sample_rows()
     peaks = {}
     for batches in (1, 10):
@@ -100,14 +100,14 @@ def backlog_memory(bench: Bench) -> Iterator[Figure]:
         peaks[1],
         "a backlog of one batch",
         (peaks[1] / peaks[10],),
-        # What ten batches hold together would be far more: nothing is kept of those that are done.
+        # All rows of ten batches would be far more: nothing of finished batches is kept.
         Below(round(1.5 * peaks[1]), "MiB"),
     )
 
 
 @contextmanager
 def _pipeline(config: Config) -> Iterator[subprocess.Popen[bytes]]:
-    """The pipeline's process as `serve` starts it."""
+    """Runs the pipeline's process as `serve` starts it."""
     process = subprocess.Popen(
         [sys.executable, "-m", "frazil.app.pipeline_process"],
         stdin=subprocess.PIPE,
@@ -129,7 +129,7 @@ def _pipeline(config: Config) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def commit(bench: Bench) -> Iterator[Figure]:
-    """Adding one file to a table with many snapshots, against PyIceberg's own way."""
+    """Adds one file to a table with many snapshots, against PyIceberg's own way."""
     config = Config(data_dir=bench.folder / "data")
     config.data_dir.mkdir()
     lake = Lake(config)
@@ -172,7 +172,7 @@ class _Table:
         self._table = open_base_table(lake, store, config, topic, self._rows.schema, log_starts={0: 0}, epochs={})
 
     def commit(self) -> float:
-        """Milliseconds of the pipeline's commit."""
+        """Returns the milliseconds of the pipeline's commit."""
         state = TableState.of(self._table)
         start = state.offsets.get(0, 0)
         attempt = new_attempt(time.time_ns() // 1_000_000, self._rng)
@@ -193,7 +193,7 @@ class _Table:
         return elapsed * 1000
 
     def append(self) -> float:
-        """Milliseconds of PyIceberg's own."""
+        """Returns the milliseconds of PyIceberg's own commit."""
         file = self._write(new_attempt(time.time_ns() // 1_000_000, self._rng), 0)
         started = time.perf_counter()
         with self._table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:

@@ -1,4 +1,4 @@
-"""What a process and all its descendants use, as the system counts it."""
+"""Measures what a process and all its descendants use, as the system counts it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROC = Path("/proc")
 
 
 def family(pid: int) -> list[int]:
-    """The process and its descendants."""
+    """Returns the process and its descendants."""
     children: dict[int, list[int]] = {}
     for each, fields in _all():
         children.setdefault(int(fields[1]), []).append(each)
@@ -24,23 +24,23 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> dict[int, float]:
-    """Of the process and each of its descendants."""
+    """Returns the processor time of the process and of each of its descendants."""
     return {each: cpu_alone(each) for each in family(pid)}
 
 
 def cpu_used(before: dict[int, float], after: dict[int, float]) -> float:
-    """Seconds between two looks. Processes that ended meanwhile are left out: for those there is `CpuUse`."""
+    """Returns the seconds between two measurements, without processes that ended (`CpuUse` counts those)."""
     return sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
 
 
 def cpu_alone(pid: int) -> float:
-    """Of one process; nothing when it has ended."""
+    """Returns the processor time of one process, or 0 when it has ended."""
     fields = _fields(pid)
     return (int(fields[11]) + int(fields[12])) / _TICKS if fields else 0.0
 
 
 def memory_mib(pid: int) -> float:
-    """Memory of the process and its descendants; pages that several share are counted once."""
+    """Returns the memory of the process and its descendants. Pages that several share are counted once."""
     total = 0
     for each in family(pid):
         try:
@@ -53,7 +53,7 @@ def memory_mib(pid: int) -> float:
 
 
 class PeakMemory(Sampler):
-    """The largest `memory_mib` meanwhile."""
+    """Measures the largest `memory_mib` while it is entered."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(0.2)
@@ -65,7 +65,7 @@ class PeakMemory(Sampler):
 
 
 class CpuUse(Sampler):
-    """Seconds of CPU that were used meanwhile, also by processes that did not live all the time."""
+    """Measures the processor time that was used while it is entered, also by processes that ended meanwhile."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(0.5)
@@ -89,7 +89,7 @@ class CpuUse(Sampler):
 
     @property
     def by_command(self) -> dict[str, float]:
-        """By the processes' command lines."""
+        """Returns the seconds by command line."""
         used: dict[str, float] = {}
         for pid, seconds in self._after.items():
             line = self._commands.get(pid, "")
@@ -98,7 +98,7 @@ class CpuUse(Sampler):
 
 
 def command_line(pid: int) -> str:
-    """Empty when the process is gone."""
+    """Returns the command line, which is empty when the process is gone."""
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -106,7 +106,7 @@ def command_line(pid: int) -> str:
 
 
 def _all() -> Iterator[tuple[int, list[str]]]:
-    """Every process with what `/proc/PID/stat` says after its name."""
+    """Yields every process with the fields of `/proc/PID/stat` that follow its name."""
     for path in _PROC.iterdir():
         if path.name.isdigit() and (fields := _fields(int(path.name))):
             yield int(path.name), fields

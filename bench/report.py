@@ -1,4 +1,4 @@
-"""Showing figures to people and to programs."""
+"""Shows figures to people and to programs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def show(machine: dict[str, str], figures: Sequence[Figure]) -> None:
 
 
 def plain(figures: Sequence[Figure]) -> str:
-    """A Markdown table, which a person can read as it is."""
+    """Returns a Markdown table, which a person can read as it is."""
     rows = [COLUMNS, *(cells(figure) for figure in figures)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     lines = [

@@ -1,4 +1,4 @@
-"""A pipeline that runs inside the benchmark's process, so that its Spark session can be used beside it."""
+"""Runs a pipeline inside the benchmark's process, so that its Spark session can be used as well."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LONGEST_SECONDS = 300.0
 
 
 class Trigger(NamedTuple):
-    """A batch as Spark's own report of the query has it; times in seconds."""
+    """A batch as Spark reports it. Times are in seconds."""
 
     number: int
     started: float
-    """By the wall clock."""
+    """This time is of the wall clock."""
     phases: dict[str, float]
 
     @property
@@ -37,7 +37,7 @@ class Trigger(NamedTuple):
 
 
 class RunningPipeline:
-    """Runs from entering to leaving."""
+    """Runs a pipeline from entering to leaving."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -79,7 +79,7 @@ class RunningPipeline:
             time.sleep(POLL_SECONDS)
 
     def wait_for(self, topic: str, end: int) -> None:
-        """Until the topic's table has all records below `end`."""
+        """Wait until the topic's table has all records below `end`."""
         labels = {"topic": topic, "table": self._table(topic), "partition": "0"}
         self.wait(
             lambda: (self._registry.get_sample_value("frazil_pipeline_committed_offset", labels) or 0) >= end,
@@ -87,7 +87,7 @@ class RunningPipeline:
         )
 
     def triggers(self, topic: str, after: int) -> list[Trigger]:
-        """The batches with a higher number than `after`, the newest of which may still be ending."""
+        """Returns the batches with a higher number than `after`. The newest of them may still be running."""
         query = self._query(topic)
         if query is None:
             return []
@@ -96,11 +96,11 @@ class RunningPipeline:
         return [each for each in map(_trigger, query.recentProgress) if each and each.number > after]
 
     def newest(self, topic: str) -> int:
-        """The number of the last batch; -1 before the first."""
+        """Returns the number of the last batch, or -1 before the first."""
         return max((each.number for each in self.triggers(topic, -1)), default=-1)
 
     def _query(self, topic: str) -> StreamingQuery | None:
-        """None while the pipeline has not heard of the topic."""
+        """Returns the topic's query, or None while the pipeline has not noticed the topic."""
         queries = self.spark.streams.active
         return next((query for query in queries if query.name == self._table(topic)), None)
 
@@ -113,7 +113,7 @@ def _newest(query: StreamingQuery) -> int:
 
 
 def _trigger(progress: Any) -> Trigger | None:
-    """None for reports that say that there was nothing to do."""
+    """Returns the batch of a report, or None if there was nothing to do."""
     if not progress.numInputRows:
         return None
     started = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).timestamp()

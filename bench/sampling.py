@@ -1,4 +1,4 @@
-"""Something that is looked at again and again while something else happens."""
+"""Measures something again and again while something else happens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Sampler(ABC):
-    """Looks when it is entered, every so often, and once more when it is left."""
+    """Takes a sample when it is entered, at regular intervals, and once more when it is left."""
 
     def __init__(self, every_seconds: float) -> None:
         self._every = every_seconds

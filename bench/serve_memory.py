@@ -1,4 +1,4 @@
-"""Memory of `frazil serve`, all its processes: when nothing happens, and while a million log records are moved."""
+"""Measures the memory of all processes of `frazil serve`, when idle and while a million log records are moved."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bench.otlp_messages import bodies
 from frazil.doors.otlp.signals import LOGS
 
 QUIET_SECONDS = 150
-"""Until all that is not needed has ended: the process for queries is the last of it, after two minutes."""
+"""After this time all that is not needed has ended. The last is the process for queries, after two minutes."""
 IDLE_MIB, PEAK_MIB = 600, 1331
-"""The most that is wanted."""
+"""The memory must stay below these bounds."""
 
 
 def serve_memory(bench: Bench) -> Iterator[Figure]:

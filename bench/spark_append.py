@@ -1,4 +1,4 @@
-"""Spark's own way from Parquet files into an Iceberg table, in the pipeline's session."""
+"""Appends Parquet files to an Iceberg table in Spark's own way, in the pipeline's session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROPERTIES = {"write.parquet.compression-codec": "zstd", "write.parquet.compress
 
 
 class SparkAppender:
-    """`read.parquet → writeTo.append`, a batch at a time, into a table of its own with the same layout."""
+    """Runs `read.parquet → writeTo.append`, a batch at a time, into a table of its own with the same layout."""
 
     def __init__(self, pipeline: RunningPipeline, name: str, layout: TableConfig) -> None:
         self._pipeline = pipeline
@@ -43,5 +43,5 @@ class SparkAppender:
         if self._layout.sort_by:
             spark.sql(f"ALTER TABLE {self._table} WRITE ORDERED BY {', '.join(self._layout.sort_by)}")
         if self._layout.partition_by:
-            # Its default for such tables is a global sort, which nobody asked for: ours orders each file.
+            # Spark's default for such tables is a global sort, which nobody asked for: ours orders each file.
             spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ('write.distribution-mode' = 'hash')")

@@ -1,4 +1,4 @@
-"""Topics: acknowledgements, in process and over Danube's protocol, and subscribers."""
+"""Measures topics: acknowledgements in process and over Danube's protocol, and subscribers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BARE = "a bare gRPC server that answers with what it got"
 
 @contextmanager
 def open_door(bench: Bench) -> Iterator[int]:
-    """Danube's port; all else as it is by default."""
+    """Runs Frazil with default settings but for the ports, and yields Danube's port."""
     (port,) = free_ports(1)
     doors = {**NO_TELEMETRY, "danube": DanubeConfig(port=port)}
     config = Config(data_dir=bench.folder / f"data-{uuid.uuid4().hex}", server=ServerConfig(port=0), **doors)
@@ -56,7 +56,7 @@ def _echo() -> Iterator[int]:
 
 
 def acknowledged(bench: Bench) -> Iterator[Figure]:
-    """Messages of 1 KiB over gRPC, `sync: periodic`: one after the other, and from many producers at once."""
+    """Sends messages of 1 KiB over gRPC, `sync: periodic`: one after the other, and from many producers."""
     body = danube_load.message(TOPIC, PAYLOAD)
     count = 1000 if bench.quick else 5000
     with open_door(bench) as port, _echo() as bare:
@@ -87,7 +87,7 @@ def acknowledged(bench: Bench) -> Iterator[Figure]:
 
 
 def in_process(bench: Bench) -> Iterator[Figure]:
-    """`TopicStorage.store` of one message of 1 KiB at a time, `sync: periodic`."""
+    """Calls `TopicStorage.store` with one message of 1 KiB at a time, with `sync: periodic`."""
     count = 2000 if bench.quick else 20_000
 
     async def measure() -> Latencies:
@@ -110,7 +110,7 @@ def in_process(bench: Bench) -> Iterator[Figure]:
 
 
 def fan_out(bench: Bench) -> Iterator[Figure]:
-    """One producer, and subscriptions that receive and acknowledge each of its messages."""
+    """Runs one producer, and subscriptions that receive and acknowledge each of its messages."""
     for subscribers in FAN_OUT:
         bench.say(f"{subscribers} subscribers")
         count = (200 if bench.quick else 2000) // (subscribers if subscribers < 100 else 20)
@@ -124,7 +124,7 @@ def fan_out(bench: Bench) -> Iterator[Figure]:
 
 
 def end_to_end(bench: Bench) -> Iterator[Figure]:
-    """From producing a message until a subscriber has it, 100 a second."""
+    """Measures the time from producing a message until a subscriber has it, at 100 messages a second."""
     bench.say("from producer to subscriber")
     with open_door(bench) as port:
         consumer = danube_load.subscribe(port, TOPIC, "s")
