@@ -1,4 +1,4 @@
-"""What runs in which role, and in what order it starts."""
+"""Tests which parts each role has, and in what order they start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KAFKA = {"bootstrap_servers": ["localhost:9092"], "topics": ["orders"]}
 def test_parts_start_before_those_that_need_them(
     role: Role, settings: dict[str, object], parts: list[str], tmp_path: Path
 ) -> None:
-    """They stop in reverse."""
+    """Parts stop in reverse order."""
     config = Config.model_validate({"data_dir": tmp_path, **settings})
     assembly = role(config, create_registry())
     assert [part.name for part in assembly.parts] == parts

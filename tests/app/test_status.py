@@ -20,7 +20,7 @@ TABLE = ("topic", "table")
 def numbers(
     registry: CollectorRegistry, name: str, labels: tuple[str, ...], *values: tuple[str | float, ...]
 ) -> None:
-    """The last of each row of `values` is the value."""
+    """Registers a gauge. The last item of each row of `values` is the value."""
     kind = Counter if name.endswith("_total") else Gauge
     metric = kind(name, "For a test.", labels, registry=registry)
     for *of, value in values:
@@ -99,7 +99,7 @@ def test_what_another_process_appends_is_known_from_the_pipeline() -> None:
 
 
 def test_the_log_of_this_process(tmp_path: Path) -> None:
-    """Its numbers come from a collector, not from gauges."""
+    """The numbers of the log come from a collector, not from gauges."""
     with Log(Config(data_dir=tmp_path)) as log:
         log.writer(TOPIC, SCHEMA).append(rows(0, 7))
         registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Damage to what one topic has on the disk: that topic is stopped, everything else is served."""
+"""Tests damage to the files of one topic: that topic is stopped, everything else is served."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.cli.support import Served, environment, frazil, serving
 from tests.log.support import crash, cut_zeros
 
 STEADY = {"FRAZIL__LOG__SEAL__INTERVAL_SECONDS": "3600"}
-"""Nothing is sealed by time, so that all is in WALs."""
+"""Nothing is sealed by time, so that all records are in WALs."""
 
 
 def produce(url: str, topic: str, first: int, count: int) -> httpx.Response:
@@ -40,7 +40,7 @@ def ask(url: str, text: str) -> httpx.Response:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A place whose name a shell would break in two."""
+    """Returns a folder with a name that a shell would split in two."""
     place = tmp_path / "it's here; really"
     place.mkdir()
     return place
@@ -53,7 +53,7 @@ def served(folder: Path) -> Iterator[Served]:
 
 
 def fill(folder: Path) -> None:
-    """Two topics of messages whose records are in WALs, of a process that was killed."""
+    """Make two topics of messages whose records are in the WALs of a process that was killed."""
     log = Log(Config(data_dir=folder / "data", log=LogConfig(seal=SealConfig(interval_seconds=3600))))
     for topic in ("orders", "visits"):
         create(TopicPlace(topic, log, Lake(log.config)), 1)
@@ -103,7 +103,7 @@ def test_a_damaged_wal_stops_its_topic_alone_until_the_printed_command_repairs_i
             assert answer.status_code == 503, answer.text
             assert "orders/0 is stopped" in answer.json()["error"]
 
-        # As a person would, in a shell of its own and somewhere else.
+        # Run it as a person would, in a shell of its own and in another folder.
         repaired = subprocess.run(
             command_in(told), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
         )

@@ -1,4 +1,4 @@
-"""`frazil dlq` as people run it."""
+"""Tests `frazil dlq` as people run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil kafka check` and `frazil topics resume` of a Kafka topic, as people run them."""
+"""Tests `frazil kafka check`, and `frazil topics resume` of a Kafka topic, as people run them."""
 
 from __future__ import annotations
 

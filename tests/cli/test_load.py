@@ -1,4 +1,4 @@
-"""`frazil load` as people run it."""
+"""Tests `frazil load` as people run it."""
 
 from __future__ import annotations
 

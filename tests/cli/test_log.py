@@ -1,4 +1,4 @@
-"""`frazil log` as people run it."""
+"""Tests `frazil log` as people run it."""
 
 from __future__ import annotations
 

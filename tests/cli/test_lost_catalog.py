@@ -1,4 +1,4 @@
-"""A whole Frazil whose catalog is lost: it says what to do, and goes on with every row once when that was done."""
+"""Tests a whole Frazil whose catalog is lost: it says what to do and, once that is done, has every row once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FrazilFolder:
         assert done.returncode == 0, done.stderr
 
     def moved(self, served: Served) -> bool:
-        """All records are in their tables."""
+        """Returns whether all records are in their tables."""
         committed: dict[str, int] = {}
         for each in httpx.get(f"{served.url}/status", timeout=30).json()["topics"]:
             committed[each["topic"]] = committed.get(each["topic"], 0) + (each["committed_offset"] or 0)

@@ -1,4 +1,4 @@
-"""`frazil maintain`, as a person runs it."""
+"""Tests `frazil maintain` as people run it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.maintain.support import HOUR, move, stray
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A table of six small files and seven snapshots, where `frazil` looks for it."""
+    """Returns a lake with a table of six small files and seven snapshots, where `frazil` looks for it."""
     made = make_lake(tmp_path / "data")
     make_table(made, {0: 0})
     move(made, 6)
@@ -54,7 +54,7 @@ def test_a_dry_run_of_everything_needs_no_java_and_changes_nothing(tmp_path: Pat
 
 @pytest.mark.xdist_group("own-jvm")
 def test_compaction_reports_files_before_and_after(tmp_path: Path, lake: Lake) -> None:
-    # A JVM of its own takes its time on a busy machine.
+    # Starting a JVM takes time on a busy machine.
     done = subprocess.run(
         [FRAZIL, "maintain", "compact"],
         cwd=tmp_path,

@@ -24,7 +24,7 @@ from tests.ops.support import run
 
 
 def ask(folder: Path, app: ASGIApp, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`frazil status` of a server that runs here."""
+    """Runs `frazil status` against a server in this process."""
 
     async def scenario() -> subprocess.CompletedProcess[str]:
         server = HttpServer(app, "127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""`frazil txlog` as people run it."""
+"""Tests `frazil txlog` as people run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Valid values for every setting, by its description in the reference."""
+"""Generates valid values for every setting, from its description in the reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ITEMS = st.one_of(NAMES, NAMES.map(lambda name: f"day({name})"), NAMES.map(lamb
 
 
 def valid_text(setting: Setting) -> st.SearchStrategy[str]:
-    """Texts that are allowed, as they would be written in a file or a variable."""
+    """Generates allowed texts as they would be written in a file or a variable."""
     if setting.choices:
         return st.sampled_from(setting.choices)
     if setting.listed:
@@ -35,7 +35,7 @@ def valid_text(setting: Setting) -> st.SearchStrategy[str]:
 
 
 def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
-    """A value for every setting at once."""
+    """Generates a value for every setting at once."""
 
     def fit(texts: dict[KeyPath, str], name: str) -> dict[KeyPath, str]:
         for key, compression in texts.items():
@@ -45,7 +45,7 @@ def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
             if compression == "gzip":
                 texts[level] = str(min(int(texts[level]), 9))
             else:
-                # The others have no levels.
+                # The other compressions have no levels.
                 texts[key] = "zstd"
         return {named(key, name): text for key, text in texts.items()}
 
@@ -53,7 +53,7 @@ def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
 
 
 def companions(key: KeyPath) -> dict[KeyPath, str]:
-    """What must be given along with a setting."""
+    """Returns the settings that must be given along with a setting."""
     needed: dict[KeyPath, str] = {}
     if "derived" in key and key[-1] != "sql":
         needed[*key[: key.index("derived") + 2], "sql"] = "SELECT * FROM batch"
@@ -75,14 +75,14 @@ def companions(key: KeyPath) -> dict[KeyPath, str]:
 
 
 def invalid_text(setting: Setting) -> str | None:
-    """A text that is not allowed, if there is one."""
+    """Returns a text that is not allowed, if there is one."""
     if setting.choices or "number" in setting.kind or setting.kind == "true or false":
         return "certainly not"
     return "?" if "matches" in setting.kind else None
 
 
 def named(path: KeyPath, name: str) -> KeyPath:
-    """The path with its placeholders replaced."""
+    """Returns the path with its placeholders replaced."""
     names = {"<setting>": f"spark.{name}", "<table>": f"{name}_derived"}
     return tuple(names.get(key, name) if key.startswith("<") else key for key in path)
 
@@ -105,7 +105,7 @@ def value_at(config: Config, path: KeyPath) -> object:
 
 
 def as_text(value: object) -> str:
-    """A value as it would be written."""
+    """Returns a value as it would be written."""
     if isinstance(value, list):
         return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Danube's words for the settings of its Iceberg storage."""
+"""Tests settings that are given by the names of Danube's Iceberg storage."""
 
 from __future__ import annotations
 

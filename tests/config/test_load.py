@@ -29,7 +29,7 @@ from tests.config.samples import (
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One file for all examples of a property."""
+    """Returns one file for all examples of a property."""
     return tmp_path_factory.mktemp("config") / "given.yaml"
 
 
@@ -63,7 +63,7 @@ def test_nothing_given_means_the_defaults(text: str) -> None:
 @settings(max_examples=50, deadline=None)
 @given(texts=all_texts())
 def test_every_documented_key_can_be_set_by_file_and_by_environment(texts: dict[KeyPath, str], scratch: Path) -> None:
-    """All at once, for each alone would take minutes; that a key needs no other is tested below."""
+    """All keys are set at once, because each alone would take minutes. That a key needs no other is tested below."""
     assert len(texts) == len(SETTINGS)
     scratch.write_text(yaml.safe_dump(nested(texts)), "utf-8")
     by_file = load_config(scratch, environ={})

@@ -1,4 +1,4 @@
-"""Answers of doors, over HTTP and over gRPC, and what must not be in them."""
+"""Answers of doors, over HTTP and over gRPC, and texts that must not be in them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _STATUSES = {
     grpc.StatusCode.UNAVAILABLE: 503,
 }
 INTERNAL = ("Traceback", "panicked", "pyo3", "ptars", "site-packages", "object at 0x", "<class ", ".py", ".rs:")
-"""What tells of the inside of the server."""
+"""These texts would reveal the inside of the server."""
 
 
 class Answer(NamedTuple):
     status: int
-    """As HTTP has it."""
+    """The status is that of HTTP; codes of gRPC are translated."""
     text: str
 
 

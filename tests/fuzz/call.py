@@ -1,4 +1,4 @@
-"""Requests that have no neighbours of their own kind: what matters is how they are answered."""
+"""Calls that store no records that must be found again: only their answers are checked."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ from tests.fuzz.mutation import Chance
 class Call(NamedTuple):
     name: str
     make: Callable[[Chance], Awaitable[Answer]]
-    """All is chosen before anything is sent."""
+    """All random choices are made before anything is sent."""

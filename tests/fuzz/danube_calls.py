@@ -1,4 +1,4 @@
-"""Every call of Danube's services, with odd values in its fields and with damaged messages."""
+"""Makes every call of Danube's services, with odd values in its fields and with damaged messages."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.fuzz.call import Call
 from tests.fuzz.mutation import Chance, message
 
 ODD = "/frazil/odd"
-"""A topic of those who send anything."""
+"""Callers may send anything to this topic."""
 PART = f"{ODD}-part-0"
-"""Whoever names another partition makes the topic have it, and messages are consumed of one partition."""
+"""Naming another partition would add it to the topic, and consumers read one partition."""
 METHODS: dict[str, type[Message]] = {
     "Discovery/TopicLookup": wire.TopicLookupRequest,
     "Discovery/TopicPartitions": wire.TopicLookupRequest,
@@ -56,7 +56,7 @@ _PATTERNS = ("*", "a*", "?", "", "[", "(", "*a" * 30 + "*b", "\0", "x" * 1000)
 _NUMBERS = (0, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1)
 _SIGNED = (0, 1, 2, 3, 4, -1, 2**31 - 1, -(2**31))
 _WAITS = (0.05, 0.2, 1.5)
-"""How long it is listened to a stream; refusals come after a second."""
+"""A stream is read for one of these times; refusals come after a second."""
 
 
 def danube_calls(channel: grpc.aio.Channel) -> Iterator[Call]:
@@ -83,7 +83,7 @@ def _call(channel: grpc.aio.Channel, method: str, kind: type[Message]) -> Call:
 
 
 async def _listen(stream: Any, seconds: float) -> Answer:
-    """To what comes in this time; errors are raised."""
+    """Reads a stream for this time. Errors are raised."""
     try:
         async with asyncio.timeout(seconds):
             while await stream.read() is not grpc.aio.EOF:
@@ -94,7 +94,7 @@ async def _listen(stream: Any, seconds: float) -> Answer:
 
 
 def _odd(chance: Chance, found: Any) -> Any:
-    """As it mostly is, but for a few fields."""
+    """Fills a message with usual values, but for a few odd fields."""
     fields = list(found.DESCRIPTOR.fields)
     odd = chance.sample(fields, min(len(fields), chance.choice((0, 1, 1, 2, 9))))
     for field in fields:
@@ -149,7 +149,7 @@ GOOD_SUBSCRIPTION = "neighbours"
 
 
 async def subscribe(channel: grpc.aio.Channel, topic: str) -> int:
-    """The id of a consumer that is to get all messages from now on."""
+    """Subscribes, and returns the id of a consumer that gets all messages from now on."""
     request: Any = wire.ConsumerRequest(
         topic_name=topic, consumer_name="neighbour", subscription=GOOD_SUBSCRIPTION, subscription_type=wire.EXCLUSIVE
     )
@@ -159,7 +159,7 @@ async def subscribe(channel: grpc.aio.Channel, topic: str) -> int:
 
 
 async def receive(channel: grpc.aio.Channel, consumer: int, wanted: Collection[bytes], seconds: float) -> None:
-    """Until all wanted payloads were delivered; each message is acknowledged."""
+    """Receives until all wanted payloads were delivered, and acknowledges each message."""
     calls, missing = Calls(channel), set(wanted)
     stream = calls.receive(consumer)
     try:

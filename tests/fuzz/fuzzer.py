@@ -16,13 +16,13 @@ from tests.fuzz.mutation import damaged
 from tests.fuzz.senders import BAD, TENANTS, TOPIC, Sender, Targets
 
 CONCURRENT_REQUESTS = 60
-"""Requests that are on their way at once; a third of them are good."""
+"""This many requests are sent at once; a third of them are good."""
 TRIES = 5
-"""How often a request may be told to come again."""
+"""A request may be told to come again this often."""
 PAUSE_SECONDS = 0.2
 GOOD = "good_"
 NO_ANSWER = 599
-"""Stands for no answer at all."""
+"""This status stands for no answer at all."""
 
 _Sent = TypeVar("_Sent", Sender, Call)
 Stored = dict[tuple[str, str, str], list[str]]
@@ -31,7 +31,7 @@ Stored = dict[tuple[str, str, str], list[str]]
 
 class Fuzzer:
     def __init__(self, sent: Targets, chance: random.Random, hidden: str) -> None:
-        """`hidden` is a folder of the server's, of which no answer may tell."""
+        """`hidden` is a folder of the server that no answer may mention."""
         self._senders, self._calls = sent.senders, _by_door(sent.calls)
         self._doors = _by_door(sent.senders)
         self._chance = chance
@@ -40,17 +40,17 @@ class Fuzzer:
         self.stored: Stored = defaultdict(list)
         self.counts: Counter[str] = Counter()
         self.faults: list[str] = []
-        """What should not have been answered."""
+        """Answers that should not have been given."""
 
     async def round(self) -> None:
-        """Of each request all is chosen before any is sent, so that a seed repeats them."""
+        """Sends one round of requests. Everything is chosen before any is sent, so that a seed repeats them."""
         sent = []
         for _ in range(CONCURRENT_REQUESTS // 3):
             sent += [self._good(self._some_sender()), self._bad(self._some_sender()), self._call()]
         await asyncio.gather(*sent)
 
     def _some_sender(self) -> Sender:
-        """Of any door as likely as of any other, but for the one with most."""
+        """Chooses a sender. All doors are equally likely but for OTLP, which has most senders."""
         door = self._chance.choice((*self._doors, "otlp", "otlp"))
         return self._chance.choice(self._doors[door])
 
@@ -61,7 +61,7 @@ class Fuzzer:
 
     async def _good(self, sender: Sender) -> None:
         texts, number = self._texts(GOOD)
-        # Those that have but one message in a request.
+        # These doors take one message in a request.
         texts = texts[:1] if sender.name in ("topic raw", "danube") else texts
         tenant = self._chance.choice(TENANTS)
         body = sender.pack(sender.make(texts, number))
@@ -79,7 +79,7 @@ class Fuzzer:
             case 0:
                 body = damaged(self._chance, sender.pack(body), sender.pack(second))
             case 1:
-                # Encoded as somebody else's is.
+                # The body is encoded as another request would be.
                 body = self._chance.choice(self._senders).pack(sender.mutate(self._chance, body, second))
             case _:
                 body = sender.pack(sender.mutate(self._chance, body, second))
@@ -98,7 +98,9 @@ class Fuzzer:
         self._check(call.name, await self._answered(call.name, make), "")
 
     async def _answered(self, name: str, send: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What is said at last: who is told to come again does, and must be told something else then."""
+        """Returns the final answer: a request that is told to come again is repeated, and must get another answer
+        then.
+        """
         for _ in range(TRIES):
             try:
                 answer = await send()
@@ -110,7 +112,9 @@ class Fuzzer:
         return answer
 
     def _check(self, name: str, answer: Answer, sent: str) -> None:
-        """A request that can never succeed is refused for good, and no refusal tells of the inside of the server."""
+        """Checks that a request that can never succeed is refused for good, and that no refusal reveals the inside of
+        the server.
+        """
         self.counts[f"{_door(name)} {answer.status}"] += 1
         told = answer.status >= 400 and any(word in answer.text for word in self._hidden)
         if not 200 <= answer.status < 500 or answer.status == 429 or told:

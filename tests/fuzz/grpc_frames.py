@@ -1,4 +1,4 @@
-"""Damaged frames of gRPC: lengths, flags, encodings and methods that no client of gRPC would send."""
+"""Sends damaged frames of gRPC: lengths, flags, encodings and methods that no client would send."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ _ENCODINGS = ("", "identity", "gzip", "gzip", "deflate", "snappy", "zstd", "x" *
 _METHODS = ("Export", "Export", "Export", "Export", "export", "", "NoSuchCall", "Export/Export", "é", "x" * 90)
 _LENGTHS = (0, 1, 4, 2**16, 2**26 + 1, 2**31 - 1, 2**31, 2**32 - 1)
 _BY_GRPC = ("UnicodeDecodeError", "larger than max")
-"""What gRPC itself says of a method that is no UTF-8, and of too long a message. By INTERNAL it refuses frames before
-anybody else sees them. Exporters send none of these again."""
+"""gRPC itself answers so to a method that is no UTF-8, and to too long a message.
+
+It refuses frames with INTERNAL before a handler sees them. Exporters send none of these again.
+"""
 _LITTLE = 40_000
-"""Bytes that fit the window that a connection begins with."""
+"""So many bytes fit the window that a connection begins with."""
 _PATIENCE_SECONDS = 60.0
 
 
 def frame_calls(port: int, services: Sequence[str], bodies: Sequence[bytes]) -> Iterator[Call]:
-    """To the services of a port; `bodies` are valid messages."""
+    """Yields calls to the services of a port. `bodies` are valid messages."""
     for service in services:
         yield _call(port, service, bodies)
 
@@ -50,7 +52,7 @@ def _call(port: int, service: str, bodies: Sequence[bytes]) -> Call:
 
 
 def _frame(chance: Chance, body: bytes) -> bytes:
-    """A message of gRPC: whether it is compressed, its length, and itself."""
+    """Returns a frame of gRPC: whether it is compressed, the length, and the message."""
     if chance.random() < 0.5:
         body = gzip.compress(body, 1)
     if chance.random() < 0.5:
@@ -60,7 +62,7 @@ def _frame(chance: Chance, body: bytes) -> bytes:
 
 
 async def _exchange(port: int, request: bytes) -> Answer:
-    """What the only request of a connection is answered."""
+    """Returns the answer to the only request of a connection."""
     wire = await Wire.open(f"http://127.0.0.1:{port}")
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -87,10 +89,12 @@ async def _answer(wire: Wire) -> Answer:
 
 
 def _answer_in(heads: bytes) -> Answer:
-    """The first answer of a connection has these as they are, without Huffman's code."""
+    """Finds the status in the headers: the first answer of a connection has them as plain text, without Huffman's
+    code.
+    """
     found = re.search(rb"grpc-status[\x01\x02](\d{1,2})", heads)
     if found is None:
-        # It is no call of gRPC, and is answered as HTTP has it.
+        # This was no call of gRPC, so it is answered as HTTP does.
         return Answer(400, heads.decode("latin-1"))
     code, text = _CODES[int(found[1])], unquote(heads.decode("latin-1"))
     if code is grpc.StatusCode.INTERNAL or any(word in text for word in _BY_GRPC):

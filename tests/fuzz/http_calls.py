@@ -1,4 +1,4 @@
-"""What can be asked at the port of operations: topics, subscriptions, hot lookups and SQL, with odd values in it."""
+"""Calls every endpoint of the operations port with odd values: topics, subscriptions, hot lookups and SQL."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.fuzz.call import Call
 from tests.fuzz.mutation import Chance, damaged
 
 ODD = "odd"
-"""A topic of those who send anything."""
+"""Callers may send anything to this topic."""
 
 
 class Choice(NamedTuple):
-    """What is mostly given somewhere, and what else may be."""
+    """The usual values of a parameter, and odd ones."""
 
     usual: Sequence[str]
     odd: Sequence[str]
@@ -114,7 +114,7 @@ _QUESTIONS = {
     "by offset": HttpQuestion("GET", ("hot", _TOPIC, _NUMBER, _NUMBER), _HOT),
 }
 _NEEDED = ("offsets", "wait")
-"""Without them a question is another one, or waits for long."""
+"""Without these a question is another one, or waits for long."""
 _TENANTS = ("bad", "bad", "bad", "bad", "bad", "bad", "", "a/b", "..", "x" * 300, "a|b")
 _BODIES = (b"", b"0:0-3", b"{}", b"\xff\xfe", b"x" * 3000, json.dumps({"payload": "x"}).encode())
 _KINDS = ("", NDJSON, ARROW_STREAM, "text/plain", "a" * 90)

@@ -1,4 +1,4 @@
-"""Damaged records of Kafka in every format become rows as the pipeline makes them, in a process that may die of it.
+"""Turns damaged Kafka records of every format into rows as the pipeline does, in a process that may die of it.
 
 `python -m tests.fuzz.kafka_decoding SEED CASES FOLDER REGISTRY` prints what became of them as JSON.
 """
@@ -32,21 +32,21 @@ from tests.lake.support import make_base_table
 from tests.servers.registry import RegistryServer
 
 DAMAGED, GOOD = 50, 10
-"""Records of a batch."""
+"""A batch has this many damaged and good records."""
 ROUNDS = 25
-"""Batches of a table, which gets columns of damaged records; then another takes its place."""
+"""A table takes this many batches, and gets columns of damaged records; then another takes its place."""
 MOST_SECONDS = 60.0
-"""That a batch may take: it takes milliseconds."""
+"""A batch may take this long; usually it takes milliseconds."""
 MOST_BYTES = 2 << 30
-"""Of memory."""
+"""The process may use this much memory."""
 
 
 class Failure(Exception):
-    """What must not happen has; the text says with which records."""
+    """Raised when something happened that must not; the text has the records that caused it."""
 
 
 def main(seed: int, cases: int, folder: str, registry: str) -> None:
-    # What does not fit is told in the log, and here nearly all does not.
+    # Misfits are logged, and here nearly every record is one.
     logging.disable()
     chance = random.Random(seed)
     server = RegistryServer(registry)
@@ -71,14 +71,14 @@ class _Topic:
         source.fine = self._values_that_become_rows(source.pool)
 
     def _values_that_become_rows(self, values: Sequence[bytes]) -> list[bytes]:
-        """Those that become rows: a valid message may have a time that no table can hold."""
+        """Returns the values that become rows: a valid message may have a time that no table can hold."""
         batch = batch_of([Record(None, value) for value in values])
         table = make_base_table(self._lake, f"{self._source.name}_fine", self._source.decoder.survey(batch))
         made = RowMaker(Rules.of(table.metadata, self._source.decoder)).make(batch, 0, 0)
         return [values[offset] for offset in made.batch.column(OFFSET).to_pylist()]
 
     def round(self, chance: random.Random, counts: Counter[str]) -> None:
-        """Some damaged records among good ones."""
+        """Moves some damaged records among good ones."""
         records = [self._source.damaged(chance) for _ in range(DAMAGED + GOOD)]
         good = sorted(chance.sample(range(len(records)), GOOD))
         for place in good:
@@ -112,7 +112,9 @@ class _Topic:
         self._table, self._offset = table, self._offset + len(batch)
 
     def _opened(self, batch: pa.RecordBatch, counts: Counter[str]) -> Table:
-        """The table, which began with good records: of those that tell no types, the first do."""
+        """Returns the table, which began with good records: for formats without types the first records decide the
+        types.
+        """
         decoder = self._source.decoder
         if self._table is None or self._rounds % ROUNDS == 0:
             first = batch_of([Record(each, each) for each in self._source.fine])
@@ -125,7 +127,10 @@ class _Topic:
         return self._table
 
     def _made(self, table: Table, batch: pa.RecordBatch, counts: Counter[str]) -> tuple[Made, Table]:
-        """Rows of a table that follows what they need, as far as it can; the others are dead letters then."""
+        """Returns the rows, and the table with the columns that they need, as far as it can have them.
+
+        Other records are dead letters.
+        """
         while True:
             maker = RowMaker(Rules.of(table.metadata, self._source.decoder), partial(lacks, table.metadata))
             made = maker.make(batch, 0, self._offset)
@@ -142,7 +147,7 @@ class _Topic:
                 table = set_on_mismatch(self._lake, table, "dead-letter")
 
     def _check_good(self, table: Table, made: Made, batch: pa.RecordBatch, places: Sequence[int]) -> None:
-        """They are what they are alone."""
+        """Checks that good records give the same rows as without damaged ones."""
         maker = RowMaker(Rules.of(table.metadata, self._source.decoder))
         offsets = pa.array([self._offset + place for place in places], pa.int64())
         alone = maker.make_at(batch.take(pa.array(places)), 0, offsets)

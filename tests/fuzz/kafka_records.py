@@ -1,4 +1,4 @@
-"""Records of Kafka in every format, good and damaged: keys, values, headers, and the wire format of a registry."""
+"""Makes Kafka records of every format, good and damaged: keys, values, headers, and the wire format of a registry."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tests.servers.registry import RegistryServer
 
 Mutate = Callable[[Chance, bytes, bytes], bytes]
 POOL = 12
-"""Valid values of each kind."""
+"""There are this many valid values of each kind."""
 _UNKNOWN = (2_000_000_000, 2**31 - 1, 2**31, 2**32 - 1)
-"""Numbers of schemas that there are not."""
+"""The registry has no schemas with these numbers."""
 _PATHS = ((), (0,), (1,), (1, 0), (2,), (1, 1), (0, 0, 0), (2**31,), (-1,), tuple(range(40)))
 
 
@@ -62,16 +62,16 @@ def batch_of(records: Sequence[Record]) -> pa.RecordBatch:
 
 
 class Source:
-    """What produces records of one format."""
+    """Produces records of one format."""
 
     def __init__(
         self, name: str, formats: dict[str, Any], registry: str, folder: Path, pool: Sequence[bytes], mutate: Mutate
     ) -> None:
-        """`pool` are valid values as they are on the wire, where they begin with the number of their schema."""
+        """`pool` has valid values as they are on the wire, where they begin with the number of their schema."""
         self.name = name
         self.pool = pool
         self.fine = pool
-        """Those that good records have."""
+        """Good records have these values."""
         self._formats = formats
         self._registry = registry
         self._folder = folder
@@ -113,7 +113,7 @@ class Source:
         return Record(key, value, headers)
 
     def _mutated(self, chance: Chance, value: bytes, other: bytes) -> bytes:
-        """Only what follows the number of the schema, where there is one."""
+        """Mutates only what follows the number of the schema, where there is one."""
         head = 5 if value[:1] == b"\0" else 0
         return value[:head] + self._mutate(chance, value[head:], other[head:])
 
@@ -128,7 +128,7 @@ def _of_other_schema(chance: Chance, value: bytes) -> bytes:
 
 
 def _by_header(chance: Chance, value: bytes, other: bytes) -> tuple[bytes, tuple[tuple[str, bytes | None], ...]]:
-    """As newer producers say which schema it is, or nearly so."""
+    """Names the schema in a header, as newer producers do, or nearly so."""
     told: bytes | None = chance.choice(
         (value[:5], value[:5], damaged(chance, value[:5], other), b"", None, b"\2abcd")
     )
@@ -227,7 +227,7 @@ def _avro(chance: Chance, server: RegistryServer) -> list[bytes]:
 
 
 def _avro_like(chance: Chance, value: bytes, other: bytes) -> bytes:
-    """Lengths and counts are zigzag varints, at any place."""
+    """Puts zigzag varints, which are lengths and counts in Avro, at any place."""
     if chance.random() < 0.5:
         return damaged(chance, value, other)
     at = chance.randrange(len(value) + 1)
@@ -250,7 +250,7 @@ def _protobuf(chance: Chance, server: RegistryServer) -> list[bytes]:
 
 
 def _protobuf_like(chance: Chance, value: bytes, other: bytes) -> bytes:
-    """Mostly within the message, sometimes in the indexes before it."""
+    """Mutates the message mostly, and sometimes the indexes before it."""
     if chance.random() < 0.1:
         path = chance.choice(_PATHS)
         return zigzags([chance.choice((len(path), len(path) + 1, -1)), *path]) + value[1:]
@@ -275,7 +275,7 @@ def _json_schema(chance: Chance, server: RegistryServer) -> list[bytes]:
 
 
 def zigzags(numbers: Sequence[int]) -> bytes:
-    """Also negative ones, which no producer writes."""
+    """Encodes numbers as zigzag varints, also negative ones, which no producer writes."""
     return b"".join(varint(number << 1 ^ number >> 63) for number in numbers)
 
 

@@ -1,4 +1,4 @@
-"""Damaged Parquet and Arrow files through all that `frazil load` reads them with, in a process that may die of it.
+"""Loads damaged Parquet and Arrow files as `frazil load` does, in a process that may die of it.
 
 `python -m tests.fuzz.load_files SEED CASES FOLDER` prints what became of them as JSON.
 """
@@ -43,12 +43,12 @@ def _load(source: Input) -> str:
         with open_columnar(source) as file:
             str(file.schema)
         for piece in pieces(source, LIMIT, 0, lambda batch, _: batch):
-            # Whoever stores them looks at all.
+            # Storing the rows reads all values, so this does too.
             pa.RecordBatch.from_pylist(piece.batch.to_pylist(), piece.batch.schema)
     except SerializationError as error:
         return "refused" if source.name in str(error) else f"refused without its name: {error}"
     except (pa.ArrowException, ValueError, OverflowError, KeyError, NotImplementedError):
-        # Values that are no values of Python, such as years beyond 9999 and intervals in a dictionary.
+        # Some values have no counterpart in Python, such as years beyond 9999 and intervals in a dictionary.
         return "read in part"
     return "read"
 

@@ -1,4 +1,4 @@
-"""Valid requests, damaged: as bytes, as messages of Protobuf, and as JSON. All choices come from one seed."""
+"""Damages valid requests: as bytes, as Protobuf messages, and as JSON. All choices come from one seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COUNTS = (1, 2, 3, 10, 300)
 _NUMBERS = (0, 1, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 _BYTES = (0, 1, 0x7F, 0x80, 0xFF, 0x0A, 0x0B, 0x0C, 0x7B, 0x22, 0x5B, 0x7D)
 _DEEPEST = 12
-"""Levels that a mutation goes down."""
+"""A mutation goes down at most this many levels."""
 
 Chance = random.Random
 
@@ -22,14 +22,14 @@ Chance = random.Random
 
 
 def damaged(chance: Chance, body: bytes, other: bytes) -> bytes:
-    """Without regard to what the bytes mean; `other` is another valid body."""
+    """Damages bytes without regard to their meaning. `other` is another valid body."""
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
         body = chance.choice(_DAMAGES)(chance, body, other)
     return body
 
 
 def scratched(chance: Chance, body: bytes) -> bytes:
-    """With other bytes here and there, and all others where they were."""
+    """Changes bytes here and there, and leaves all others where they are."""
     for _ in range(chance.choice((1, 1, 2, 5))):
         body = chance.choice((_flip, _overwrite))(chance, body, b"")
     return body
@@ -97,11 +97,11 @@ class Field(NamedTuple):
     number: int
     wire: int
     value: bytes
-    """As it is on the wire, but for the length of what has one."""
+    """The value as it is on the wire, but without its length."""
 
 
 def varint(number: int, longer: int = 0) -> bytes:
-    """`longer` is by how many bytes it is longer than it need be."""
+    """Encodes a number in `longer` more bytes than it needs."""
     found = bytearray()
     while number >= 0x80:
         found.append(number & 0x7F | 0x80)
@@ -123,7 +123,7 @@ def _written(field: Field) -> bytes:
 
 
 def fields_of(body: bytes) -> list[Field] | None:
-    """None for what is no message."""
+    """Returns the fields of a message, or None if the bytes are no message."""
     found = []
     at = 0
     while at < len(body):
@@ -146,7 +146,7 @@ def fields_of(body: bytes) -> list[Field] | None:
 
 
 def _read(body: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends: beyond the body if it does not."""
+    """Reads a number, and where it ends: beyond the body if the body ends first."""
     value = shift = 0
     while at < len(body) and shift < 64:
         value |= (body[at] & 0x7F) << shift
@@ -158,7 +158,7 @@ def _read(body: bytes, at: int) -> tuple[int, int]:
 
 
 def message(chance: Chance, body: bytes, other: bytes) -> bytes:
-    """A message with something wrong, or odd, at some level of it."""
+    """Returns a message with something wrong, or odd, at some level."""
     return _within(chance, body, other, _DEEPEST)
 
 
@@ -194,21 +194,21 @@ def _other_wire(chance: Chance, field: Field, _: bytes) -> bytes:
 
 
 def _lying(chance: Chance, field: Field, _: bytes) -> bytes:
-    """With a length that it does not have."""
+    """Writes a field with a wrong length."""
     size = len(field.value)
     told = chance.choice((size + 1, size + 200, max(0, size - 1), size // 2, *_NUMBERS, 2**64 - chance.randrange(30)))
     return varint(field.number << 3 | SIZED) + varint(told) + field.value
 
 
 def _longer(chance: Chance, field: Field, _: bytes) -> bytes:
-    """Numbers with more bytes than they need."""
+    """Writes numbers with more bytes than they need."""
     tag = varint(field.number << 3 | field.wire, chance.choice((0, 1, 3, 4, 8)))
     size = varint(len(field.value), chance.choice((1, 4, 8, 9))) if field.wire == SIZED else b""
     return tag + size + field.value
 
 
 def _grouped(chance: Chance, field: Field, _: bytes) -> bytes:
-    """Within groups, which may not end."""
+    """Writes a field inside groups, which may not end."""
     depth, number = chance.choice(_DEPTHS), chance.choice((field.number, 15, 16, 2**29 - 1))
     begin, end = varint(number << 3 | GROUP), varint(number << 3 | GROUP_END)
     inner = _written(field) if chance.random() < 0.5 else b""
@@ -216,7 +216,7 @@ def _grouped(chance: Chance, field: Field, _: bytes) -> bytes:
 
 
 def _nested(chance: Chance, field: Field, _: bytes) -> bytes:
-    """Within itself, and once more, and once more."""
+    """Nests a field in itself many times."""
     value = field.value
     for _level in range(chance.choice(_DEPTHS[:7])):
         value = _written(Field(field.number, SIZED, value))
@@ -239,7 +239,7 @@ def _scrambled(chance: Chance, field: Field, other: bytes) -> bytes:
 
 
 def _endless(chance: Chance, field: Field, _: bytes) -> bytes:
-    """Numbers of more than ten bytes."""
+    """Writes numbers of more than ten bytes."""
     return (
         varint(field.number << 3 | VARINT)
         + b"\xff" * chance.choice((9, 10, 11, 40))
@@ -257,7 +257,7 @@ _CHANGES: Sequence[Callable[[Chance, Field, bytes], bytes]] = (
 
 
 def json_text(chance: Chance, body: bytes, other: bytes) -> bytes:
-    """JSON with something else than is expected at some place of it."""
+    """Returns JSON with an unexpected value somewhere."""
     try:
         value, more = json.loads(body), json.loads(other)
     except ValueError:
@@ -303,4 +303,4 @@ _STANDINS: dict[str, Callable[[Chance], str]] = {
     '"<long number>"': lambda chance: "1" * chance.choice((20, 400, 5000, 50_000)),
     '"<twice>"': lambda chance: '{"a": 1, "a": [2], "A": 3}',
 }
-"""What `json` would not write."""
+"""Python's `json` would not write these values."""

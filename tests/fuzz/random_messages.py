@@ -1,4 +1,4 @@
-"""Valid messages with anything in them that their type allows."""
+"""Builds valid Protobuf messages with random values that their types allow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def build(chance: random.Random, kind: type[Message]) -> Message:
 
 
 def _fill(chance: random.Random, message: Any, left: int) -> None:
-    """A field of a choice may replace another one of it."""
+    """Fill fields at random. A field of a `oneof` may replace another one of it."""
     descriptor: Descriptor = message.DESCRIPTOR
     for field in descriptor.fields:
         if chance.random() < (0.3 if left > 5 or field.message_type is None else 0.75):

@@ -1,4 +1,4 @@
-"""The ways in which strangers send records: every door with each of its encodings."""
+"""Sends records as strangers do: through every door with each of its encodings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.fuzz.serve_process import AllDoors
 WAIT_SECONDS = 120.0
 TOPIC, PRODUCER = "messages", "till"
 TENANTS = ("good", "better")
-"""Whose requests must all be stored; those of `BAD` need not be."""
+"""All requests of these tenants must be stored; those of `BAD` need not be."""
 BAD = "bad"
 
 Pack = Callable[[bytes], bytes]
@@ -55,16 +55,16 @@ class Sender(NamedTuple):
     name: str
     topic: str
     column: str
-    """Where the text is found again by which a record is known."""
+    """This column holds the text by which a record is found again."""
     make: Make
     send: Send
     mutate: Mutate
     pack: Pack = bytes
-    """The encoding of the body."""
+    """Compresses the body."""
 
 
 class Targets(NamedTuple):
-    """What can be sent to a process."""
+    """Everything that can be sent to a process."""
 
     senders: list[Sender]
     calls: list[Call]

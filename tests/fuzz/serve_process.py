@@ -1,4 +1,4 @@
-"""`frazil serve` with all its doors open, in a process of its own."""
+"""Runs `frazil serve` with all its doors open, in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _SHOWN = ("problems", "log_end", "unsealed_records", "behind")
 
 
 class AllDoors(DoorProcess):
-    """Doors for telemetry and for topics, over HTTP and as Danube has them; with a pipeline only if it is asked for,
-    as Spark takes long to start."""
+    """Opens the doors for telemetry and for topics, over HTTP and Danube's protocol.
+
+    A pipeline runs only if it is asked for, because Spark takes long to start.
+    """
 
     role = "serve"
 
@@ -37,12 +39,12 @@ class AllDoors(DoorProcess):
         return f"http://127.0.0.1:{self.http}"
 
     def status(self) -> dict[str, Any]:
-        """Of all components, and of every topic."""
+        """Returns the status of all components and of every topic."""
         found: dict[str, Any] = httpx.get(f"{self.url}/status", timeout=60).json()
         return found
 
     def await_healthy(self) -> None:
-        """Until all is well, and all records are in tables, if there is somebody who moves them."""
+        """Wait until everything is healthy and, if a pipeline runs, all records are in tables."""
         until = time.monotonic() + MOVED_SECONDS
         while (problems := self._problems()) and time.monotonic() < until:
             assert self.child.alive, self.child.log()[-4000:]
@@ -50,7 +52,7 @@ class AllDoors(DoorProcess):
         assert not problems, problems
 
     def _problems(self) -> dict[str, Any]:
-        """What is not as it should be, by its name."""
+        """Returns what is not as it should be, by name."""
         status = self.status()
         found: dict[str, Any] = {} if status["status"] == "healthy" else {"components": status["components"]}
         for topic in status["topics"]:

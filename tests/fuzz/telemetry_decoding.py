@@ -1,4 +1,4 @@
-"""Damaged messages through all that decodes telemetry, in a process that may die of it.
+"""Decodes damaged telemetry messages, in a process that may die of it.
 
 `python -m tests.fuzz.telemetry_decoding SEED CASES` prints what became of them as JSON.
 """
@@ -35,7 +35,7 @@ from tests.log.support import ManualClock
 
 CONCURRENT_REQUESTS = 60
 POOL = 15
-"""Valid messages of each kind, of which the damaged ones are made."""
+"""The damaged messages are made from this many valid ones of each kind."""
 PLAIN = [
     (LOGS.requests, logs_of(["first", "second"], 1)),
     (SPANS.requests, spans_of(["first", "second"], 1)),
@@ -45,11 +45,11 @@ PLAIN = [
 
 
 class Failure(Exception):
-    """What must not happen has; the text says with which bytes."""
+    """Raised when something happened that must not; the text has the bytes that caused it."""
 
 
 def main(seed: int, cases: int) -> None:
-    # What is refused is told in the log, and here nearly all is.
+    # Refusals are logged, and here nearly everything is refused.
     logging.disable()
     chance = random.Random(seed)
     kinds = [*(signal.requests for signal in SIGNALS), PUSH, remote_write.requests(), remote_write.REQUESTS_V2]
@@ -61,7 +61,7 @@ def main(seed: int, cases: int) -> None:
 
 
 def _pool(chance: random.Random, kind: RequestKind) -> list[bytes]:
-    """Odd ones, and those that can be stored as they came, as most are."""
+    """Returns odd messages, and messages that can be stored as they came, as most are."""
     odd = [build(chance, kind.message).SerializeToString() for _ in range(POOL)]
     return odd + [body for sender, body in PLAIN if sender is kind for _ in range(POOL)]
 
@@ -81,7 +81,7 @@ def _bodies(chance: random.Random, pool: list[bytes]) -> Iterator[bytes]:
 def _round(
     kind: RequestKind, preparer: Preparer, pool: list[bytes], chance: random.Random, counts: Counter[str]
 ) -> None:
-    """Some damaged messages among valid ones."""
+    """Decodes some damaged messages among valid ones."""
     bodies = [*_bodies(chance, pool), *chance.sample(pool, 3)]
     chance.shuffle(bodies)
     while bodies:
@@ -101,7 +101,7 @@ def _round(
 
 
 def _check_made(kind: RequestKind, rows: pa.RecordBatch, bodies: list[bytes]) -> None:
-    """What is stored as it came must become rows later."""
+    """Checks that requests that are stored as they came can become rows later."""
     if ERROR in rows["attributes"].keys.to_pylist():
         raise Failure(f"{kind.topic}: no rows can be made of one of {[body.hex() for body in bodies]}")
 

@@ -1,5 +1,7 @@
-"""Damaged requests to every door of a real process, among good ones: each is answered for itself, none with a fault
-of the server's, and all good ones are stored, once."""
+"""Sends damaged requests to every door of a real process, among good ones.
+
+Each is answered for itself, none with a fault of the server, and all good ones are stored once.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ async def _rounds(doors: AllDoors, chance: random.Random, rounds: int, hidden: s
 
 
 def check_stored(doors: AllDoors, stored: Stored) -> None:
-    """By whoever opens the folder, and by the process itself."""
+    """Checks what is stored, by opening the folder and by asking the process."""
     for (topic, column, tenant), texts in stored.items():
         for found in (
             read(topic, config=doors.config, tenant=tenant or None).table()[column],
@@ -81,7 +83,7 @@ def _is_good(text: str) -> bool:
 
 
 def check_log(lines: Iterable[str]) -> None:
-    """What a stranger sends is no error of the server's."""
+    """Checks the server's log: input of strangers is no error of the server."""
     told = [json.loads(line) for line in lines if line.startswith("{")]
     assert not [line for line in told if line["level"] in ("error", "critical")]
 

@@ -1,4 +1,4 @@
-"""Bodies that end or upset a decoder that trusts them: each is refused for itself, and nobody else notices."""
+"""Sends bodies that crash a decoder that trusts them: each is refused for itself, and nobody else notices."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.fuzz.senders import Sender, every_sender
 from tests.fuzz.serve_process import AllDoors
 
 GROUPS = b"\x7b" * 120_000
-"""Each byte begins a group that nobody knows."""
+"""Each byte begins a group of an unknown field."""
 NEGATIVE = bytes.fromhex("0affffffffffffffffff01616263")
-"""A message whose length is negative."""
+"""A message with a negative length."""
 HOSTILE = {
     "groups within groups": GROUPS,
     "groups within groups in a message": b"\x0a\xc0\xa9\x07" + GROUPS,
@@ -32,7 +32,7 @@ INTERNAL = ("panic", "slice", "index", "Traceback", "Exception", "pyo3", "ptars"
 
 
 def test_each_is_refused_for_itself(tmp_path: Path) -> None:
-    """Every hostile body to every door, among good requests of another tenant."""
+    """Every hostile body is sent to every door, among good requests of another tenant."""
     door = AllDoors(tmp_path / "door")
     try:
         door.await_open()
@@ -49,7 +49,7 @@ def test_each_is_refused_for_itself(tmp_path: Path) -> None:
 
 
 async def _send_all(door: AllDoors) -> dict[str, list[str]]:
-    """What was stored of good requests, by topic."""
+    """Returns what was stored of good requests, by topic."""
     stored: dict[str, list[str]] = {signal.requests.topic: [] for signal in SIGNALS}
     async with every_sender(door) as every:
         senders = [sender for sender in every.senders if sender.topic in stored]
@@ -71,7 +71,7 @@ async def _send_all(door: AllDoors) -> dict[str, list[str]]:
 
 
 def _within(sender: Sender, body: bytes) -> bytes:
-    """A message of the first field of all requests but one, where it is the fifth that is a message."""
+    """Puts the body into the first message field of a request: field 1, but field 5 in one door."""
     return b"\x2a" + body[1:] if sender.name == "remote write 2" and body[:1] == b"\x0a" else body
 
 

@@ -1,4 +1,4 @@
-"""Many damaged inputs a second through the readers themselves, in a process whose death fails the test."""
+"""Sends many damaged inputs a second through the decoders themselves, in a process whose death fails the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 1800.0
 
 
 def survived(module: str, *arguments: object) -> dict[str, int]:
-    """What became of the inputs."""
+    """Runs a fuzzing module, and returns what became of its inputs."""
     ended = subprocess.run(
         [sys.executable, "-m", f"tests.fuzz.{module}", *map(str, arguments)],
         capture_output=True,

@@ -210,7 +210,7 @@ def test_metrics() -> None:
 
 @given(st.lists(st.sampled_from(["ok", "fail", "answer", "wait a little", "wait long"]), max_size=60))
 def test_it_does_what_its_description_says(steps: list[str]) -> None:
-    """Against the rules written down a second time, as plainly as possible."""
+    """The breaker is compared with its rules written down a second time, as plainly as possible."""
     breaker, clock = make()
     state, in_a_row, opened_at = CircuitState.CLOSED, 0, 0.0
     for step in steps:

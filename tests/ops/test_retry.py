@@ -16,7 +16,7 @@ BACKOFF = backoff_of(RetryConfig())
 
 
 class Flaky:
-    """Fails so many times, then works."""
+    """A function that fails this many times, then works."""
 
     def __init__(self, failures: int, error: FrazilError | None = None) -> None:
         self.calls = 0
@@ -31,7 +31,7 @@ class Flaky:
 
 
 class Waits:
-    """Remembers the delays instead of waiting; stops after so many."""
+    """Records the delays instead of waiting, and stops after a number of them."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.delays: list[float] = []

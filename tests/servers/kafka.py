@@ -1,4 +1,4 @@
-"""What tests do with a Kafka broker besides letting Frazil read from it: make topics, produce, delete."""
+"""Lets tests use a Kafka broker besides what Frazil does with it: create topics, produce, delete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Record(NamedTuple):
-    """A record to produce; without a partition it goes where its key's hash says."""
+    """A record to produce. Without a partition it goes where its key's hash says."""
 
     value: bytes | None
     key: bytes | None = None
@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 
 class RecordPosition(NamedTuple):
-    """Where a record is."""
+    """The partition and offset of a record."""
 
     partition: int
     offset: int
@@ -49,19 +49,19 @@ class RecordPosition(NamedTuple):
 
 @dataclass(frozen=True)
 class KafkaServer:
-    """A broker by its address; a test keeps to topics and groups of its own."""
+    """A broker by its address. A test keeps to topics and groups of its own."""
 
     bootstrap: str
     secured: str
 
     @classmethod
     def at(cls, endpoint: str) -> KafkaServer:
-        """By what a `Broker` says of itself."""
+        """Returns the server at the endpoint of a `Broker`."""
         return cls(*endpoint.split(" "))
 
     @property
     def sasl(self) -> dict[str, str | int | float | bool]:
-        """librdkafka's settings for the address where SASL is asked for."""
+        """Returns librdkafka's settings for the address that asks for SASL."""
         return {
             "bootstrap.servers": self.secured,
             "security.protocol": "SASL_PLAINTEXT",
@@ -71,7 +71,7 @@ class KafkaServer:
         }
 
     def create_topic(self, partitions: int = 1, config: Mapping[str, str] = _NOTHING, name: str | None = None) -> str:
-        """A new topic that is ready to be written and read; without a name it gets one that nobody has."""
+        """Creates a topic that is ready to be written and read. Without a name it gets one that nobody has."""
         name = name or f"t{uuid.uuid4().hex}"
         self._admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(_SECONDS)
         self._wait_for(name, partitions)
@@ -82,17 +82,17 @@ class KafkaServer:
         self._wait_for(name, 0)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Let a topic have this many."""
+        """Let a topic have this many partitions."""
         self._admin.create_partitions([NewPartitions(name, partitions)])[name].result(_SECONDS)
         self._wait_for(name, partitions)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """What retention does: the records below an offset are gone."""
+        """Delete the records below an offset, as retention does."""
         place = TopicPartition(topic, partition, before)
         self._admin.delete_records([place])[place].result(_SECONDS)
 
     def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        """The earliest offset there is, and the next one."""
+        """Returns the earliest offset that exists, and the next one."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "watermarks"})
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
@@ -101,17 +101,17 @@ class KafkaServer:
             consumer.close()
 
     def group_offsets(self, group: str, topic: str) -> dict[int, int]:
-        """What a consumer group has committed, by partition."""
+        """Returns the offsets that a consumer group has committed, by partition."""
         until = time.monotonic() + _SECONDS
         while True:
-            # The admin client can ask this as well, and crashes at times when a broker was away.
+            # The admin client can ask this as well, but crashes at times when a broker was away.
             consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
             try:
                 partitions = consumer.list_topics(topic, _ASK_SECONDS).topics[topic].partitions
                 places = consumer.committed([TopicPartition(topic, each) for each in partitions], _ASK_SECONDS)
                 return {place.partition: place.offset for place in places if place.offset >= 0}
             except KafkaException:
-                # The group's coordinator moves in a while after its broker has started.
+                # The group's coordinator is available a while after its broker has started.
                 if time.monotonic() > until:
                     raise
             finally:
@@ -121,13 +121,16 @@ class KafkaServer:
         return len(self._admin.describe_consumer_groups([group])[group].result(_SECONDS).members)
 
     def produce(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
-        """Write records, all of them acknowledged when this returns; where they are, in their order."""
-        # A new producer each time: one that knows a topic does not notice at once that it has more partitions.
+        """Write records, and return where they are, in their order.
+
+        All of them are acknowledged when this returns.
+        """
+        # A new producer each time, because one that knows a topic does not notice new partitions at once.
         settings = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 2}
         return _send(Producer(settings), topic, records)
 
     def committed(self, topic: str) -> dict[RecordPosition, Record]:
-        """All records of a topic that Kafka shows to a consumer of committed transactions."""
+        """Returns all records of a topic that Kafka shows to a consumer of committed transactions."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -145,11 +148,11 @@ class KafkaServer:
             consumer.close()
 
     def transactions(self, name: str | None = None, **settings: str | int) -> Transactions:
-        """Write in transactions; a second with the same name fences the first."""
+        """Returns a writer of transactions. A second one with the same name fences the first."""
         return Transactions(self.bootstrap, name or f"t{uuid.uuid4().hex}", settings)
 
     def _wait_for(self, name: str, partitions: int) -> None:
-        """The controller knows of a change before the broker does, though both are one process."""
+        """Wait until the broker knows a change that the controller knows already, though both are one process."""
         until = time.monotonic() + _SECONDS
         while True:
             found = self._admin.list_topics(name, timeout=_SECONDS).topics[name].partitions.values()
@@ -164,7 +167,7 @@ class KafkaServer:
 
 
 class Transactions:
-    """Each call is a transaction; the offset after its records is taken by the mark of its end."""
+    """Writes one transaction with each call. The marker of its end takes the offset after its records."""
 
     def __init__(self, bootstrap: str, name: str, settings: Mapping[str, str | int]) -> None:
         self._producer = Producer(
@@ -178,7 +181,7 @@ class Transactions:
         return places
 
     def abort(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
-        """Where the records are that nobody may see."""
+        """Write records and abort, and return where the records are that nobody may see."""
         places = self.open(topic, records)
         self._producer.abort_transaction(_SECONDS)
         return places
@@ -219,7 +222,7 @@ def _received(message: Message) -> tuple[RecordPosition, Record]:
 
 
 def _known(number: int | None) -> int:
-    """A record that came from a broker has a partition and an offset."""
+    """Checks that a number is known: a record that came from a broker has a partition and an offset."""
     assert number is not None
     return number
 

@@ -1,4 +1,4 @@
-"""The broker of the tests is a real one: transactions, deletion and restarts are Kafka's own."""
+"""Tests that the broker of the tests is a real one: transactions, deletion and restarts are Kafka's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline's parent: what it tells of its child, and how it deals with one that dies."""
+"""Tests the parent of the pipeline: what it reports of its child, and how it handles a child that dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.ops.health import HealthReport
 from tests.query.support import World, rows
 
 NOBODY = "http://127.0.0.1:9/"
-"""Nothing listens there."""
+"""No server listens there."""
 
 
 def config(folder: Path, **lake: Any) -> Config:

@@ -1,4 +1,4 @@
-"""`frazil topics` as people run it."""
+"""Tests `frazil topics` as people run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil topics produce | tail | stats | create | delete`, against a running `frazil serve` and without one."""
+"""Tests `frazil topics produce`, `tail`, `stats`, `create` and `delete`, with and without `frazil serve`."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def following(folder: Path, url: str, *arguments: str) -> Iterator[subprocess.Po
 
 @contextmanager
 def serving_on(folder: Path, port: str) -> Iterator[Served]:
-    """On a port that was in use a moment ago."""
+    """Runs a server on a port that was in use a moment ago."""
     (folder / "frazil.yaml").write_text(f"server: {{port: {port}}}\n")
     process = subprocess.Popen(
         [FRAZIL, "serve"],
@@ -177,7 +177,7 @@ def test_follow_goes_on_when_frazil_comes_back(tmp_path: Path, end: signal.Signa
             assert tail.stdout.readline() == "two\n"
             began = time.monotonic()
             served.end(end)
-            # A stream that is open keeps nobody from stopping.
+            # An open stream does not keep the server from stopping.
             assert time.monotonic() - began < 15
             with serving_on(tmp_path, url.rpartition(":")[2]):
                 good(tmp_path, "topics", "produce", "orders", "three", "--partition", "0", "--url", url)

@@ -1,4 +1,4 @@
-"""`frazil topics resume` as people run it."""
+"""Tests `frazil topics resume` as people run it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = "data_dir: data\ntopics: {orders: {derived: {big: {sql: SELECT id FRO
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A topic of four records in two segments, all in its table, in two snapshots."""
+    """Returns a folder with a topic of four records in two segments, all in its table, in two snapshots."""
     (tmp_path / "frazil.yaml").write_text(SETTINGS)
     for start in (0, 2):
         load(tmp_path, start)
@@ -37,7 +37,7 @@ def load(folder: Path, start: int, count: int = 2) -> None:
 
 
 def move(folder: Path) -> None:
-    """What the pipeline would do."""
+    """Move the records as the pipeline would."""
     with tools_of(local_config(folder)) as tools:
         move_all(tools, "orders")
 
