@@ -26,13 +26,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EARLIEST": "starts",
-    "LATEST": "starts",
+    "EARLIEST": "read.starts",
+    "LATEST": "read.starts",
     "Kind": "subscriptions.options",
     "Message": "messages",
     "PersistentStorage": "interface",
     "Producer": "interface",
-    "Start": "starts",
+    "Start": "read.starts",
     "Topics": "opening",
     "from_batch": "messages",
     "open_topics": "opening",
