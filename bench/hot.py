@@ -23,17 +23,17 @@ def hot(bench: Bench) -> Iterator[Figure]:
     """Uses five million records of 130 bytes, all in memory."""
     rows = 500_000 if bench.quick else 5_000_000
     bench.say(f"hot: appending {rows:,} records")
-    with _serving(bench, rows) as told, closing(Connection(told.address)) as connection:
+    with _serving(bench, rows) as measured, closing(Connection(measured.address)) as connection:
         name = f"hot lookup by key, {rows:,} rows"
-        yield Figure(f"{name}, in process: p50", "ms", told.p50_ms)
-        yield Figure(f"{name}, in process: p99", "ms", told.p99_ms, target=Below(1, "ms"))
-        yield from _over_http(bench, name, connection, told.keys)
-    part = told.index_bytes / told.record_bytes * 100
+        yield Figure(f"{name}, in process: p50", "ms", measured.p50_ms)
+        yield Figure(f"{name}, in process: p99", "ms", measured.p99_ms, target=Below(1, "ms"))
+        yield from _over_http(bench, name, connection, measured.keys)
+    part = measured.index_bytes / measured.record_bytes * 100
     yield Figure("hot buffer: its index", "% of the records", part, target=Below(15, "% of the records"))
     yield Figure(
-        f"hot buffer: memory for {told.record_bytes / rows:.0f} bytes a record, with index and all",
+        f"hot buffer: memory for {measured.record_bytes / rows:.0f} bytes a record, with index and all",
         "bytes per byte",
-        told.resident_bytes / told.record_bytes,
+        measured.resident_bytes / measured.record_bytes,
     )
 
 

@@ -233,13 +233,13 @@ def _resource(rng: random.Random) -> list[KeyValue]:
 
 
 def _line(rng: random.Random) -> str:
-    said = {
+    line = {
         "msg": " ".join(rng.choices(WORDS, k=16)),
         "dur_ms": rng.randrange(3000),
         "bytes": rng.randrange(100_000),
         "peer": f"10.0.{rng.randrange(256)}.{rng.randrange(256)}",
     }
-    return json.dumps(said)
+    return json.dumps(line)
 
 
 def _text(key: str, value: str) -> KeyValue:

@@ -176,4 +176,4 @@ def _phases(
 
 
 def _entries(data: Path, kind: type[Entry]) -> list[Entry]:
-    return [told.entry for told in history(data).entries if isinstance(told.entry, kind)]
+    return [each.entry for each in history(data).entries if isinstance(each.entry, kind)]

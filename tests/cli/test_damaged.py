@@ -89,8 +89,8 @@ def test_a_damaged_wal_stops_its_topic_alone_until_the_printed_command_repairs_i
         health = httpx.get(f"{running.url}/health").json()
         assert health["status"] == "degraded"
         assert httpx.get(f"{running.url}/readyz").status_code == 200
-        told = health["components"]["log"]["details"]["orders/0"]
-        assert command_in(told) == command_in(running.banner)
+        result = health["components"]["log"]["details"]["orders/0"]
+        assert command_in(result) == command_in(running.banner)
 
         assert produce(running.url, "visits", 30, 10).is_success
         assert ask(running.url, "SELECT count(*) AS n FROM visits").json() == [{"n": 40}]
@@ -105,7 +105,7 @@ def test_a_damaged_wal_stops_its_topic_alone_until_the_printed_command_repairs_i
 
         # Run it as a person would, in a shell of its own and in another folder.
         repaired = subprocess.run(
-            command_in(told), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
+            command_in(result), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
         )
         assert repaired.returncode == 0, repaired.stderr
         assert "lost: 10 records, offsets 10 to 20" in repaired.stdout
@@ -125,11 +125,11 @@ def test_it_does_not_start_when_nothing_can_be_served(folder: Path) -> None:
     fill(folder)
     for topic in ("orders", "visits"):
         flip_in_the_middle(wal(folder, topic))
-    told = frazil(folder, "serve", FRAZIL__SERVER__PORT="0", FRAZIL__PIPELINE__ENABLED="false")
-    assert told.returncode == 5
-    assert "orders/0 is stopped" in told.stderr
+    result = frazil(folder, "serve", FRAZIL__SERVER__PORT="0", FRAZIL__PIPELINE__ENABLED="false")
+    assert result.returncode == 5
+    assert "orders/0 is stopped" in result.stderr
     repaired = subprocess.run(
-        command_in(told.stderr), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
+        command_in(result.stderr), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
     )
     assert repaired.returncode == 0, repaired.stderr
     with served(folder) as running:

@@ -103,12 +103,12 @@ def test_it_goes_on_with_every_row_once_after_the_printed_command(tmp_path: Path
 
     with serving(tmp_path, place.settings, pipeline=True) as served:
         until(served, lambda: catalog(served).get("status") == "unhealthy")
-        told = catalog(served)["reason"]
+        result = catalog(served)["reason"]
         place.log_over_http(5)
         code, _ = served.end(signal.SIGTERM)
         assert code == 130
-    assert "is empty and does not know tables" in told
-    (command,) = re.findall(r"`(frazil [^`]+)`", told)
+    assert "is empty and does not know tables" in result
+    (command,) = re.findall(r"`(frazil [^`]+)`", result)
 
     done = subprocess.run(
         command,

@@ -74,8 +74,8 @@ def test_compaction_reports_files_before_and_after(tmp_path: Path, lake: Lake) -
     assert again.returncode == 0
     assert "nothing" in again.stdout
     assert "Spark" not in again.stderr
-    told = frazil(tmp_path, "txlog", "show", "--output", "json")
-    assert [entry["op_type"] for entry in json.loads(told.stdout) if "op_type" in entry] == ["compact"]
+    result = frazil(tmp_path, "txlog", "show", "--output", "json")
+    assert [entry["op_type"] for entry in json.loads(result.stdout) if "op_type" in entry] == ["compact"]
 
 
 def test_orphans_are_listed_and_then_removed(tmp_path: Path, lake: Lake) -> None:
@@ -112,8 +112,8 @@ def test_a_base_table_that_is_gone_for_good_is_let_go_of(tmp_path: Path, lake: L
     store = open_store(lake.config.store, lake.config.data_dir)
     mark(store, "events", gone, make_table(lake, {0: 0}, gone), "base")
     lake.catalog.drop_table(gone)
-    told = frazil(tmp_path, "maintain", "trim", "events")
-    assert "frazil maintain trim events --release frazil.events_of_old" in told.stdout
+    result = frazil(tmp_path, "maintain", "trim", "events")
+    assert "frazil maintain trim events --release frazil.events_of_old" in result.stdout
     unclear = frazil(tmp_path, "maintain", "trim", "--release", "frazil.events_of_old")
     assert unclear.returncode == 1
     assert "name the one topic" in unclear.stderr

@@ -300,11 +300,11 @@ def test_a_secret_file_that_is_of_no_use_is_reported(tmp_path: Path) -> None:
 
 
 def test_no_message_tells_a_secret() -> None:
-    told = problems(
+    found = problems(
         "store: {secret_acess_key: hunter2, secret_access_key: {a: hunter2}}", FRAZIL__STORE__TOKEN="hunter2"
     )
-    assert len(told) == 3
-    assert "hunter2" not in "".join(told)
+    assert len(found) == 3
+    assert "hunter2" not in "".join(found)
 
 
 @pytest.mark.parametrize(
@@ -333,9 +333,9 @@ def test_a_list_can_be_yaml_in_a_variable(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["[a", "[a] b", "[" * 100_000])
 def test_a_list_that_only_begins_like_one_is_refused(text: str) -> None:
-    (told,) = problems("kafka: {bootstrap_servers: a}", FRAZIL__KAFKA__TOPICS=text)
-    assert told.startswith("kafka.topics: ")
-    assert told.endswith("is not allowed; allowed: list of text (FRAZIL__KAFKA__TOPICS)")
+    (found,) = problems("kafka: {bootstrap_servers: a}", FRAZIL__KAFKA__TOPICS=text)
+    assert found.startswith("kafka.topics: ")
+    assert found.endswith("is not allowed; allowed: list of text (FRAZIL__KAFKA__TOPICS)")
 
 
 def test_brokers_have_no_http_address() -> None:
@@ -495,10 +495,10 @@ def test_settings_that_do_not_fit_each_other_are_explained(text: str, problem: s
 
 
 def test_no_message_tells_a_password_in_an_address() -> None:
-    told = problems(
+    found = problems(
         "lake: {properties: {uri: [postgresql://me:hunter2@db/lake], token: [hunter2]}}\n"
         "server: {port: 'http://me:hunter2@host'}\npipeline: {poll_interval_ms: '?password=hunter2'}\n"
     )
-    assert len(told) == 4
-    assert "hunter2" not in "".join(told)
-    assert "server.port: 'http://me:********@host' is not allowed" in told[-1] + told[0] + told[1] + told[2]
+    assert len(found) == 4
+    assert "hunter2" not in "".join(found)
+    assert "server.port: 'http://me:********@host' is not allowed" in found[-1] + found[0] + found[1] + found[2]

@@ -116,8 +116,8 @@ class Fuzzer:
         the server.
         """
         self.counts[f"{_door(name)} {answer.status}"] += 1
-        told = answer.status >= 400 and any(word in answer.text for word in self._hidden)
-        if not 200 <= answer.status < 500 or answer.status == 429 or told:
+        reveals = answer.status >= 400 and any(word in answer.text for word in self._hidden)
+        if not 200 <= answer.status < 500 or answer.status == 429 or reveals:
             self.faults.append(f"{name}: {answer} for {sent}")
 
 

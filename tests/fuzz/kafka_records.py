@@ -129,11 +129,11 @@ def _of_other_schema(chance: Chance, value: bytes) -> bytes:
 
 def _by_header(chance: Chance, value: bytes, other: bytes) -> tuple[bytes, tuple[tuple[str, bytes | None], ...]]:
     """Names the schema in a header, as newer producers do, or nearly so."""
-    told: bytes | None = chance.choice(
+    header: bytes | None = chance.choice(
         (value[:5], value[:5], damaged(chance, value[:5], other), b"", None, b"\2abcd")
     )
     name = chance.choice((VALUE_SCHEMA_ID, VALUE_SCHEMA_ID, KEY_SCHEMA_ID, "", "\0", "é" * 9))
-    return value[5:], ((name, told),) * chance.choice((1, 1, 2))
+    return value[5:], ((name, header),) * chance.choice((1, 1, 2))
 
 
 def sources(chance: Chance, server: RegistryServer, folder: Path) -> Iterator[Source]:

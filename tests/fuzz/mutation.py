@@ -196,8 +196,10 @@ def _other_wire(chance: Chance, field: Field, _: bytes) -> bytes:
 def _lying(chance: Chance, field: Field, _: bytes) -> bytes:
     """Writes a field with a wrong length."""
     size = len(field.value)
-    told = chance.choice((size + 1, size + 200, max(0, size - 1), size // 2, *_NUMBERS, 2**64 - chance.randrange(30)))
-    return varint(field.number << 3 | SIZED) + varint(told) + field.value
+    length = chance.choice(
+        (size + 1, size + 200, max(0, size - 1), size // 2, *_NUMBERS, 2**64 - chance.randrange(30))
+    )
+    return varint(field.number << 3 | SIZED) + varint(length) + field.value
 
 
 def _longer(chance: Chance, field: Field, _: bytes) -> bytes:

@@ -52,8 +52,8 @@ async def _rounds(doors: AllDoors, chance: random.Random, rounds: int, hidden: s
         for _ in range(rounds):
             await fuzzer.round()
             assert not fuzzer.faults, "\n".join(fuzzer.faults)
-        told = fuzzer.stored[f"{TOPIC}_danube", "payload", ""]
-        await danube_calls.receive(sent.danube, consumer, [text.encode() for text in told], DELIVERED_SECONDS)
+        texts = fuzzer.stored[f"{TOPIC}_danube", "payload", ""]
+        await danube_calls.receive(sent.danube, consumer, [text.encode() for text in texts], DELIVERED_SECONDS)
     return fuzzer
 
 
@@ -84,8 +84,8 @@ def _is_good(text: str) -> bool:
 
 def check_log(lines: Iterable[str]) -> None:
     """Checks the server's log: input of strangers is no error of the server."""
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    assert not [line for line in told if line["level"] in ("error", "critical")]
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    assert not [line for line in logged if line["level"] in ("error", "critical")]
 
 
 def show(seed: int, counts: Counter[str]) -> None:

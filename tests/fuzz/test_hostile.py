@@ -41,9 +41,9 @@ def test_each_is_refused_for_itself(tmp_path: Path) -> None:
         for signal in SIGNALS:
             found = read(signal.requests.topic, config=door.config, tenant="good").table()[COLUMNS[signal]]
             assert Counter(found.to_pylist()) == Counter(stored[signal.requests.topic])
-        told = [json.loads(line) for line in door.child.log().splitlines() if "a request was refused" in line]
-        assert {line["topic"] for line in told} == {signal.requests.topic for signal in SIGNALS}
-        assert any(line["left_out"] for line in told)
+        logged = [json.loads(line) for line in door.child.log().splitlines() if "a request was refused" in line]
+        assert {line["topic"] for line in logged} == {signal.requests.topic for signal in SIGNALS}
+        assert any(line["left_out"] for line in logged)
     finally:
         door.stop()
 

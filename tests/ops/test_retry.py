@@ -49,10 +49,10 @@ def test_the_defaults_are_those_of_the_design() -> None:
 @given(st.integers(0, 12), st.integers(0, 2**32))
 def test_it_tries_as_often_as_it_may_and_waits_longer_each_time(failures: int, seed: int) -> None:
     work, waits = Flaky(failures), Waits()
-    told: list[tuple[str, int]] = []
+    retries: list[tuple[str, int]] = []
 
     def note(error: FrazilError, failed: int, delay: float) -> None:
-        told.append((str(error), failed))
+        retries.append((str(error), failed))
         assert delay > 0
 
     if failures < 10:
@@ -61,7 +61,7 @@ def test_it_tries_as_often_as_it_may_and_waits_longer_each_time(failures: int, s
         with pytest.raises(StorageUnavailable):
             retrying(work, BACKOFF, random.Random(seed), wait=waits, on_retry=note)
     assert work.calls == min(failures + 1, 10)
-    assert told == [("away", number + 1) for number in range(work.calls - 1)]
+    assert retries == [("away", number + 1) for number in range(work.calls - 1)]
     for number, delay in enumerate(waits.delays):
         plain = min(30.0, 0.1 * 2**number)
         assert plain <= delay <= plain * 1.1

@@ -21,10 +21,10 @@ _COLOURS = {"healthy": "green", "degraded": "yellow", "unhealthy": "red", "unrea
 
 def render(address: str, report: Status, before: Status | None = None) -> RenderableType:
     """Draws a report. If an earlier report is given, it also shows how fast topics grow."""
-    said = Text(f"{address} is ")
-    said.append(report["status"], style=_COLOURS.get(report["status"], ""))
-    said.append(f" (Frazil {report['version']}, up {duration(report['uptime_seconds'])})")
-    shown: list[RenderableType] = [said]
+    headline = Text(f"{address} is ")
+    headline.append(report["status"], style=_COLOURS.get(report["status"], ""))
+    headline.append(f" (Frazil {report['version']}, up {duration(report['uptime_seconds'])})")
+    shown: list[RenderableType] = [headline]
     if report["components"]:
         shown.append(_components(report["components"]))
     if report["topics"]:

@@ -40,9 +40,9 @@ def show(
     data_dir = config.data_dir
     found = history(data_dir, topic, last or None)
     if output == "json":
-        print_json([to_data(told) for told in found.entries])
+        print_json([to_data(each) for each in found.entries])
     elif found.entries:
-        rows = [(iso(told.entry.time_ms), told.slot, told.entry.number, *_row(told.entry)) for told in found.entries]
+        rows = [(iso(each.entry.time_ms), each.slot, each.entry.number, *_row(each.entry)) for each in found.entries]
         columns = ("time", "slot", "number", "what happened", "topic", "table", "offsets", "files", "snapshot")
         print_table(columns, rows)
     elif found.damage is None:

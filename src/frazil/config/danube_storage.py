@@ -137,8 +137,8 @@ def _set_store_url(document: Document, place: Mapping[str, _GivenSetting], wareh
         needed = f"a store of type {kind} needs its bucket, or a warehouse in one"
     else:
         at = place["type"].where if "type" in place else section
-        said = f"{kind!r} is not allowed" if "type" in place else "needs its type"
-        _problem(document, at, f"{said}; allowed: local, {', '.join(SCHEMES)}")
+        text = f"{kind!r} is not allowed" if "type" in place else "needs its type"
+        _problem(document, at, f"{text}; allowed: local, {', '.join(SCHEMES)}")
         return
     for name in unfit:
         if name in place:

@@ -119,15 +119,15 @@ class TopicsClient:
 
     def _refused(self, status: int, body: bytes) -> FrazilError:
         try:
-            told = json.loads(body)
-            reason = str(told["error"])
+            problem = json.loads(body)
+            reason = str(problem["error"])
         except (ValueError, TypeError, KeyError):
             return HealthCheckFailed(f"{self.address} answered with status {status}; is it a Frazil with topics?")
         match status:
             case 404:
                 return TopicNotFound(reason.removesuffix(" PUT /topics/NAME creates a topic."))
             case 410:
-                return OffsetGone(int(told.get("first_offset", 0)), reason)
+                return OffsetGone(int(problem.get("first_offset", 0)), reason)
             case 413:
                 return RecordTooLarge(reason)
             case 429 | 503:

@@ -90,17 +90,17 @@ def stats(topic: str, /, *, url: Url = None, output: Output = "human", context: 
     """
     try:
         with connect(url, context) as client:
-            told = client.request("GET", path_of(topic, "stats"))
+            answer = client.request("GET", path_of(topic, "stats"))
     except ServerUnreachable:
         if url is not None:
             raise
-        told = _local(context.load().config, topic)
+        answer = _local(context.load().config, topic)
     if output == "json":
-        print_json(told)
+        print_json(answer)
         return
     print(
-        f"{told['topic']}: {count(told['message_count'], 'message')}, {told['hot_messages']:,} of them not in the "
-        f"table yet; {told['bytes_stored']:,} bytes, {told['hot_bytes']:,} of them in the log\n"
+        f"{answer['topic']}: {count(answer['message_count'], 'message')}, {answer['hot_messages']:,} of them not in "
+        f"the table yet; {answer['bytes_stored']:,} bytes, {answer['hot_bytes']:,} of them in the log\n"
     )
     print_table(
         ("partition", "first", "next", "in table", "messages", "hot"),
@@ -113,18 +113,18 @@ def stats(topic: str, /, *, url: Url = None, output: Output = "human", context: 
                 f"{each['messages']:,}",
                 f"{each['hot_messages']:,}",
             )
-            for each in told["partitions"]
+            for each in answer["partitions"]
         ],
     )
     print()
-    if not told["subscriptions"]:
+    if not answer["subscriptions"]:
         print("There are no subscriptions.")
         return
     print_table(
         ("subscription", "type", "consumers", "lag"),
         [
             (each["subscription"], each["type"], each["consumers"], f"{each['lag']:,}")
-            for each in told["subscriptions"]
+            for each in answer["subscriptions"]
         ],
     )
 
@@ -136,7 +136,7 @@ def _local(config: Config, topic: str) -> dict[str, Any]:
     from frazil.topics.storage import TopicStorage
 
     async def look(storage: TopicStorage, log: Log) -> dict[str, Any]:
-        told = as_data(await storage.get_topic_stats(topic))
-        return {**told, "subscriptions": await subscriptions_of(storage, log.store, topic, {})}
+        answer = as_data(await storage.get_topic_stats(topic))
+        return {**answer, "subscriptions": await subscriptions_of(storage, log.store, topic, {})}
 
     return read_data_folder(config, look)

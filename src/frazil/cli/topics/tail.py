@@ -138,10 +138,10 @@ def _events(lines: Iterator[bytes]) -> Iterator[tuple[str, Message]]:
         elif line.strip():
             continue  # This comment line only keeps the connection alive.
         elif "data" in event:
-            told = json.loads(event["data"])
+            data = json.loads(event["data"])
             if event.get("event") == "problem":
-                raise FrazilError(told["error"])
-            yield event["id"], told
+                raise FrazilError(data["error"])
+            yield event["id"], data
             event = {}
         else:
             event = {}
