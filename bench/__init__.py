@@ -1,1 +1,1 @@
-"""Benchmarks: each figure is a ratio to what the same machine can do, measured in the same run."""
+"""Benchmarks. Each figure is a ratio to what the same machine can do, measured in the same run."""

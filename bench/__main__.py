@@ -1,4 +1,4 @@
-"""`python -m bench`: all figures in one table."""
+"""`python -m bench` runs the benchmarks and shows all figures in one table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bench import (
     hot,
     kafka,
     log,
-    log_extra,
+    log_behaviour,
     log_levels,
     machine,
     otlp,
     pipeline,
-    pipeline_extra,
+    pipeline_behaviour,
+    report,
     serve_memory,
-    table,
     topics,
 )
 from bench.figures import Bench, Figure
@@ -34,15 +34,15 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "batches": log.batches,
     "reopen": log.reopen,
     "seal": log.seal,
-    "followers": log_extra.followers,
-    "memory": log_extra.memory,
-    "idle": log_extra.idle,
+    "followers": log_behaviour.followers,
+    "memory": log_behaviour.memory,
+    "idle": log_behaviour.idle,
     "moved": pipeline.moved,
     "small": pipeline.small,
-    "commit": pipeline_extra.commit,
+    "commit": pipeline_behaviour.commit,
     "checksums": checksums.checksums,
-    "backlog-memory": pipeline_extra.backlog_memory,
-    "idle-serve": pipeline_extra.idle_serve,
+    "backlog-memory": pipeline_behaviour.backlog_memory,
+    "idle-serve": pipeline_behaviour.idle_serve,
     "kafka-log": kafka.to_log,
     "kafka-table": kafka.to_table,
     "freshness": freshness.freshness,
@@ -72,9 +72,9 @@ def main() -> None:
             figures += BENCHMARKS[name](Bench(Path(folder), options.quick, _say))
     described["load average"] += f" at the start, {machine.load()} at the end"
     if options.output == "json":
-        print(table.as_json(described, figures))
+        print(report.as_json(described, figures))
     else:
-        table.show(described, figures)
+        report.show(described, figures)
 
 
 def _options() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""A sealed log that is made beside the one a pipeline follows, and shown to it whole.
+"""Makes a sealed log beside the one that a pipeline follows, and shows it to the pipeline all at once.
 
 Sealing takes as long as moving does, and on the same cores. So segments are made first and linked into the pipeline's
 store when they are wanted, which takes less than a millisecond.
@@ -23,28 +23,28 @@ from frazil.log import layout
 from frazil.log.log import Log
 
 SEGMENT_ROWS = 250_000
-PIECE_ROWS = 25_000
+APPEND_ROWS = 25_000
 STRETCH = 4000
-"""The sample's 37 seconds become about two days, so that a table by day has more than one partition."""
+"""The sample's 37 seconds are stretched to about two days, so that a table by day has more than one partition."""
 
 
 def sample_rows(rows: int = SEGMENT_ROWS) -> list[pa.RecordBatch]:
-    """The rows of one segment, in appends of a usual size; all segments have the same."""
+    """Returns the rows of one segment, in appends of a usual size. All segments have the same rows."""
     source = rng()
-    pieces = [samples.logs(PIECE_ROWS, source) for _ in range(rows // PIECE_ROWS)]
-    return [_stretched(piece, number) for number, piece in enumerate(pieces)]
+    batches = [samples.logs(APPEND_ROWS, source) for _ in range(rows // APPEND_ROWS)]
+    return [_stretched(batch, number) for number, batch in enumerate(batches)]
 
 
-def _stretched(piece: pa.RecordBatch, number: int) -> pa.RecordBatch:
+def _stretched(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     start = samples.START_US
-    microseconds = pc.subtract(piece["time"].cast(pa.int64()), start)
+    microseconds = pc.subtract(batch["time"].cast(pa.int64()), start)
     whole = int(microseconds[-1].as_py()) * number
     later = pc.add(pc.multiply(pc.add(microseconds, whole), STRETCH), start)
-    return piece.set_column(0, "time", later.cast(pa.timestamp("us")))
+    return batch.set_column(0, "time", later.cast(pa.timestamp("us")))
 
 
 class Backlog:
-    """Of one partition of one topic."""
+    """The backlog of one partition of one topic."""
 
     def __init__(self, staging: Path, live: Path, topic: str, rows: Sequence[pa.RecordBatch]) -> None:
         self.topic = topic
@@ -66,8 +66,8 @@ class Backlog:
 
     def seal(self, segments: int) -> None:
         for _ in range(segments):
-            for piece in self._rows:
-                self._writer.append(piece)
+            for batch in self._rows:
+                self._writer.append(batch)
             self._writer.seal()
 
     @property
@@ -75,7 +75,7 @@ class Backlog:
         return self._writer.next_offset
 
     def show(self) -> list[Path]:
-        """Give the pipeline what it has not seen yet; in order, as a log grows."""
+        """Show the pipeline the segments that it has not seen yet, in order, as a log grows, and return them."""
         keys = [layout.schema_prefix(self.topic), layout.partition_prefix(self.topic, self._writer.partition)]
         fresh = []
         for folder in keys:

@@ -1,6 +1,6 @@
-"""What the machine can do with Kafka: `consume`, and count what it returns.
+"""Measures what the machine can do with Kafka: `consume` messages and count them.
 
-Run as a process of its own, so that nothing else that Python has in memory is in its way.
+It runs as a process of its own, so that nothing else that Python has in memory slows it down.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NamedTuple
 from confluent_kafka import Consumer
 
 AT_ONCE = 10_000
-"""Messages per call; as many as the door takes at most."""
+"""One call asks for this many messages, as many as the door takes at most."""
 _PATIENCE_SECONDS = 60.0
 _NOTHING: Mapping[str, str] = {}
 
 
-class Taken(NamedTuple):
-    """Records that were taken, from the first that came on."""
+class Consumed(NamedTuple):
+    """Records that were consumed, measured from the arrival of the first."""
 
     records: int
     seconds: float
@@ -37,13 +37,13 @@ class Taken(NamedTuple):
         return self.cpu_seconds / self.records * 1e6
 
 
-def count_messages(bootstrap: str, topic: str, count: int, settings: Mapping[str, str] = _NOTHING) -> Taken:
-    """The first `count` messages of a topic, with the client's own defaults but for these settings."""
+def count_messages(bootstrap: str, topic: str, count: int, settings: Mapping[str, str] = _NOTHING) -> Consumed:
+    """Consume the first `count` messages of a topic, with the client's own defaults but for these settings."""
     command = [sys.executable, "-m", "bench.bare_kafka", bootstrap, topic, str(count), json.dumps(dict(settings))]
-    return Taken(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+    return Consumed(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
 
 
-def _count(bootstrap: str, topic: str, count: int, settings: Mapping[str, str]) -> Taken:
+def _count(bootstrap: str, topic: str, count: int, settings: Mapping[str, str]) -> Consumed:
     group = f"bare-{uuid.uuid4().hex}"
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", **settings}
@@ -60,7 +60,7 @@ def _count(bootstrap: str, topic: str, count: int, settings: Mapping[str, str]) 
         if not messages:
             raise TimeoutError(f"{topic}: no message after {seen:,} of {count:,}")
         seen += len(messages)
-    taken = Taken(seen - first, time.perf_counter() - started, time.process_time() - cpu)
+    taken = Consumed(seen - first, time.perf_counter() - started, time.process_time() - cpu)
     consumer.close()
     return taken
 

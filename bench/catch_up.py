@@ -1,4 +1,4 @@
-"""A reader of a topic that begins with its first message, when all of them are in the table and nowhere else."""
+"""Reads a topic from its first message, when all messages are in the table and nowhere else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BARE = "a bare scan of the same Parquet files"
 
 
 def caught_up(bench: Bench) -> Iterator[Figure]:
-    """Messages of 100 bytes; as a stream, and as a durable subscription that acknowledges all of them."""
+    """Reads messages of 100 bytes, as a stream and as a durable subscription that acknowledges all of them."""
     count = FEW if bench.quick else MESSAGES
     bench.say(f"{count:,} messages that are in the table only")
     for name, rounds in asyncio.run(_measured(bench, count)).items():
@@ -48,7 +48,7 @@ async def _measured(bench: Bench, count: int) -> dict[str, list[Round]]:
             before = count / _scan([each.file_path for each in files])
             streamed = count / await _stream(TopicStorage(shop.log), count)
             between = count / _scan([each.file_path for each in files])
-            # Another storage each time: they keep for some seconds what they have read.
+            # Each round has a storage of its own, because a storage caches what it has read for some seconds.
             subscriptions = SubscriptionManager(TopicStorage(shop.log), shop.log, "a benchmark")
             subscribed = count / await _subscription(subscriptions, f"s{number}", count)
             await subscriptions.close()
@@ -65,7 +65,7 @@ def _batch(start: int) -> pa.RecordBatch:
 
 
 def _scan(paths: list[str]) -> float:
-    """Seconds to read all columns, file after file."""
+    """Returns the seconds that it takes to read all columns, file after file."""
     started = time.perf_counter()
     for path in paths:
         with pq.ParquetFile(path.removeprefix("file://")) as file:

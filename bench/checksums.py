@@ -1,4 +1,4 @@
-"""What the checksums of data files cost: to write them, to verify what is read, and to verify a whole file."""
+"""Measures what the checksums of data files cost: to write them, to verify what is read, to verify a whole file."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ from frazil.scan.table_files import FileReader
 
 
 def checksums(bench: Bench) -> Iterator[Figure]:
-    """One file of log records, in the page cache. Other processes disturb processor time less than the clock."""
+    """Uses one file of log records in the page cache.
+
+    Processor time is measured, because other processes disturb it less.
+    """
     rows = _rows(50_000 if bench.quick else 200_000)
     table = _table(bench, rows.schema)
     rows = rows.cast(arrow_schema(table.schema()))
     task = FileScanTask(_written(table, rows))
-    # To open a file costs a fixed time more, which counts when little of it is read.
+    # Opening a file has a fixed cost, which counts more when little of it is read.
     for name, columns, least in (("all columns", rows.column_names, 0.95), ("one column", ["status"], 0.85)):
         wanted = table.schema().select(*columns)
         rounds = bench.speeds(
@@ -102,7 +105,7 @@ def _write(table: Table, rows: pa.Table) -> None:
 
 
 def _write_bare(table: Table, rows: pa.Table) -> None:
-    """The same file without a checksum anywhere."""
+    """Write the same file without any checksum."""
     known = {**ParquetOptions.of(table.metadata.properties).arguments, "write_page_checksum": False}
     with (
         table.io.new_output(_new(table)).create() as sink,
@@ -121,7 +124,7 @@ def _read(table: Table, task: FileScanTask, wanted: Schema) -> None:
 
 
 def _read_bare(table: Table, task: FileScanTask, wanted: Schema) -> None:
-    """The same read without a look at any checksum."""
+    """Read the same columns without verifying any checksum."""
     with (
         patch.object(reading, "_get_file_format", reading._get_file_format.__wrapped__),
         patch.object(verifying_io, "check_footer", lambda stream: None),

@@ -1,4 +1,4 @@
-"""Clients of Danube's protocol, as cheap as gRPC lets them be. They are processes of their own."""
+"""Clients of Danube's protocol, as cheap as gRPC lets them be. They run in processes of their own."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Load(NamedTuple):
         return self.messages / self.seconds
 
 
-def apart(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Do it in a process of its own."""
+def in_own_process(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Run `work` in a process of its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)
 
@@ -75,7 +75,7 @@ def send(port: int, body: bytes, count: int, callers: int) -> Load:
 
 
 async def _call(port: int, method: str, body: bytes, count: int, callers: int) -> Load:
-    """Each caller calls again when it is answered."""
+    """Let each caller call again as soon as it is answered."""
     latencies: list[float] = []
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         call = channel.unary_unary(method)

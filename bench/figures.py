@@ -1,4 +1,4 @@
-"""What a benchmark says: one figure, what it is held against, and whether it is good enough."""
+"""The result of a benchmark: a figure, the limit that it is compared with, and whether it is good enough."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 Throughput = Literal["appends/s", "rows/s", "records/s", "requests/s", "messages/s", "MB/s"]
 Cost = Literal["ms", "MiB", "% of a core", "CPU s/M", "% of the records", "bytes per byte", "bytes per record"]
 Unit = Throughput | Cost
-"""`CPU s/M` are seconds of processor time for a million records."""
+"""`CPU s/M` is the unit of seconds of processor time for a million records."""
 LOWER_IS_BETTER: frozenset[Unit] = frozenset(get_args(Cost))
 
 
 class AtLeast(NamedTuple):
-    """A part of the limit that must be reached."""
+    """A target: this part of the limit must be reached."""
 
     ratio: float
 
@@ -26,7 +26,7 @@ class AtLeast(NamedTuple):
 
 
 class Below(NamedTuple):
-    """A value that must not be reached."""
+    """A target: this value must not be reached."""
 
     value: float
     unit: Unit
@@ -43,7 +43,7 @@ class Figure:
     limit: float | None = None
     limit_name: str = ""
     ratios: tuple[float, ...] = ()
-    """One for each round: 1 is as good as the limit, less is worse."""
+    """There is one ratio for each round: 1 is as good as the limit, less is worse."""
     target: AtLeast | Below | None = None
 
     @property
@@ -52,7 +52,7 @@ class Figure:
 
     @property
     def ok(self) -> bool | None:
-        """None when there is no target."""
+        """Returns whether the target is met, or None when there is no target."""
         if isinstance(self.target, AtLeast):
             return self.ratio is not None and self.ratio >= self.target.ratio
         if isinstance(self.target, Below):
@@ -72,7 +72,7 @@ def figure(
     limit_name: str,
     target: AtLeast | Below | None = None,
 ) -> Figure:
-    """The median of rounds in which ours and the limit were measured side by side."""
+    """Returns the median of rounds in which ours and the limit were measured side by side."""
     lower = unit in LOWER_IS_BETTER
     return Figure(
         name,
@@ -86,15 +86,15 @@ def figure(
 
 
 def quietest(rounds: Sequence[Round]) -> list[Round]:
-    """The third of the rounds in which the machine itself was fastest.
+    """Returns the third of the rounds in which the machine itself was fastest.
 
-    A bare `fdatasync` takes ten times longer when others keep all cores busy; that hides our own work.
+    A bare `fdatasync` takes ten times longer when others keep all cores busy, which hides our own work.
     """
     return sorted(rounds, key=lambda r: r.limit)[-max(1, len(rounds) // 3) :]
 
 
 class Latencies(NamedTuple):
-    """Of many calls, in milliseconds."""
+    """Latencies of many calls, in milliseconds."""
 
     p50: float
     p99: float
@@ -107,13 +107,13 @@ class Latencies(NamedTuple):
 
 @dataclass(frozen=True)
 class Bench:
-    """How a benchmark is to run."""
+    """Says where and how long a benchmark runs."""
 
     folder: Path
-    """Empty, on the disk that is measured, removed afterwards."""
+    """This folder is empty, lies on the disk that is measured, and is removed afterwards."""
     quick: bool
     say: Callable[[str], None]
-    """Progress, for a person who waits."""
+    """Shows progress to a person who waits."""
 
     @property
     def rounds(self) -> int:
@@ -122,7 +122,9 @@ class Bench:
     def alternate(
         self, what: str, limit: Callable[[], T], ours: Callable[[], T], rounds: int | None = None
     ) -> Iterator[tuple[T, T, T]]:
-        """Rounds of (limit before, ours, limit after): the machine's mood swings, and this shows both the same."""
+        """Yields rounds of (limit before, ours, limit after), because the speed of the machine changes and must
+        affect both alike.
+        """
         rounds = rounds or self.rounds
         before = limit()
         for number in range(rounds):

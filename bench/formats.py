@@ -1,4 +1,4 @@
-"""Decoding: batches of Avro, Protobuf and JSON as Arrow columns, against one record at a time in Python."""
+"""Measures decoding: batches of Avro, Protobuf and JSON to Arrow columns, against one record at a time in Python."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KIND = pa.struct(
         ("tags", pa.list_(pa.string())),
     ]
 )
-"""What every format becomes."""
+"""Every format is decoded to this type."""
 
 AVRO = {
     "type": "record",
@@ -95,7 +95,7 @@ class Case(NamedTuple):
 
 
 def formats(bench: Bench) -> Iterator[Figure]:
-    """Rows as wide as orders are: numbers, texts, a struct, a list."""
+    """Decodes rows as wide as orders are: numbers, texts, a struct, a list."""
     count = 20_000 if bench.quick else 50_000
     rows = [_row(number, source) for source in [rng()] for number in range(count)]
     for case in (_avro(rows), _protobuf(rows), _json(rows)):
@@ -127,7 +127,7 @@ def _row(number: int, source: random.Random) -> Row:
 
 
 def _check(case: Case, rows: Sequence[Row]) -> None:
-    """Both must read what was written."""
+    """Check that both ways read what was written."""
     for decode in (case.ours, case.one_by_one):
         decoded = decode()
         assert [decoded.field(name).to_pylist() for name in KIND.names] == [

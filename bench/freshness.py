@@ -1,4 +1,4 @@
-"""Freshness: how long it takes from producing a record to reading it, from the hot buffer and from the table."""
+"""Measures how long it takes from producing a record to reading it, from the hot buffer and from the table."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from confluent_kafka import Producer
 from tests.servers.kafka import KafkaServer
 
-from bench.children import Connection, Frazil, committed
 from bench.figures import Bench, Figure, Latencies
+from bench.frazil_process import Connection, Frazil, committed
 from bench.kafka import settings
 from bench.kafka_records import Records, broker
-from bench.watching import Watch
+from bench.sampling import Sampler
 from frazil.config.model import Config
 from frazil.config.sections.kafka import BufferConfig
 from frazil.config.sections.pipeline import PipelineConfig
 from frazil.config.sections.section import Section
 
 PAUSE_SECONDS = 0.1
-"""Between two records: a topic where little happens, so that nothing is full before its time."""
-HOT_LOOK_SECONDS = 0.002
-TABLE_LOOK_SECONDS = 0.05
+"""The pause between two records: little happens in the topic, so that no batch is full before its time."""
+HOT_POLL_SECONDS = 0.002
+TABLE_SAMPLE_SECONDS = 0.05
 ONE_SECOND: dict[str, Section] = {
     "buffer": BufferConfig(flush_interval_seconds=1),
     "pipeline": PipelineConfig(flush_interval_seconds=1),
@@ -29,7 +29,10 @@ ONE_SECOND: dict[str, Section] = {
 
 
 def freshness(bench: Bench) -> Iterator[Figure]:
-    """Single records, one after the other, through `frazil serve`; the intervals are of sealing and of batches."""
+    """Sends single records, one after the other, through `frazil serve`.
+
+    The intervals are those of sealing and of batches.
+    """
     count = 60 if bench.quick else 300
     with broker(bench) as server:
         if not bench.quick:
@@ -45,13 +48,13 @@ def _run(bench: Bench, server: KafkaServer, name: str, changes: dict[str, Sectio
         bench.say(f"freshness, {name}: until a first record is in the table")
         producing.produce()
         frazil.wait(lambda: committed(config, topic) >= 1)
-        with _TableWatch(config, topic) as table:
+        with _TableSampler(config, topic) as table:
             for number in range(count):
                 if number % 50 == 0:
                     bench.say(f"freshness, {name}: {number} of {count} records")
                 producing.produce()
                 time.sleep(PAUSE_SECONDS)
-            frazil.wait(lambda: table.end > count, TABLE_LOOK_SECONDS)
+            frazil.wait(lambda: table.end > count, TABLE_SAMPLE_SECONDS)
     hot = Latencies.of(producing.taken[1:])
     cold = Latencies.of([table.seen_at(number) - at for number, at in enumerate(producing.times) if number])
     for where, latencies in (("hot read", hot), ("the table", cold)):
@@ -60,7 +63,7 @@ def _run(bench: Bench, server: KafkaServer, name: str, changes: dict[str, Sectio
 
 
 class _Producing:
-    """One record after the other, each until it can be read over HTTP."""
+    """Produces one record after the other, and waits for each until it can be read over HTTP."""
 
     def __init__(self, server: KafkaServer, topic: str, connection: Connection) -> None:
         self._topic = topic
@@ -68,9 +71,9 @@ class _Producing:
         self._records = Records()
         self._producer = Producer({"bootstrap.servers": server.bootstrap, "log_level": 0, "linger.ms": 0})
         self.times: list[float] = []
-        """When each was produced."""
+        """The time at which each record was produced."""
         self.taken: list[float] = []
-        """Seconds until it was read."""
+        """The seconds until each record was read."""
 
     def produce(self) -> None:
         (record,) = self._records.some(1)
@@ -80,16 +83,16 @@ class _Producing:
         self._producer.poll(0)
         while (status := self._connection.get(path)[0]) != 200:
             assert status == 404, f"{path}: {status}"
-            time.sleep(HOT_LOOK_SECONDS)
+            time.sleep(HOT_POLL_SECONDS)
         self.taken.append(time.monotonic() - started)
         self.times.append(started)
 
 
-class _TableWatch(Watch):
-    """Notes when how many records were in a table."""
+class _TableSampler(Sampler):
+    """Records how many records were in a table at which time."""
 
     def __init__(self, config: Config, topic: str) -> None:
-        super().__init__(TABLE_LOOK_SECONDS)
+        super().__init__(TABLE_SAMPLE_SECONDS)
         self._config = config
         self._topic = topic
         self._seen: list[tuple[int, float]] = []
@@ -101,7 +104,7 @@ class _TableWatch(Watch):
     def seen_at(self, offset: int) -> float:
         return next(at for end, at in self._seen if end > offset)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         end = committed(self._config, self._topic)
         if end > self.end:
             self._seen.append((end, time.monotonic()))

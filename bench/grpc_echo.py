@@ -1,4 +1,7 @@
-"""A server of the same stack as Danube's door, which answers with what it got. `python -m bench.grpc_echo PORT`"""
+"""Runs a gRPC server of the same stack as Danube's door, which answers with what it got.
+
+`python -m bench.grpc_echo PORT` starts it.
+"""
 
 from __future__ import annotations
 

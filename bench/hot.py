@@ -1,4 +1,4 @@
-"""The hot buffer: lookups by key in process and over HTTP, and what it takes of memory."""
+"""Measures the hot buffer: lookups by key in process and over HTTP, and the memory that it takes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from bench.children import Connection
 from bench.figures import Below, Bench, Figure, Latencies, Round, figure
-from bench.hot_server import Measured
+from bench.frazil_process import Connection
+from bench.hot_server import HotMeasurement
 from bench.log import TOPIC
 
 REQUESTS = 300
-"""Of one round."""
+"""One round has this many requests."""
 
 
 def hot(bench: Bench) -> Iterator[Figure]:
-    """Five million records of 130 bytes, all in memory."""
+    """Uses five million records of 130 bytes, all in memory."""
     rows = 500_000 if bench.quick else 5_000_000
     bench.say(f"hot: appending {rows:,} records")
-    with _serving(bench, rows) as told, closing(Connection(told.address)) as connection:
+    with _serving(bench, rows) as measured, closing(Connection(measured.address)) as connection:
         name = f"hot lookup by key, {rows:,} rows"
-        yield Figure(f"{name}, in process: p50", "ms", told.p50_ms)
-        yield Figure(f"{name}, in process: p99", "ms", told.p99_ms, target=Below(1, "ms"))
-        yield from _over_http(bench, name, connection, told.keys)
-    part = told.index_bytes / told.record_bytes * 100
+        yield Figure(f"{name}, in process: p50", "ms", measured.p50_ms)
+        yield Figure(f"{name}, in process: p99", "ms", measured.p99_ms, target=Below(1, "ms"))
+        yield from _over_http(bench, name, connection, measured.keys)
+    part = measured.index_bytes / measured.record_bytes * 100
     yield Figure("hot buffer: its index", "% of the records", part, target=Below(15, "% of the records"))
     yield Figure(
-        f"hot buffer: memory for {told.record_bytes / rows:.0f} bytes a record, with index and all",
+        f"hot buffer: memory for {measured.record_bytes / rows:.0f} bytes a record, with index and all",
         "bytes per byte",
-        told.resident_bytes / told.record_bytes,
+        measured.resident_bytes / measured.record_bytes,
     )
 
 
@@ -64,11 +64,11 @@ def _ask(connection: Connection, paths: Sequence[str]) -> Latencies:
 
 
 @contextmanager
-def _serving(bench: Bench, rows: int) -> Iterator[Measured]:
+def _serving(bench: Bench, rows: int) -> Iterator[HotMeasurement]:
     command = [sys.executable, "-m", "bench.hot_server", str(bench.folder / "data"), str(rows)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
-            yield Measured(**json.loads(process.stdout.readline()))
+            yield HotMeasurement(**json.loads(process.stdout.readline()))
         finally:
             process.terminate()

@@ -1,6 +1,6 @@
-"""A process with a hot buffer full of records, which tells what it measured of itself and then answers over HTTP.
+"""Runs a process with a hot buffer full of records, which measures itself and then answers over HTTP.
 
-Called with a folder and a number of rows; on its standard output it says one line of JSON.
+It is called with a folder and a number of rows, and prints its measurements as one line of JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from frazil.log.writer.writer import PartitionWriter
 from frazil.ops.health import Health, HealthReport
 
 APPEND_ROWS = 10_000
-"""As many as the Kafka door appends at once."""
+"""One append has as many rows as the Kafka door appends at once."""
 VALUE_BYTES = 130
 WARM_UP = 500
 LOOKUPS = 2_000
@@ -45,21 +45,24 @@ _START_MS = 1_700_000_000_000
 
 
 @dataclass(frozen=True)
-class Measured:
+class HotMeasurement:
     address: str
     keys: list[str]
-    """Some that can be found."""
+    """These keys can be found."""
     record_bytes: int
     index_bytes: int
     resident_bytes: int
-    """What the process has grown by."""
+    """This is how much the process has grown."""
     p50_ms: float
     p99_ms: float
-    """Of lookups in process: the median of some rounds."""
+    """These are latencies of lookups in process: the median of some rounds."""
 
 
 class Keys:
-    """About five of eight numbers below the count of rows are keys, some of them several times."""
+    """Draws keys at random.
+
+    About five of eight numbers below the count of rows are keys, some of them several times.
+    """
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -73,12 +76,12 @@ class Keys:
         return keys
 
     def found(self, count: int) -> list[bytes]:
-        """Keys that some record has, in no order."""
+        """Returns keys that some record has, in random order."""
         return [self._samples[at] for at in self._rng.integers(0, len(self._samples), count)]
 
 
-class Filler:
-    """A part that fills the buffer through the log, as a door does, and looks things up."""
+class BufferFiller:
+    """A part of the process that fills the buffer through the log, as a door does, and looks keys up."""
 
     name = "filler"
 
@@ -108,13 +111,13 @@ class Filler:
         _await_all(writer, self._hot.hot)
         self._resident = resident_mib() - before
 
-    def measure(self, address: str) -> Measured:
+    def measure(self, address: str) -> HotMeasurement:
         hot = self._hot.hot
         contents = hot.buffer.topic(TOPIC)[0].contents
         assert contents.rows == self._rows
         _look_up(hot, self._keys.found(WARM_UP))
         rounds = [_look_up(hot, self._keys.found(LOOKUPS)) for _ in range(ROUNDS)]
-        return Measured(
+        return HotMeasurement(
             address=address,
             keys=[key.decode() for key in self._keys.found(1000)],
             record_bytes=contents.nbytes,
@@ -158,7 +161,7 @@ def _look_up(hot: HotBuffer, keys: list[bytes]) -> Latencies:
 
 
 def settings(folder: Path) -> Config:
-    """Room for all rows; they are sealed as records from Kafka are by default."""
+    """Returns settings with room for all rows. Rows are sealed as records from Kafka are by default."""
     return Config(
         data_dir=folder,
         log=LogConfig(linger_ms=10_000),
@@ -170,12 +173,12 @@ def settings(folder: Path) -> Config:
 
 
 def main(folder: Path, rows: int) -> None:
-    fillers: list[Filler] = []
+    fillers: list[BufferFiller] = []
 
     def role(config: Config, metrics: CollectorRegistry) -> Assembly:
         log = LogPart(config, metrics)
         hot = HotPart(config, log, metrics)
-        fillers.append(Filler(rows, log, hot))
+        fillers.append(BufferFiller(rows, log, hot))
         return Assembly((log, hot, *fillers), hot.endpoints)
 
     def announce(url: str, _: HealthReport) -> None:

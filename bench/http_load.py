@@ -1,4 +1,4 @@
-"""Clients that each send one request after the other over a connection of their own, as cheaply as can be."""
+"""Clients that each send one request after the other over a connection of their own, as cheaply as possible."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ANSWER_BYTES = 64 * 1024
 
 
 class Load(NamedTuple):
-    """What clients of a server saw."""
+    """What the clients of a server measured."""
 
     requests: int
     seconds: float
     latencies: Latencies
     cpu: float
-    """Seconds that the clients used."""
+    """The seconds of processor time that the clients used."""
 
     @property
     def per_second(self) -> float:
@@ -30,13 +30,13 @@ class Load(NamedTuple):
 
 
 def send(address: tuple[str, int], path: str, bodies: Iterable[bytes], clients: int) -> Load:
-    """Each body once, all of them from a process of their own. Every answer must be a success."""
+    """Send each body once, all of them from a process of its own. Every answer must be a success."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_send, (address, path, list(bodies), clients))
 
 
 def is_open(address: tuple[str, int]) -> bool:
-    """Whether somebody listens there."""
+    """Returns whether a server listens there."""
     try:
         socket.create_connection(address).close()
     except OSError:
@@ -93,7 +93,7 @@ class _Connection:
         self.socket.setblocking(False)
 
     def begin(self, requests: Iterator[bytes]) -> bool:
-        """False when there is none left."""
+        """Take the next request, and return False when there is none left."""
         request = next(requests, None)
         if request is None:
             return False
@@ -102,7 +102,7 @@ class _Connection:
         return True
 
     def write(self) -> bool:
-        """True when all is sent."""
+        """Send what the socket takes, and return True when all is sent."""
         while self._left:
             try:
                 self._left = self._left[self.socket.send(self._left) :]
@@ -111,7 +111,7 @@ class _Connection:
         return True
 
     def read(self) -> bool:
-        """True when the answer is there. It comes in one piece, being short."""
+        """Read the answer and return True. It is short, so it comes in one packet."""
         answer = self.socket.recv(_ANSWER_BYTES)
         if not answer.startswith((b"HTTP/1.1 200", b"HTTP/1.1 204")):
             raise RuntimeError(f"refused: {answer[:500]!r}")

@@ -1,6 +1,6 @@
-"""The Kafka door: records from a broker to the log, and all the way into a table.
+"""Measures the Kafka door: records from a broker to the log, and all the way into a table.
 
-Held against a bare loop that only counts the messages of the same topic on the same broker.
+The limit is a bare loop that only counts the messages of the same topic on the same broker.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from tests.servers.kafka import KafkaServer
 
-from bench import processes
-from bench.bare_kafka import Taken, count_messages
-from bench.children import Frazil, committed
+from bench import process_usage
+from bench.bare_kafka import Consumed, count_messages
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
-from bench.kafka_records import VALUE_BYTES, Filling, Hidden, broker
+from bench.frazil_process import Frazil, committed
+from bench.kafka_records import VALUE_BYTES, HiddenRecords, TopicFiller, broker
 from bench.settings import NO_TELEMETRY
 from frazil.config.model import Config, ServerConfig
 from frazil.config.sections.kafka import KafkaConfig
@@ -30,16 +30,19 @@ from frazil.store import open_store
 BARE = "a loop that only counts"
 IMPATIENT = "such a loop, fetch.queue.backoff.ms as ours"
 FIRST_RECORDS = 10_000
-"""Of the table's benchmark: with these Spark starts its workers, and the table is made."""
+"""The benchmark of the table begins with these records:
+
+Spark starts its workers with them, and the table is created.
+"""
 K2I_CPU_SECONDS = 5.7
-"""For a million such records into Parquet files, without any catalog."""
+"""K2I needs this much processor time for a million such records into Parquet files, without any catalog."""
 QUIET_CPU = 0.1
-"""Seconds of CPU in a second below which a process that runs has nothing to do."""
-LOOK_SECONDS = 0.05
+"""A process that uses less processor time than this in a second has nothing to do."""
+POLL_SECONDS = 0.05
 
 
 def settings(server: KafkaServer, data: Path, topic: str) -> Config:
-    """The defaults."""
+    """Returns the default settings."""
     return Config(
         data_dir=data,
         kafka=KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]),
@@ -52,13 +55,13 @@ def settings(server: KafkaServer, data: Path, topic: str) -> Config:
 
 
 def to_log(bench: Bench) -> Iterator[Figure]:
-    """`frazil ingest`, with its hot buffer, from the first record to the last one that is sealed."""
+    """Measures `frazil ingest`, with its hot buffer, from the first record to the last one that is sealed."""
     count = 200_000 if bench.quick else 1_000_000
     with broker(bench) as server:
         for partitions in (1, 4):
             topic = server.create_topic(partitions)
             bench.say(f"producing {count:,} records for {partitions} partitions")
-            Filling(server, topic, partitions).put(count)
+            TopicFiller(server, topic, partitions).put(count)
             name = f"{VALUE_BYTES} bytes from Kafka, {partitions} partition{'s' * (partitions > 1)}, to the log"
             rounds = list(
                 bench.alternate(
@@ -88,8 +91,10 @@ def to_log(bench: Bench) -> Iterator[Figure]:
             )
 
 
-def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Taken, ...]:
-    """By the client as it is, and as the door has it: by default it pauses for a second when its queue is full."""
+def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Consumed, ...]:
+    """Counts with the client as it is, and with the door's setting: by default it pauses for a second when its queue
+    is full.
+    """
     pause = "fetch.queue.backoff.ms"
     ours = consumer_settings(KafkaConfig(bootstrap_servers=[server.bootstrap], topics=[topic]))[pause]
     return (
@@ -98,7 +103,7 @@ def _counted(server: KafkaServer, topic: str, count: int) -> tuple[Taken, ...]:
     )
 
 
-def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions: int, count: int) -> tuple[Taken]:
+def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions: int, count: int) -> tuple[Consumed]:
     data = bench.folder / f"log-{uuid.uuid4().hex}"
     config = settings(server, data, topic)
     with Frazil("ingest", config, bench.folder) as frazil, frazil.connect() as door:
@@ -115,18 +120,18 @@ def _through_the_door(bench: Bench, server: KafkaServer, topic: str, partitions:
 
         def seals() -> bool:
             nonlocal used
-            used = max(used, processes.cpu_alone(frazil.pid) - cpu)
+            used = max(used, process_usage.cpu_alone(frazil.pid) - cpu)
             return _sealed(config, topic, partitions) >= count
 
-        frazil.wait(begins, LOOK_SECONDS)
-        started, cpu = time.perf_counter(), processes.cpu_alone(frazil.pid)
-        frazil.wait(lambda: reads() >= count, LOOK_SECONDS)
-        # What is left in its tails would wait for more, or for their time: a door that stops seals it at once.
+        frazil.wait(begins, POLL_SECONDS)
+        started, cpu = time.perf_counter(), process_usage.cpu_alone(frazil.pid)
+        frazil.wait(lambda: reads() >= count, POLL_SECONDS)
+        # Records left in the tails would wait for more, or for their time. A door that stops seals them at once.
         frazil.terminate()
-        frazil.wait(seals, LOOK_SECONDS / 5)
+        frazil.wait(seals, POLL_SECONDS / 5)
         seconds = time.perf_counter() - started
     shutil.rmtree(data)
-    return (Taken(count - round(begun), seconds, used),)
+    return (Consumed(count - round(begun), seconds, used),)
 
 
 def _sealed(config: Config, topic: str, partitions: int) -> int:
@@ -143,9 +148,9 @@ def _sealed(config: Config, topic: str, partitions: int) -> int:
 
 
 def to_table(bench: Bench) -> Iterator[Figure]:
-    """`frazil serve` with Spark, until all records are in the table.
+    """Measures `frazil serve` with Spark, until all records are in the table.
 
-    The records are one transaction, which becomes visible as a whole: nobody produces while the door consumes.
+    The records are one transaction, which becomes visible as a whole, so nobody produces while the door consumes.
     """
     count = 200_000 if bench.quick else 3_000_000
     with broker(bench) as server:
@@ -153,20 +158,20 @@ def to_table(bench: Bench) -> Iterator[Figure]:
         config = settings(server, bench.folder / "data", topic)
         with Frazil("serve", config, bench.folder) as frazil:
             bench.say(f"producing {count:,} records, while Spark starts")
-            Filling(server, topic).put(FIRST_RECORDS)
-            hidden = Hidden(server, topic)
+            TopicFiller(server, topic).put(FIRST_RECORDS)
+            hidden = HiddenRecords(server, topic)
             hidden.put(count)
             frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS)
             await_quiet(frazil)
             bench.say(f"Kafka to the table: {count:,} records")
-            with processes.CpuUse(frazil.pid) as cpu:
+            with process_usage.CpuUse(frazil.pid) as cpu:
                 started = time.perf_counter()
                 hidden.show()
-                frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS + count, LOOK_SECONDS)
+                frazil.wait(lambda: committed(config, topic) >= FIRST_RECORDS + count, POLL_SECONDS)
                 seconds = time.perf_counter() - started
         bare = count_messages(server.bootstrap, topic, count)
     name = f"{VALUE_BYTES} bytes from Kafka, 1 partition, to the table"
-    taken = Taken(count, seconds, cpu.seconds)
+    taken = Consumed(count, seconds, cpu.seconds)
     yield figure(
         f"{name}, with the time that the last ones wait for more",
         "records/s",
@@ -182,22 +187,22 @@ def to_table(bench: Bench) -> Iterator[Figure]:
         (K2I_CPU_SECONDS / taken.cpu_per_million,),
         Below(K2I_CPU_SECONDS, "CPU s/M"),
     )
-    for part, used in by_part(cpu).items():
+    for part, used in cpu_by_part(cpu).items():
         yield Figure(f"{name}: CPU of {part}", "CPU s/M", used / count * 1e6)
 
 
 def await_quiet(frazil: Frazil) -> None:
-    """Until Spark is through with what it does once at its start."""
+    """Wait until Spark has finished what it does once at its start."""
 
     def is_quiet() -> bool:
-        with processes.CpuUse(frazil.pid) as cpu:
+        with process_usage.CpuUse(frazil.pid) as cpu:
             time.sleep(1)
         return cpu.seconds < QUIET_CPU
 
     frazil.wait(is_quiet, 0)
 
 
-def by_part(cpu: processes.CpuUse) -> dict[str, float]:
+def cpu_by_part(cpu: process_usage.CpuUse) -> dict[str, float]:
     used: defaultdict[str, float] = defaultdict(float)
     for line, seconds in cpu.by_command.items():
         used[_part(line)] += seconds

@@ -1,4 +1,4 @@
-"""A Kafka broker, and topics full of records."""
+"""Starts a Kafka broker and fills its topics with records."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ VALUE_BYTES = 130
 _AT_ONCE = 10_000
 _FLUSH_SECONDS = 120.0
 _LONGEST_TRANSACTION_MS = 900_000
-"""As long as a broker allows."""
+"""A transaction may last as long as a broker allows."""
 _NOTHING: Mapping[str, str | int] = {}
 _STATUSES = (b"open", b"paid", b"sent", b"back")
 
 
 @contextmanager
 def broker(bench: Bench) -> Iterator[KafkaServer]:
-    """A broker of its own."""
+    """Runs a broker for one benchmark."""
     bench.say("starting a Kafka broker")
     started = Broker.launch(bench.folder.resolve() / "kafka")
     try:
@@ -33,7 +33,7 @@ def broker(bench: Bench) -> Iterator[KafkaServer]:
 
 
 class Records:
-    """Keys and values by chance, but the same ones in every run: values of 130 bytes, as JSON."""
+    """Makes random keys and values, the same ones in every run. Values are JSON of 130 bytes."""
 
     def __init__(self) -> None:
         self._rng = random.Random(11)
@@ -59,8 +59,8 @@ def _value(number: int, by_chance: int) -> bytes:
     return value + b"x" * (VALUE_BYTES - len(value) - 2) + b'"}'
 
 
-class Filling:
-    """Puts records into a topic, in turn into its partitions."""
+class TopicFiller:
+    """Puts records into a topic, into its partitions by turns."""
 
     def __init__(
         self, server: KafkaServer, topic: str, partitions: int = 1, settings: Mapping[str, str | int] = _NOTHING
@@ -79,7 +79,7 @@ class Filling:
         )
 
     def put(self, count: int) -> None:
-        """All of them are stored when this returns."""
+        """Put records; all of them are stored when this returns."""
         for number, at in enumerate(range(0, count, _AT_ONCE)):
             self._send(self._records.some(min(_AT_ONCE, count - at)), number % self._partitions)
         left = self._producer.flush(_FLUSH_SECONDS)
@@ -93,8 +93,8 @@ class Filling:
         assert sent == len(records), f"{sent} of {len(records)} records were queued"
 
 
-class Hidden(Filling):
-    """Records of one transaction: nobody sees them until `show`, and then all of them."""
+class HiddenRecords(TopicFiller):
+    """Puts records in one transaction: nobody sees them until `show`, and then all of them are visible."""
 
     def __init__(self, server: KafkaServer, topic: str) -> None:
         name = f"{topic}-filling"

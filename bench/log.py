@@ -1,4 +1,4 @@
-"""The figures of the log that have a target (and those that explain them)."""
+"""Measures the figures of the log that have a target, and those that explain them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ TOPIC = "bench"
 APPENDERS = 64
 BATCH_ROWS = 10_000
 NEVER = SealConfig(interval_seconds=86_400.0, max_mb=1_000_000, max_rows=10**12)
-"""Sealing has a figure of its own; elsewhere it would only compete for the two cores."""
+"""Never seal. Sealing has a figure of its own, and elsewhere it would only compete for the cores."""
 
 
 def config(folder: Path, sync: Sync) -> Config:
-    """The defaults, but for sealing and the bound of the tail."""
+    """Returns the default settings, but for sealing and the bound of the tail."""
     return Config(data_dir=folder, log=LogConfig(sync=sync, max_tail_mb=1_000_000, seal=NEVER))
 
 
 @contextmanager
 def unsealed(folder: Path, sync: Sync) -> Iterator[Log]:
-    """A log that leaves its records in the WAL when it is closed."""
+    """Opens a log that leaves its records in the WAL when it is closed."""
     log = Log(config(folder, sync))
     try:
         yield log
@@ -53,7 +53,7 @@ def rng() -> random.Random:
 
 
 def append(bench: Bench) -> Iterator[Figure]:
-    """One record of 1 KiB at a time, `periodic`."""
+    """Appends one record of 1 KiB at a time, with `periodic`."""
     count = 1000 if bench.quick else 2000
     batch = samples.one_kib(rng())
     bare = bytes(batch.serialize())
@@ -101,7 +101,7 @@ async def _append_async_latencies(writer: PartitionWriter, batch: pa.RecordBatch
 
 
 def concurrent(bench: Bench) -> Iterator[Figure]:
-    """64 appenders at once, `always`, each with its next record as soon as the last one is acknowledged."""
+    """Appends from 64 appenders at once, with `always`. Each appends again as soon as it is acknowledged."""
     seconds = 0.3 if bench.quick else 0.6
     batch = samples.one_kib(rng())
     group = bytes(APPENDERS * 1024)
@@ -197,7 +197,7 @@ def _append_by_threads(writer: PartitionWriter, batch: pa.RecordBatch, seconds: 
 
 
 def batches(bench: Bench) -> Iterator[Figure]:
-    """Batches of 10,000 rows, one after the other."""
+    """Appends batches of 10,000 rows, one after the other."""
     times = 8 if bench.quick else 12
     cases: list[tuple[str, Sync, pa.RecordBatch, AtLeast | None]] = [
         ("logs (map), periodic", "periodic", samples.logs(BATCH_ROWS, rng()), AtLeast(0.6)),
@@ -232,7 +232,7 @@ def batches(bench: Bench) -> Iterator[Figure]:
 
 
 def reopen(bench: Bench) -> Iterator[Figure]:
-    """Opening a WAL that was left behind; all of it in the page cache."""
+    """Opens a WAL that was left behind, all of it in the page cache."""
     size = (256 << 20) if bench.quick else (1 << 30)
     gib = f"{size / (1 << 30):g} GiB"
     cases = [
@@ -268,18 +268,18 @@ def reopen(bench: Bench) -> Iterator[Figure]:
 
 
 def seal(bench: Bench) -> Iterator[Figure]:
-    """From the tail to a durable segment."""
+    """Seals a tail to a durable segment."""
     count = 10 if bench.quick else 30
     source = rng()
-    pieces = [samples.logs(BATCH_ROWS, source) for _ in range(count)]
-    table = pa.Table.from_batches(pieces).combine_chunks()
+    batches = [samples.logs(BATCH_ROWS, source) for _ in range(count)]
+    table = pa.Table.from_batches(batches).combine_chunks()
     settings = config(bench.folder / "data", "none")
     with Log(settings) as log:
         writer = log.writer(TOPIC, table.schema)
 
         def ours() -> float:
-            for piece in pieces:
-                writer.append(piece)
+            for batch in batches:
+                writer.append(batch)
             started = time.perf_counter()
             segment = writer.seal()
             elapsed = time.perf_counter() - started

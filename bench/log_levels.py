@@ -1,4 +1,4 @@
-"""What it costs to detect the levels of log records while they become rows, by what tells the level."""
+"""Measures what it costs to detect the levels of log records while they become rows, by what tells the level."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from frazil.formats.telemetry.rows import Arrival
 RECORDS = 1000
 WITHOUT = "the same rows without levels"
 
-Tell = Callable[[LogRecord, int], None]
-"""Makes the record, which has no severity, tell its level; the number is another for each."""
+GiveLevel = Callable[[LogRecord, int], None]
+"""Gives a record, which has no severity, something that tells its level. The number differs for each record."""
 
 
 def _severity(record: LogRecord, _: int) -> None:
@@ -33,14 +33,14 @@ def _attribute(record: LogRecord, _: int) -> None:
     record.attributes.add(key="level").value.string_value = "info"
 
 
-def _line(text: str) -> Tell:
-    def tell(record: LogRecord, number: int) -> None:
+def _line(text: str) -> GiveLevel:
+    def give_level(record: LogRecord, number: int) -> None:
         record.body.string_value = text.replace("#", str(number))
 
-    return tell
+    return give_level
 
 
-KINDS: dict[str, tuple[Tell, AtLeast | None]] = {
+LEVEL_EVIDENCE: dict[str, tuple[GiveLevel, AtLeast | None]] = {
     "severity": (_severity, AtLeast(0.85)),
     "an attribute": (_attribute, None),
     "words of the line": (
@@ -59,26 +59,26 @@ KINDS: dict[str, tuple[Tell, AtLeast | None]] = {
 
 
 def levels(bench: Bench) -> Iterator[Figure]:
-    """Requests of 1,000 log records that become rows; seconds are those of CPU."""
+    """Turns requests of 1,000 log records into rows. Seconds are those of processor time."""
     (sample,) = bodies(otlp_messages.logs(), 1, RECORDS)
-    for name, (tell, target) in KINDS.items():
-        body = _told(sample, tell)
+    for name, (give_level, target) in LEVEL_EVIDENCE.items():
+        body = _with_levels(sample, give_level)
         rounds = [_round(body) for _ in range(bench.rounds * 4)]
         yield figure(f"log records become rows, level from {name}", "records/s", rounds, WITHOUT, target)
 
 
-def _told(sample: bytes, tell: Tell) -> bytes:
+def _with_levels(sample: bytes, give_level: GiveLevel) -> bytes:
     request = ExportLogsServiceRequest.FromString(sample)
     for number, record in enumerate(request.resource_logs[0].scope_logs[0].log_records):
         record.ClearField("severity_number")
         record.ClearField("severity_text")
-        tell(record, number)
+        give_level(record, number)
     serialized: bytes = request.SerializeToString()
     return serialized
 
 
 def _round(body: bytes) -> Round:
-    """Detection is measured again by itself, with what it has then."""
+    """Measures the detection a second time by itself, to know the time without it."""
     started = time.process_time()
     rows = logs.to_rows(decode(logs.REQUEST, [body]), Arrival(["bench"], 1)).batch
     made = time.process_time()

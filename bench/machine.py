@@ -1,4 +1,4 @@
-"""What the machine can do by itself: the bare loops that figures are held against."""
+"""Measures what the machine can do by itself: the bare loops that figures are compared with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load() -> str:
 
 
 class ScratchFile:
-    """A file to write into, gone afterwards."""
+    """A file to write into, which is deleted afterwards."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -51,7 +51,7 @@ class ScratchFile:
 
 
 def write_latencies(folder: Path, data: bytes, count: int) -> Latencies:
-    """One `pwrite` after the other, without syncing."""
+    """Measures one `pwrite` after the other, without syncing."""
     taken: list[float] = []
     with ScratchFile(folder / "bare") as file:
         for index in range(count):
@@ -62,7 +62,7 @@ def write_latencies(folder: Path, data: bytes, count: int) -> Latencies:
 
 
 class Syncs:
-    """Writing a little and syncing it, over and over."""
+    """Speed and latencies of writing a little and syncing it, over and over."""
 
     def __init__(self, seconds: Sequence[float], elapsed: float) -> None:
         self.per_second = len(seconds) / elapsed
@@ -70,7 +70,7 @@ class Syncs:
 
 
 def syncs(folder: Path, data: bytes, seconds: float, *, prefilled: bool = False) -> Syncs:
-    """`pwrite` + `fdatasync`, on a growing file or inside one that is full of zeros on disk already."""
+    """Measures `pwrite` + `fdatasync`, on a growing file or inside one that is already full of zeros on disk."""
     taken: list[float] = []
     with ScratchFile(folder / "bare") as file:
         if prefilled:
@@ -92,7 +92,7 @@ def syncs(folder: Path, data: bytes, seconds: float, *, prefilled: bool = False)
 
 
 def write_with_crc(path: Path, data: Sequence[memoryview], times: int) -> float:
-    """MB/s of writing the same bytes with their checksum. The file stays, as the pages of a WAL do."""
+    """Returns the MB/s of writing the same bytes with their checksum. The file stays, as the pages of a WAL do."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
     position = 0
     try:
@@ -107,7 +107,7 @@ def write_with_crc(path: Path, data: Sequence[memoryview], times: int) -> float:
 
 
 def crc_speed(paths: Sequence[Path]) -> float:
-    """MB/s of CRC32 over files in the page cache."""
+    """Returns the MB/s of CRC32 over files in the page cache."""
     total = 0
     started = time.perf_counter()
     for path in paths:
@@ -118,7 +118,7 @@ def crc_speed(paths: Sequence[Path]) -> float:
 
 
 def parquet_speed(path: Path, table: pa.Table, level: int, *, sync: bool) -> float:
-    """Rows/s of a Parquet file with the options of a segment."""
+    """Returns the rows/s of writing a Parquet file with the options of a segment."""
     started = time.perf_counter()
     pq.write_table(
         table, path, compression="zstd", compression_level=level, write_page_index=True, write_page_checksum=True
@@ -134,7 +134,7 @@ def parquet_speed(path: Path, table: pa.Table, level: int, *, sync: bool) -> flo
 
 
 def handoff_latencies(count: int, pause: float) -> Latencies:
-    """From one thread to another through a queue."""
+    """Measures passing a value from one thread to another through a queue."""
     taken: list[float] = []
     box: queue.SimpleQueue[float] = queue.SimpleQueue()
 
@@ -153,6 +153,6 @@ def handoff_latencies(count: int, pause: float) -> Latencies:
 
 
 def resident_mib() -> float:
-    """Memory of this process as the system counts it."""
+    """Returns the memory of this process as the system counts it, in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * mmap.PAGESIZE / (1 << 20)

@@ -1,6 +1,6 @@
-"""The OTLP door over HTTP: requests acknowledged, and their records in the table.
+"""Measures the OTLP door over HTTP: requests until they are acknowledged, and records until they are in the table.
 
-Held against the bare decoding of the same bytes into columns, and a bare server that drops them.
+The limits are the bare decoding of the same bytes into columns, and a bare server that drops them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import NamedTuple
 import pyarrow as pa
 from tests.servers.child import free_ports
 
-from bench import otlp_messages, processes
-from bench.bare_server import HOST
-from bench.children import Frazil, committed, wait
+from bench import otlp_messages, process_usage
+from bench.bare_http_server import HOST
 from bench.figures import AtLeast, Below, Bench, Figure, Round, figure
+from bench.frazil_process import Frazil, committed, wait
 from bench.http_load import Load, is_open, send
-from bench.kafka import await_quiet, by_part
+from bench.kafka import await_quiet, cpu_by_part
 from bench.otlp_messages import Make, bodies
 from bench.settings import NO_TELEMETRY
 from frazil.config.model import Config, ServerConfig
@@ -37,39 +37,39 @@ from frazil.lake.tables.tables import base_identifier
 
 CLIENTS, MANY_CLIENTS = 8, 64
 TABLE_CLIENTS = 4
-"""As many as others were measured with."""
+"""Others were measured with this many clients."""
 BARE = "ptars alone, the same bytes"
 BARE_SERVER = "a server that drops bodies"
 
 
-class Kind(NamedTuple):
+class RequestSource(NamedTuple):
     name: str
     signal: Signal
     make: Callable[[], Make]
 
 
-KINDS = (
-    Kind("log records", LOGS, otlp_messages.logs),
-    Kind("spans", SPANS, otlp_messages.spans),
-    Kind("data points", METRICS, otlp_messages.points),
+REQUEST_SOURCES = (
+    RequestSource("log records", LOGS, otlp_messages.logs),
+    RequestSource("spans", SPANS, otlp_messages.spans),
+    RequestSource("data points", METRICS, otlp_messages.points),
 )
 
 
-class Door(NamedTuple):
+class OpenDoor(NamedTuple):
     frazil: Frazil
     config: Config
     address: tuple[str, int]
 
 
 @contextmanager
-def opened(command: str, bench: Bench) -> Iterator[Door]:
-    """The defaults, but for the ports."""
+def open_door(command: str, bench: Bench) -> Iterator[OpenDoor]:
+    """Runs Frazil with the default settings, but for the ports."""
     http, grpc = free_ports(2)
     data = bench.folder / f"data-{uuid.uuid4().hex}"
     doors = {**NO_TELEMETRY, "otlp": OtlpConfig(http=EndpointConfig(port=http), grpc=EndpointConfig(port=grpc))}
     config = Config(data_dir=data, server=ServerConfig(port=0), **doors)
     with Frazil(command, config, bench.folder) as frazil, frazil.connect():
-        yield Door(frazil, config, (HOST, http))
+        yield OpenDoor(frazil, config, (HOST, http))
     shutil.rmtree(data)
 
 
@@ -77,12 +77,12 @@ def opened(command: str, bench: Bench) -> Iterator[Door]:
 
 
 def to_log(bench: Bench) -> Iterator[Figure]:
-    """Requests of 1,000 records until they are acknowledged, while older ones are sealed."""
+    """Sends requests of 1,000 records until they are acknowledged, while older ones are sealed."""
     requests = 300 if bench.quick else 1000
-    for kind in KINDS:
+    for kind in REQUEST_SOURCES:
         name = f"{kind.name} over HTTP, requests of 1,000, {CLIENTS} clients"
         make = kind.make()
-        with opened("ingest", bench) as door:
+        with open_door("ingest", bench) as door:
             send(door.address, kind.signal.path, bodies(make, 20, 1000), CLIENTS)
             sample = list(bodies(make, 100, 1000))
             rounds = 1 if bench.quick else 3
@@ -99,7 +99,7 @@ def to_log(bench: Bench) -> Iterator[Figure]:
 
 
 def _decoded(signal: Signal, sample: list[bytes]) -> float:
-    """Records in a second, each message with all that is in it."""
+    """Returns the records that are decoded in a second, each message with all that is in it."""
     handler = handler_of(signal.requests.message.DESCRIPTOR, frozenset())
     started = time.perf_counter()
     for body in sample:
@@ -116,11 +116,11 @@ def _latencies(name: str, loads: list[Load]) -> Iterator[Figure]:
 
 
 def small(bench: Bench) -> Iterator[Figure]:
-    """Requests of 10 log records, from few clients, from many, and from very many."""
+    """Sends requests of 10 log records, from few clients, from many, and from very many."""
     requests = 3000 if bench.quick else 20_000
     make = otlp_messages.logs()
     (port,) = free_ports(1)
-    with opened("ingest", bench) as door, _bare_server(port):
+    with open_door("ingest", bench) as door, _bare_server(port):
         send(door.address, LOGS.path, bodies(make, 200, 10), CLIENTS)
         sample = list(bodies(make, requests, 10))
 
@@ -142,7 +142,7 @@ def small(bench: Bench) -> Iterator[Figure]:
 
 @contextmanager
 def _bare_server(port: int) -> Iterator[None]:
-    with subprocess.Popen([sys.executable, "-m", "bench.bare_server", str(port)]) as process:
+    with subprocess.Popen([sys.executable, "-m", "bench.bare_http_server", str(port)]) as process:
         try:
             wait(process, lambda: is_open((HOST, port)), 0.05)
             yield
@@ -154,7 +154,10 @@ def _bare_server(port: int) -> Iterator[None]:
 
 
 def sizes(bench: Bench) -> Iterator[Figure]:
-    """Scraped points in requests of about 5, 20, 60 and 200 KB: CPU of the door, against that of the bare decoder."""
+    """Sends scraped points in requests of about 5, 20, 60 and 200 KB.
+
+    It compares the processor time of the door with that of the bare decoder.
+    """
     rounds = 1 if bench.quick else 3
     for hosts in (1, 4, 11, 38):
         points = hosts * otlp_messages.HOST_POINTS
@@ -162,22 +165,22 @@ def sizes(bench: Bench) -> Iterator[Figure]:
         make = otlp_messages.scrapes(hosts)
         sample = list(bodies(make, 40, points))
         name = f"scraped points, requests of {len(sample[0]) / 1000:.0f} KB, {TABLE_CLIENTS} clients"
-        with opened("ingest", bench) as door:
+        with open_door("ingest", bench) as door:
             send(door.address, METRICS.path, sample, TABLE_CLIENTS)
             measured = []
             for number in range(rounds):
                 bench.say(f"{name}: round {number + 1} of {rounds}")
                 sent = list(bodies(make, requests, points))
-                before = processes.cpu_seconds(door.frazil.pid)
+                before = process_usage.cpu_seconds(door.frazil.pid)
                 send(door.address, METRICS.path, sent, TABLE_CLIENTS)
-                used = processes.cpu_used(before, processes.cpu_seconds(door.frazil.pid))
+                used = process_usage.cpu_used(before, process_usage.cpu_seconds(door.frazil.pid))
                 bare = _decoding_cpu(METRICS, sample) / (len(sample) * points)
                 measured.append(Round(used / (requests * points) * 1e6, bare * 1e6))
         yield figure(name, "CPU s/M", measured, BARE)
 
 
 def _decoding_cpu(signal: Signal, sample: list[bytes]) -> float:
-    """Seconds of CPU, one request at a time."""
+    """Returns the seconds of processor time for decoding one request at a time."""
     handler = handler_of(signal.requests.message.DESCRIPTOR, frozenset())
     started = time.process_time()
     for body in sample:
@@ -189,9 +192,11 @@ def _decoding_cpu(signal: Signal, sample: list[bytes]) -> float:
 
 
 def memory(bench: Bench) -> Iterator[Figure]:
-    """The largest memory of `frazil ingest`, hot buffer and all, while many clients send as much as they can."""
+    """Measures the largest memory of `frazil ingest`, hot buffer and all, while many clients send as much as they
+    can.
+    """
     requests = 500 if bench.quick else 3000
-    with opened("ingest", bench) as door, processes.PeakMemory(door.frazil.pid) as peak:
+    with open_door("ingest", bench) as door, process_usage.PeakMemory(door.frazil.pid) as peak:
         load = send(door.address, LOGS.path, bodies(otlp_messages.logs(), requests, 1000), MANY_CLIENTS)
     name = f"{requests:,} requests of 1,000 log records, {MANY_CLIENTS} clients"
     yield Figure(f"{name}: memory", "MiB", peak.mib)
@@ -202,33 +207,33 @@ def memory(bench: Bench) -> Iterator[Figure]:
 
 
 class Goal(NamedTuple):
-    """What others need for the same: seconds of CPU for a million, and who they are."""
+    """What another system needs for the same records: seconds of processor time for a million, and its name."""
 
-    kind: Kind
+    kind: RequestSource
     requests: int
     records: int
     peer: float
     peer_name: str
     target: float | None = None
-    """Seconds of CPU for a million that must not be reached."""
+    """The processor time for a million must stay below these seconds."""
     disk: float | None = None
-    """Bytes on disk for each byte of OTLP that must not be reached."""
+    """The bytes on disk for each byte of OTLP must stay below this."""
     acknowledged: float | None = None
-    """Seconds of CPU for a million, until the last is acknowledged, that must not be reached."""
+    """The processor time for a million, until the last is acknowledged, must stay below these seconds."""
 
 
-SCRAPED = Kind("scraped points", METRICS, otlp_messages.scrapes)
+SCRAPED = RequestSource("scraped points", METRICS, otlp_messages.scrapes)
 GOALS = (
-    Goal(KINDS[0], 1000, 1000, 20.5, "VictoriaLogs, another run; Loki 101", 15.0, 69 / 346, 9.0),
-    Goal(KINDS[1], 500, 800, 13.59 / 0.4, "Tempo, another run"),
-    Goal(KINDS[2], 1920, 500, 3.5 / 0.96, "Prometheus, another run; VictoriaMetrics 2.6"),
-    # 500 samples of Prometheus in each request, of which there are 380 points.
+    Goal(REQUEST_SOURCES[0], 1000, 1000, 20.5, "VictoriaLogs, another run; Loki 101", 15.0, 69 / 346, 9.0),
+    Goal(REQUEST_SOURCES[1], 500, 800, 13.59 / 0.4, "Tempo, another run"),
+    Goal(REQUEST_SOURCES[2], 1920, 500, 3.5 / 0.96, "Prometheus, another run; VictoriaMetrics 2.6"),
+    # Each request has 380 points, which are 500 samples of Prometheus.
     Goal(SCRAPED, 1920, 380, 2.7 / 0.73, "Prometheus, another run; VictoriaMetrics 1.5", acknowledged=3.0 / 0.73),
 )
 
 
 def to_table(bench: Bench) -> Iterator[Figure]:
-    """`frazil serve` with Spark: from the first request until all records are in the table."""
+    """Measures `frazil serve` with Spark, from the first request until all records are in the table."""
     for goal in GOALS:
         yield from _to_table(bench, goal)
 
@@ -237,7 +242,7 @@ def _to_table(bench: Bench, goal: Goal) -> Iterator[Figure]:
     topic, make = goal.kind.signal.requests.topic, goal.kind.make()
     requests = goal.requests // 5 if bench.quick else goal.requests
     count = requests * goal.records
-    with opened("serve", bench) as door:
+    with open_door("serve", bench) as door:
         bench.say(f"{count:,} {goal.kind.name} to the table, as soon as Spark has started")
         first = list(bodies(make, 4, goal.records))
         sent = list(bodies(make, requests, goal.records))
@@ -246,9 +251,9 @@ def _to_table(bench: Bench, goal: Goal) -> Iterator[Figure]:
         door.frazil.wait(lambda: committed(door.config, topic) >= begun)
         await_quiet(door.frazil)
         before = _disk(door.config, topic)
-        with processes.CpuUse(door.frazil.pid) as cpu:
+        with process_usage.CpuUse(door.frazil.pid) as cpu:
             started = time.perf_counter()
-            with processes.CpuUse(door.frazil.pid) as first_cpu:
+            with process_usage.CpuUse(door.frazil.pid) as first_cpu:
                 send(door.address, goal.kind.signal.path, sent, TABLE_CLIENTS)
             door.frazil.wait(lambda: committed(door.config, topic) >= begun + count, 0.1)
             seconds = time.perf_counter() - started
@@ -271,7 +276,7 @@ def _to_table(bench: Bench, goal: Goal) -> Iterator[Figure]:
         (goal.peer / used,),
         Below(goal.target, "CPU s/M") if goal.target else None,
     )
-    for part, seconds in by_part(cpu).items():
+    for part, seconds in cpu_by_part(cpu).items():
         yield Figure(f"{name}: CPU of {part}", "CPU s/M", seconds / count * 1e6)
     size = sum(map(len, sent))
     yield Figure(f"{name}: in the table", "bytes per record", disk / count)
@@ -284,7 +289,7 @@ def _to_table(bench: Bench, goal: Goal) -> Iterator[Figure]:
 
 
 def _disk(config: Config, topic: str) -> int:
-    """Bytes of the files that the table has now."""
+    """Returns the bytes of the files that the table has now."""
     lake = Lake(config)
     try:
         table = lake.load(base_identifier(config, topic))

@@ -1,6 +1,6 @@
-"""Requests of OpenTelemetry as collectors send them, made from a seed.
+"""Makes requests of OpenTelemetry as collectors send them, from a seed.
 
-Resources and scopes as SDKs have them; about 340 bytes for each log record, 130 for each span, 60 for each point.
+Resources and scopes are like those of SDKs. A log record has about 340 bytes, a span 130, a point 60.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from bench.samples import SERVICES, WORDS
 
 START_NS = 1_700_000_000_000_000_000
 STEP_NS = 21_600
-"""Between records: a million of them are six hours."""
+"""The time between records: a million of them are six hours."""
 POINT_STEP_NS = 15 * 10**9
-"""Between points of a series."""
+"""The time between points of a series."""
 PER_TRACE = 8
-"""Records, or spans, of one trace. Each log record is of a span of its own."""
+"""One trace has this many records or spans. Each log record belongs to a span of its own."""
 HOSTS = 50
 SCRAPED_HOSTS, HOST_POINTS = 20, 76
-"""Those of `scrapes`, and how many points each has."""
+"""The number of hosts of `scrapes`, and how many points each has."""
 ROUTES = [
     f"/api/v1/{word}" for word in ("orders", "carts", "users", "items", "payments", "search", "health", "login")
 ]
@@ -35,7 +35,7 @@ METHODS = ["GET", "GET", "GET", "POST", "PUT", "DELETE"]
 SEVERITIES = [(5, "DEBUG"), (9, "INFO"), (9, "INFO"), (9, "INFO"), (13, "WARN"), (17, "ERROR")]
 
 Make = Callable[[int, random.Random], Message]
-"""A request with that many records."""
+"""Makes a request with that many records."""
 
 
 def bodies(make: Make, requests: int, records: int, seed: int = 1) -> Iterator[bytes]:
@@ -46,7 +46,7 @@ def bodies(make: Make, requests: int, records: int, seed: int = 1) -> Iterator[b
 
 
 class Clock:
-    """Goes on from one request to the next."""
+    """A clock that advances from one request to the next."""
 
     def __init__(self) -> None:
         self._now = START_NS
@@ -129,7 +129,7 @@ def spans() -> Make:
 
 
 def points() -> Make:
-    """A scrape: each request has the next point of the same series, counters and gauges by turns."""
+    """Makes scrapes: each request has the next point of the same series, counters and gauges by turns."""
     series = [(f"host-{number % HOSTS}", ROUTES[number // HOSTS % len(ROUTES)][8:]) for number in range(HOSTS * 8)]
     clock = Clock()
 
@@ -156,8 +156,11 @@ def points() -> Make:
 
 
 def scrapes(hosts: int = 5) -> Make:
-    """What a Collector sends for some hosts of twenty that it scrapes by turns. Each has 76 points, which are 100
-    samples of Prometheus: 40 of counters, 34 of gauges and two of classic histograms."""
+    """Makes what a Collector sends for some hosts of twenty that it scrapes by turns.
+
+    Each has 76 points, which are 100 samples of Prometheus: 40 of counters, 34 of gauges and two of classic
+    histograms.
+    """
     clock = Clock()
     turn = 0
 
@@ -182,7 +185,7 @@ def scrapes(hosts: int = 5) -> Make:
 
 
 def _scrape(metrics: Any, now: int, rng: random.Random) -> None:
-    """One host's points."""
+    """Add the points of one host."""
     counter = metrics.add(name="http_requests", unit="1", description="Requests that were answered.").sum
     counter.aggregation_temporality, counter.is_monotonic = 2, True
     for number in range(40):
@@ -217,7 +220,7 @@ def _scrape(metrics: Any, now: int, rng: random.Random) -> None:
 
 
 def _resource(rng: random.Random) -> list[KeyValue]:
-    """Of one of sixty processes."""
+    """Returns the resource of one of sixty processes."""
     service, number = rng.choice(SERVICES), rng.randrange(10)
     return [
         _text("service.name", service),
@@ -230,13 +233,13 @@ def _resource(rng: random.Random) -> list[KeyValue]:
 
 
 def _line(rng: random.Random) -> str:
-    said = {
+    line = {
         "msg": " ".join(rng.choices(WORDS, k=16)),
         "dur_ms": rng.randrange(3000),
         "bytes": rng.randrange(100_000),
         "peer": f"10.0.{rng.randrange(256)}.{rng.randrange(256)}",
     }
-    return json.dumps(said)
+    return json.dumps(line)
 
 
 def _text(key: str, value: str) -> KeyValue:

@@ -1,4 +1,4 @@
-"""The figures of the pipeline that have a target: rows moved, and the time a small batch takes."""
+"""Measures the figures of the pipeline that have a target: rows moved, and the time that a small batch takes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import processes, samples
+from bench import process_usage, samples
 from bench.backlog import SEGMENT_ROWS, Backlog, sample_rows
-from bench.bare import BareWriters, Layout
+from bench.bare_pyarrow import BareWriters, Layout
 from bench.figures import AtLeast, Bench, Figure, Round, figure
 from bench.log import NEVER, TOPIC, rng
-from bench.running import RunningPipeline, Trigger
-from bench.sparks import SparkAppends
+from bench.running_pipeline import RunningPipeline, Trigger
+from bench.spark_append import SparkAppender
 from frazil.config.model import Config
 from frazil.config.sections.lake import TableConfig
 from frazil.config.sections.log import LogConfig
@@ -35,7 +35,7 @@ LAYOUTS = {
     "sorted": (SORTED, Layout("time", ("service", "time")), "by day, sorted"),
 }
 QUIET = MaintenanceConfig(enabled=False)
-"""What it does has its own time; here it would only compete."""
+"""Maintenance does not run here, where it would only compete."""
 
 
 # --- rows moved ------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class _Moved(NamedTuple):
 
 
 def moved(bench: Bench) -> Iterator[Figure]:
-    """A backlog of full batches, against bare pyarrow and against Spark's own way."""
+    """Moves a backlog of full batches, against bare pyarrow and against Spark's own way."""
     data = bench.folder / "data"
     data.mkdir()
     config = Config(
@@ -73,7 +73,7 @@ def _moved(
 ) -> Iterator[Figure]:
     batches = 1 if bench.quick else 2
     total = batches * BATCH_ROWS
-    spark = SparkAppends(pipeline, f"spark_{backlog.topic}", table)
+    spark = SparkAppender(pipeline, f"spark_{backlog.topic}", table)
     ours: list[_Moved] = []
     limits: list[_Moved] = []
     sparks: list[_Moved] = []
@@ -83,12 +83,12 @@ def _moved(
         backlog.seal(batches * BATCH_SEGMENTS)
         segments, taken = _move(pipeline, backlog)
         shares = [segments[at : at + BATCH_SEGMENTS] for at in range(0, len(segments), BATCH_SEGMENTS)]
-        before = processes.cpu_seconds(os.getpid())
+        before = process_usage.cpu_seconds(os.getpid())
         seconds = bare.seconds(shares, layout)
-        limit = _Moved(seconds, processes.cpu_used(before, processes.cpu_seconds(os.getpid())))
-        before = processes.cpu_seconds(os.getpid())
+        limit = _Moved(seconds, process_usage.cpu_used(before, process_usage.cpu_seconds(os.getpid())))
+        before = process_usage.cpu_seconds(os.getpid())
         seconds = spark.seconds(shares)
-        other = _Moved(seconds, processes.cpu_used(before, processes.cpu_seconds(os.getpid())))
+        other = _Moved(seconds, process_usage.cpu_used(before, process_usage.cpu_seconds(os.getpid())))
         if number >= warm_up:
             ours.append(taken)
             limits.append(limit)
@@ -114,13 +114,13 @@ def _moved(
 
 
 def _move(pipeline: RunningPipeline, backlog: Backlog) -> tuple[list[Path], _Moved]:
-    """From the beginning of the first batch to the end of the last, as if there had been batches before."""
+    """Measures from the beginning of the first batch to the end of the last, as if there had been batches before."""
     newest = pipeline.newest(backlog.topic)
-    before = processes.cpu_seconds(os.getpid())
+    before = process_usage.cpu_seconds(os.getpid())
     segments = backlog.show()
     pipeline.wait_for(backlog.topic, backlog.end)
     triggers = pipeline.triggers(backlog.topic, newest)
-    cpu = processes.cpu_used(before, processes.cpu_seconds(os.getpid()))
+    cpu = process_usage.cpu_used(before, process_usage.cpu_seconds(os.getpid()))
     return segments, _Moved(triggers[-1].ended - triggers[0].started, cpu)
 
 
@@ -128,7 +128,7 @@ def _move(pipeline: RunningPipeline, backlog: Backlog) -> tuple[list[Path], _Mov
 
 
 def small(bench: Bench) -> Iterator[Figure]:
-    """From sealed to committed, one small batch at a time, and where the time goes."""
+    """Measures from sealed to committed, one small batch at a time, and where the time goes."""
     count = 20 if bench.quick else 40
     for poll in (1000, 100):
         data = bench.folder / f"poll-{poll}"
@@ -143,7 +143,7 @@ def small(bench: Bench) -> Iterator[Figure]:
             for number in range(count + 10):
                 if number % 10 == 0:
                     bench.say(f"small batches, poll_interval_ms {poll}: {number} of {count + 10}")
-                # Anywhere between two looks at the log, not always right after one.
+                # Append at any time between two looks at the log, not always right after one.
                 time.sleep(number * 0.37 % 1 * poll / 1000)
                 writer.append(batch)
                 writer.seal()
@@ -157,7 +157,7 @@ def small(bench: Bench) -> Iterator[Figure]:
 def _phases(
     name: str, sealed: Sequence[float], committed: Sequence[float], triggers: Sequence[Trigger], data: Path
 ) -> Iterator[Figure]:
-    """The first ten batches warm up what the others use."""
+    """Yields the time of each phase. The first ten batches only warm up the others."""
     flushes, requests, ends = (
         [entry.time_ms / 1000 for entry in _entries(data, kind)] for kind in (FlushStart, CommitStart, CommitEnd)
     )
@@ -176,4 +176,4 @@ def _phases(
 
 
 def _entries(data: Path, kind: type[Entry]) -> list[Entry]:
-    return [told.entry for told in history(data).entries if isinstance(told.entry, kind)]
+    return [each.entry for each in history(data).entries if isinstance(each.entry, kind)]

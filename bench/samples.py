@@ -1,4 +1,4 @@
-"""Rows as the doors bring them, made from a seed."""
+"""Makes rows like those of the doors, from a seed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LEVELS = ["DEBUG", "INFO", "INFO", "INFO", "WARN", "ERROR"]
 
 
 def one_kib(rng: random.Random) -> pa.RecordBatch:
-    """One record of 1 KiB."""
+    """Returns one record of 1 KiB."""
     return pa.record_batch({"value": pa.array([rng.randbytes(1024)], pa.binary())})
 
 
 def logs(rows: int, rng: random.Random) -> pa.RecordBatch:
-    """Log lines with attributes in a map, about 190 bytes a row."""
+    """Returns log lines with attributes in a map, about 190 bytes a row."""
     attributes = [
         [("host", f"node-{rng.randrange(50)}"), ("trace", f"{rng.getrandbits(64):016x}"), ("region", "eu-west-1")]
         for _ in range(rows)
@@ -40,7 +40,7 @@ def logs(rows: int, rng: random.Random) -> pa.RecordBatch:
 
 
 def flat(rows: int, rng: random.Random) -> pa.RecordBatch:
-    """Raw messages as from Kafka: key, value and a little about them, about 250 bytes a row."""
+    """Returns raw messages as from Kafka: key, value and a little about them, about 250 bytes a row."""
     return pa.record_batch(
         {
             "time": _times(rows, rng),
@@ -52,7 +52,7 @@ def flat(rows: int, rng: random.Random) -> pa.RecordBatch:
 
 
 def spans(rows: int, rng: random.Random) -> pa.RecordBatch:
-    """Spans with a struct, about 130 bytes a row."""
+    """Returns spans with a struct, about 130 bytes a row."""
     status = [{"code": rng.randrange(3), "message": rng.choice(["", "", "deadline exceeded"])} for _ in range(rows)]
     return pa.record_batch(
         {

@@ -23,4 +23,4 @@ NO_TELEMETRY = _Doors(
     prometheus=PrometheusConfig(enabled=False),
     danube=DanubeConfig(enabled=False),
 )
-"""Closes the doors whose ports are the same for all."""
+"""Closes the doors whose ports are the same for all processes."""

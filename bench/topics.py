@@ -1,4 +1,4 @@
-"""Topics: acknowledgements, in process and over Danube's protocol, and subscribers."""
+"""Measures topics: acknowledgements in process and over Danube's protocol, and subscribers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from functools import partial
 from tests.servers.child import free_ports
 
 from bench import danube_load
-from bench.bare_server import HOST
-from bench.children import Frazil, wait
-from bench.danube_load import apart
+from bench.bare_http_server import HOST
+from bench.danube_load import in_own_process
 from bench.figures import AtLeast, Below, Bench, Figure, Latencies, Round, figure
+from bench.frazil_process import Frazil, wait
 from bench.http_load import is_open
 from bench.settings import NO_TELEMETRY
 from frazil.config.model import Config, ServerConfig
@@ -34,8 +34,8 @@ BARE = "a bare gRPC server that answers with what it got"
 
 
 @contextmanager
-def opened(bench: Bench) -> Iterator[int]:
-    """Danube's port; all else as it is by default."""
+def open_door(bench: Bench) -> Iterator[int]:
+    """Runs Frazil with default settings but for the ports, and yields Danube's port."""
     (port,) = free_ports(1)
     doors = {**NO_TELEMETRY, "danube": DanubeConfig(port=port)}
     config = Config(data_dir=bench.folder / f"data-{uuid.uuid4().hex}", server=ServerConfig(port=0), **doors)
@@ -56,17 +56,17 @@ def _echo() -> Iterator[int]:
 
 
 def acknowledged(bench: Bench) -> Iterator[Figure]:
-    """Messages of 1 KiB over gRPC, `sync: periodic`: one after the other, and from many producers at once."""
+    """Sends messages of 1 KiB over gRPC, `sync: periodic`: one after the other, and from many producers."""
     body = danube_load.message(TOPIC, PAYLOAD)
     count = 1000 if bench.quick else 5000
-    with opened(bench) as port, _echo() as bare:
+    with open_door(bench) as port, _echo() as bare:
         for callers in (1, PRODUCERS):
             name = f"messages over gRPC, {callers} producer{'s' if callers > 1 else ''}"
             rounds = list(
                 bench.alternate(
                     name,
-                    partial(apart, danube_load.echo, bare, body, count, callers),
-                    partial(apart, danube_load.send, port, body, count, callers),
+                    partial(in_own_process, danube_load.echo, bare, body, count, callers),
+                    partial(in_own_process, danube_load.send, port, body, count, callers),
                     rounds=2 if bench.quick else 5,
                 )
             )
@@ -87,7 +87,7 @@ def acknowledged(bench: Bench) -> Iterator[Figure]:
 
 
 def in_process(bench: Bench) -> Iterator[Figure]:
-    """`TopicStorage.store` of one message of 1 KiB at a time, `sync: periodic`."""
+    """Calls `TopicStorage.store` with one message of 1 KiB at a time, with `sync: periodic`."""
     count = 2000 if bench.quick else 20_000
 
     async def measure() -> Latencies:
@@ -110,25 +110,25 @@ def in_process(bench: Bench) -> Iterator[Figure]:
 
 
 def fan_out(bench: Bench) -> Iterator[Figure]:
-    """One producer, and subscriptions that receive and acknowledge each of its messages."""
+    """Runs one producer, and subscriptions that receive and acknowledge each of its messages."""
     for subscribers in FAN_OUT:
         bench.say(f"{subscribers} subscribers")
         count = (200 if bench.quick else 2000) // (subscribers if subscribers < 100 else 20)
-        with opened(bench) as port:
+        with open_door(bench) as port:
             names = [f"s{number}" for number in range(subscribers)]
             consumers = [danube_load.subscribe(port, TOPIC, name) for name in names]
-            load = apart(danube_load.fan_out, port, TOPIC, consumers, names, count)
+            load = in_own_process(danube_load.fan_out, port, TOPIC, consumers, names, count)
         yield Figure(
             f"messages to {subscribers} subscriber{'s' if subscribers > 1 else ''}", "messages/s", load.per_second
         )
 
 
 def end_to_end(bench: Bench) -> Iterator[Figure]:
-    """From producing a message until a subscriber has it, 100 a second."""
+    """Measures the time from producing a message until a subscriber has it, at 100 messages a second."""
     bench.say("from producer to subscriber")
-    with opened(bench) as port:
+    with open_door(bench) as port:
         consumer = danube_load.subscribe(port, TOPIC, "s")
         count = 200 if bench.quick else 2000
-        load = apart(danube_load.fan_out, port, TOPIC, [consumer], ["s"], count, 0.01)
+        load = in_own_process(danube_load.fan_out, port, TOPIC, [consumer], ["s"], count, 0.01)
     yield Figure("from producer to subscriber, p50", "ms", load.latencies.p50)
     yield Figure("from producer to subscriber, p99", "ms", load.latencies.p99)

@@ -36,7 +36,7 @@ from tests.servers.shared import (
 from tests.servers.spark import SparkKeeper
 
 if TYPE_CHECKING:
-    # Importing it takes a while, and most tests do without.
+    # Importing it takes a while, and most tests do not need it.
     from pyspark.sql import SparkSession
 
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.server)
         if "spark_keeper" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
-            # PySpark leaves closing the sockets that results come through to the garbage collector.
+            # PySpark leaves it to the garbage collector to close the sockets that results come through.
             item.add_marker(pytest.mark.filterwarnings(r"ignore:unclosed <socket.*127\.0\.0\.1:ResourceWarning"))
 
 
@@ -73,7 +73,7 @@ def _needs_server(item: pytest.Item) -> bool:
 
 # Their ports are the same for all: only the tests that are about them open the doors, on free ones.
 os.environ.update(NO_TELEMETRY)
-# As the door itself has it; tests may use gRPC before they import that.
+# The door sets this too; tests may use gRPC before they import the door.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 use_archive()
@@ -85,7 +85,7 @@ settings.load_profile("frazil")
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """The seed of a test's random choices, shown when it fails; FRAZIL_TEST_SEED repeats it."""
+    """Returns the seed of a test's random choices, which is shown when it fails. FRAZIL_TEST_SEED repeats it."""
     given = os.environ.get("FRAZIL_TEST_SEED")
     chosen = int(given) if given else random.SystemRandom().getrandbits(32)
     request.node.add_report_section("call", "seed", f"repeat this with FRAZIL_TEST_SEED={chosen}")
@@ -94,21 +94,21 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers of this run share."""
+    """Returns a folder that all workers of this run share."""
     folder = tmp_path_factory.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
 def s3_server(run_folder: Path) -> Iterator[S3Server]:
-    """A real S3 server, one for all workers of this run."""
+    """Runs a real S3 server, one for all workers of this run."""
     with shared_s3_server(run_folder) as server:
         yield server
 
 
 @pytest.fixture
 def s3_prefix() -> str:
-    """A part of the bucket that no other test uses."""
+    """Returns a prefix in the bucket that no other test uses."""
     return uuid.uuid4().hex
 
 
@@ -119,35 +119,35 @@ def s3_store(s3_server: S3Server, s3_prefix: str, tmp_path: Path) -> ObjectStore
 
 @pytest.fixture
 def s3_proxy(s3_server: S3Server) -> Iterator[Proxy]:
-    """A proxy before the S3 server that fails as it is told."""
+    """Runs a proxy before the S3 server that fails as it is told."""
     with Proxy(s3_server.endpoint) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="session")
 def nessie(run_folder: Path, s3_server: S3Server) -> Iterator[NessieServer]:
-    """A real Iceberg REST catalog, one for all workers of this run."""
+    """Runs a real Iceberg REST catalog, one for all workers of this run."""
     with shared_nessie(run_folder, s3_server) as server:
         yield server
 
 
 @pytest.fixture
 def nessie_proxy(nessie: NessieServer) -> Iterator[Proxy]:
-    """A proxy before the catalog that fails as it is told."""
+    """Runs a proxy before the catalog that fails as it is told."""
     with Proxy(nessie.endpoint) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="session")
 def kafka(run_folder: Path) -> Iterator[KafkaServer]:
-    """A real Kafka broker, one for all workers of this run."""
+    """Runs a real Kafka broker, one for all workers of this run."""
     with shared_kafka(run_folder) as server:
         yield server
 
 
 @pytest.fixture
 def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that the test may stop, kill, freeze and start again. It takes seconds."""
+    """Runs a broker that the test may stop, kill, freeze and start again. Starting it takes seconds."""
     broker = Broker.launch(tmp_path_factory.mktemp("kafka"))
     yield broker
     broker.stop()
@@ -155,28 +155,28 @@ def own_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def registry(run_folder: Path) -> Iterator[RegistryServer]:
-    """A real schema registry, one for all workers of this run."""
+    """Runs a real schema registry, one for all workers of this run."""
     with shared_registry(run_folder) as server:
         yield server
 
 
 @pytest.fixture
 def registry_proxy(registry: RegistryServer) -> Iterator[Proxy]:
-    """A proxy before the registry that fails as it is told."""
+    """Runs a proxy before the registry that fails as it is told."""
     with Proxy(registry.endpoint) as proxy:
         yield proxy
 
 
 @pytest.fixture
 def secure_registry(registry: RegistryServer, tmp_path: Path) -> Iterator[SecureProxy]:
-    """The registry over TLS, for those who know the password."""
+    """Serves the registry over TLS to those who know the password."""
     with SecureProxy(registry.endpoint, tmp_path / "tls") as proxy:
         yield proxy
 
 
 @pytest.fixture
 def namespace() -> str:
-    """A namespace of a catalog that no other test uses."""
+    """Returns a namespace of a catalog that no other test uses."""
     return f"t{uuid.uuid4().hex}"
 
 
@@ -187,14 +187,14 @@ def local_store(tmp_path: Path) -> LocalStore:
 
 @pytest.fixture(params=["local", "s3"])
 def any_store(request: pytest.FixtureRequest) -> ObjectStore:
-    """Each kind of store in turn; the same tests must pass on both."""
+    """Returns each kind of store in turn. The same tests must pass on both."""
     store: ObjectStore = request.getfixturevalue(f"{request.param}_store")
     return store
 
 
 @pytest.fixture(scope="session")
 def spark_config(tmp_path_factory: pytest.TempPathFactory) -> Config:
-    """The settings of the shared Spark session: an SQLite catalog and a warehouse in a folder of its own."""
+    """Returns the settings of the shared Spark session: an SQLite catalog and a warehouse in a folder of its own."""
     return Config(data_dir=tmp_path_factory.mktemp("spark"))
 
 
@@ -207,25 +207,31 @@ def spark_keeper(spark_config: Config) -> Iterator[SparkKeeper]:
 
 @pytest.fixture
 def spark_user(spark_keeper: SparkKeeper) -> Iterator[SparkKeeper]:
-    """Collects what a test leaves of PySpark while it is known whose it is."""
+    """Collects the garbage that a test leaves in PySpark, so that it is blamed on the right test."""
     yield spark_keeper
     gc.collect()
 
 
 @pytest.fixture
 def spark(spark_user: SparkKeeper) -> SparkSession:
-    """The shared Spark session; a test keeps to a namespace of its own."""
+    """Returns the shared Spark session. A test keeps to a namespace of its own."""
     return spark_user.shared()
 
 
 @pytest.fixture
 def spark_for(spark_user: SparkKeeper) -> Callable[[Config], SparkSession]:
-    """Gives a session on the lake of other settings. It costs nothing: the JVM is the shared one."""
+    """Returns a function that gives a session on the lake of other settings.
+
+    It is cheap: the JVM is the shared one.
+    """
     return spark_user.for_lake
 
 
 @pytest.fixture
 def own_spark(spark_user: SparkKeeper) -> Iterator[Callable[..., SparkSession]]:
-    """Starts a JVM of the test's own: `own_spark(config, {"spark.master": …})`. It takes seconds."""
+    """Yields a function that starts a JVM of the test's own:
+
+    `own_spark(config, {"spark.master": …})`. It takes seconds.
+    """
     yield spark_user.own
     spark_user.stop()

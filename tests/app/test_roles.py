@@ -1,4 +1,4 @@
-"""What runs in which role, and in what order it starts."""
+"""Tests which parts each role has, and in what order they start."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ KAFKA = {"bootstrap_servers": ["localhost:9092"], "topics": ["orders"]}
 def test_parts_start_before_those_that_need_them(
     role: Role, settings: dict[str, object], parts: list[str], tmp_path: Path
 ) -> None:
-    """They stop in reverse."""
+    """Parts stop in reverse order."""
     config = Config.model_validate({"data_dir": tmp_path, **settings})
     assembly = role(config, create_registry())
     assert [part.name for part in assembly.parts] == parts
-    assert list(assembly.behind) == (["pipeline"] if "pipeline" in parts and len(parts) > 1 else [])
+    assert list(assembly.optional) == (["pipeline"] if "pipeline" in parts and len(parts) > 1 else [])
     paths = [endpoint.path for endpoint in assembly.endpoints]
     assert ("/topics/{name}" in paths) == ("topics" in parts)
     assert ("/sql" in paths, "/hot/{topic}" in paths) == ("query" in parts, "buffer" in parts)

@@ -22,7 +22,7 @@ from tests.ops.support import run
 
 @dataclass
 class Recorder:
-    """A part that writes down what happens to it."""
+    """A part that records what happens to it."""
 
     name: str
     events: list[str]

@@ -10,7 +10,7 @@ from frazil.app.status import status_of
 from frazil.config.model import Config
 from frazil.log.log import Log
 from frazil.ops.health import HEALTHY, Health, HealthReport
-from frazil.ops.metrics import merged
+from frazil.ops.metrics import merge_families
 from tests.log.support import SCHEMA, TOPIC, rows
 
 PARTITION = ("topic", "partition")
@@ -20,7 +20,7 @@ TABLE = ("topic", "table")
 def numbers(
     registry: CollectorRegistry, name: str, labels: tuple[str, ...], *values: tuple[str | float, ...]
 ) -> None:
-    """The last of each row of `values` is the value."""
+    """Registers a gauge. The last item of each row of `values` is the value."""
     kind = Counter if name.endswith("_total") else Gauge
     metric = kind(name, "For a test.", labels, registry=registry)
     for *of, value in values:
@@ -29,7 +29,7 @@ def numbers(
 
 def status(registry: CollectorRegistry, **components: Health) -> dict[str, Any]:
     report = HealthReport(components or {"log": HEALTHY}, 1.0)
-    return status_of(report, merged(registry.collect()), lambda topic: f"shop.{topic}")
+    return status_of(report, merge_families(registry.collect()), lambda topic: f"shop.{topic}")
 
 
 def test_a_topic_in_numbers() -> None:
@@ -99,7 +99,7 @@ def test_what_another_process_appends_is_known_from_the_pipeline() -> None:
 
 
 def test_the_log_of_this_process(tmp_path: Path) -> None:
-    """Its numbers come from a collector, not from gauges."""
+    """The numbers of the log come from a collector, not from gauges."""
     with Log(Config(data_dir=tmp_path)) as log:
         log.writer(TOPIC, SCHEMA).append(rows(0, 7))
         registry = CollectorRegistry()

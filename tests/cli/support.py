@@ -1,4 +1,4 @@
-"""The real `frazil` command, in a process of its own."""
+"""Runs the real `frazil` command in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NO_TELEMETRY = {f"FRAZIL__{door}__ENABLED": "false" for door in ("OTLP", "LOKI",
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """This process's environment without settings of Frazil, and with Python's usual buffering of stdout.
+    """Returns this process's environment without settings of Frazil, and with Python's usual buffering of stdout.
 
-    The doors for telemetry are closed: their ports are the same for all.
+    The doors for telemetry are closed, because their ports are the same for all.
     """
     clean = {name: value for name, value in os.environ.items() if not name.upper().startswith("FRAZIL_")}
     clean.pop("PYTHONUNBUFFERED", None)
@@ -46,7 +46,7 @@ class Served:
     url: str
 
     def end(self, signal: int) -> tuple[int, str]:
-        """Send a signal; the exit code and what was said on stderr."""
+        """Send a signal, and return the exit code and what was written to stderr."""
         self.process.send_signal(signal)
         _, errors = self.process.communicate(timeout=TIMEOUT_SECONDS)
         return self.process.returncode, errors
@@ -54,7 +54,10 @@ class Served:
 
 @contextmanager
 def serving(folder: Path, settings: Mapping[str, str] | None = None, *, pipeline: bool = False) -> Iterator[Served]:
-    """`frazil serve` on a free port, once it has said that it is ready. Few tests need its pipeline, and Spark."""
+    """Runs `frazil serve` on a free port, once it has said that it is ready.
+
+    Few tests need its pipeline, and so Spark.
+    """
     process = subprocess.Popen(
         [FRAZIL, "serve"],
         cwd=folder,

@@ -14,17 +14,17 @@ from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, environment, frazil
 
 
 def test_version(tmp_path: Path) -> None:
-    told = frazil(tmp_path, "--version")
-    assert (told.returncode, told.stdout) == (0, f"frazil {__version__}\n")
+    result = frazil(tmp_path, "--version")
+    assert (result.returncode, result.stdout) == (0, f"frazil {__version__}\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",)])
 def test_help_lists_every_command(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    told = frazil(tmp_path, *arguments)
-    assert told.returncode == 0
+    result = frazil(tmp_path, *arguments)
+    assert result.returncode == 0
     for command in COMMANDS:
-        assert command.name in told.stdout
-        assert command.help in told.stdout
+        assert command.name in result.stdout
+        assert command.help in result.stdout
 
 
 @pytest.mark.parametrize("command", [command.name for command in COMMANDS])
@@ -39,10 +39,10 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
         "import sys; from frazil.cli.app import run; run(['--help']); "
         f"print('loaded:', [name for name in {heavy} if name in sys.modules])"
     )
-    told = subprocess.run(
+    result = subprocess.run(
         [FRAZIL.with_name("python"), "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert told.stdout.splitlines()[-1] == "loaded: []"
+    assert result.stdout.splitlines()[-1] == "loaded: []"
 
 
 @pytest.mark.parametrize(
@@ -55,25 +55,25 @@ def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage_is_one_sentence_with_a_hint(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
-    told = frazil(tmp_path, *arguments)
-    assert told.returncode == 1
-    assert told.stderr.startswith(sentence)
-    assert told.stderr.endswith("Try `frazil --help`.\n")
+    result = frazil(tmp_path, *arguments)
+    assert result.returncode == 1
+    assert result.stderr.startswith(sentence)
+    assert result.stderr.endswith("Try `frazil --help`.\n")
 
 
 def test_an_error_is_a_sentence_and_with_debug_a_traceback(tmp_path: Path) -> None:
     arguments = "config", "check", "--config", "gone.yaml"
     sentence = "frazil: gone.yaml: there is no such configuration file\n"
     assert frazil(tmp_path, *arguments).stderr == sentence
-    told = frazil(tmp_path, "--debug", *arguments)
-    assert told.returncode == 1
-    assert told.stderr.startswith("Traceback")
-    assert told.stderr.endswith(sentence)
+    result = frazil(tmp_path, "--debug", *arguments)
+    assert result.returncode == 1
+    assert result.stderr.startswith("Traceback")
+    assert result.stderr.endswith(sentence)
 
 
 def test_an_unexpected_error_says_how_to_see_more(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        told = subprocess.run(
+        result = subprocess.run(
             [FRAZIL, "config", "show"],
             cwd=tmp_path,
             env=environment(),
@@ -81,9 +81,9 @@ def test_an_unexpected_error_says_how_to_see_more(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-    assert told.returncode == 10
-    assert told.stderr.startswith("frazil: unexpected OSError: [Errno 28]")
-    assert told.stderr.endswith("; run with --debug for the traceback\n")
+    assert result.returncode == 10
+    assert result.stderr.startswith("frazil: unexpected OSError: [Errno 28]")
+    assert result.stderr.endswith("; run with --debug for the traceback\n")
 
 
 def test_a_reader_that_leaves_early_causes_no_traceback(tmp_path: Path) -> None:

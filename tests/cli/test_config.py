@@ -12,9 +12,9 @@ from tests.cli.support import frazil
 
 def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "frazil.yaml").write_text("log:\n  sinc: always\n  sync: soon\n")
-    told = frazil(tmp_path, "config", "check")
-    assert told.returncode == 1
-    assert told.stderr.splitlines() == [
+    result = frazil(tmp_path, "config", "check")
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == [
         "frazil: 2 problems in the configuration:",
         "  log.sync: 'soon' is not allowed; allowed: always, periodic, none (frazil.yaml, line 3)",
         "  log.sinc: unknown key; did you mean log.sync? (frazil.yaml, line 2)",
@@ -46,9 +46,9 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
 )
 def test_check_looks_at_tables_before_there_are_any(tmp_path: Path, settings: str, problem: str) -> None:
     (tmp_path / "frazil.yaml").write_text(settings)
-    told = frazil(tmp_path, "config", "check")
-    assert told.returncode == 1
-    assert problem in told.stderr
+    result = frazil(tmp_path, "config", "check")
+    assert result.returncode == 1
+    assert problem in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -67,30 +67,30 @@ def test_check_looks_at_tables_before_there_are_any(tmp_path: Path, settings: st
 )
 def test_check_refuses_what_the_kafka_door_would(tmp_path: Path, settings: str, problem: str) -> None:
     (tmp_path / "frazil.yaml").write_text(f"kafka: {{bootstrap_servers: ['127.0.0.1:9'], {settings}}}")
-    told = frazil(tmp_path, "config", "check")
-    assert (told.returncode, told.stdout) == (1, "")
-    assert problem in told.stderr
+    result = frazil(tmp_path, "config", "check")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert problem in result.stderr
 
 
 def test_check_refuses_what_the_doors_for_telemetry_would(tmp_path: Path) -> None:
     (tmp_path / "frazil.yaml").write_text("loki: {port: 8080}")
-    told = frazil(tmp_path, "config", "check", FRAZIL__LOKI__ENABLED="true")
-    assert (told.returncode, told.stdout) == (1, "")
-    assert "loki.port: 8080 is that of server already" in told.stderr
+    result = frazil(tmp_path, "config", "check", FRAZIL__LOKI__ENABLED="true")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "loki.port: 8080 is that of server already" in result.stderr
 
 
 def test_check_needs_no_brokers(tmp_path: Path) -> None:
     (tmp_path / "frazil.yaml").write_text(
         "kafka: {bootstrap_servers: ['127.0.0.1:9'], topics: [orders, '^sensors[.].*']}"
     )
-    told = frazil(tmp_path, "config", "check")
-    assert (told.returncode, told.stdout, told.stderr) == (0, "frazil.yaml is right\n", "")
+    result = frazil(tmp_path, "config", "check")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "frazil.yaml is right\n", "")
 
 
 def test_check_is_content_with_a_right_file(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("node: a\n")
-    told = frazil(tmp_path, "config", "check", "--config", "mine.yaml")
-    assert (told.returncode, told.stdout) == (0, "mine.yaml is right\n")
+    result = frazil(tmp_path, "config", "check", "--config", "mine.yaml")
+    assert (result.returncode, result.stdout) == (0, "mine.yaml is right\n")
     assert frazil(tmp_path, "config", "check").returncode == 0
 
 

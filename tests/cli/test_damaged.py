@@ -1,4 +1,4 @@
-"""Damage to what one topic has on the disk: that topic is stopped, everything else is served."""
+"""Tests damage to the files of one topic: that topic is stopped, everything else is served."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.cli.support import Served, environment, frazil, serving
 from tests.log.support import crash, cut_zeros
 
 STEADY = {"FRAZIL__LOG__SEAL__INTERVAL_SECONDS": "3600"}
-"""Nothing is sealed by time, so that all is in WALs."""
+"""Nothing is sealed by time, so that all records are in WALs."""
 
 
 def produce(url: str, topic: str, first: int, count: int) -> httpx.Response:
@@ -40,7 +40,7 @@ def ask(url: str, text: str) -> httpx.Response:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A place whose name a shell would break in two."""
+    """Returns a folder with a name that a shell would split in two."""
     place = tmp_path / "it's here; really"
     place.mkdir()
     return place
@@ -53,7 +53,7 @@ def served(folder: Path) -> Iterator[Served]:
 
 
 def fill(folder: Path) -> None:
-    """Two topics of messages whose records are in WALs, of a process that was killed."""
+    """Make two topics of messages whose records are in the WALs of a process that was killed."""
     log = Log(Config(data_dir=folder / "data", log=LogConfig(seal=SealConfig(interval_seconds=3600))))
     for topic in ("orders", "visits"):
         create(TopicHandle(topic, log, Lake(log.config)), 1)
@@ -89,8 +89,8 @@ def test_a_damaged_wal_stops_its_topic_alone_until_the_printed_command_repairs_i
         health = httpx.get(f"{running.url}/health").json()
         assert health["status"] == "degraded"
         assert httpx.get(f"{running.url}/readyz").status_code == 200
-        told = health["components"]["log"]["details"]["orders/0"]
-        assert command_in(told) == command_in(running.banner)
+        result = health["components"]["log"]["details"]["orders/0"]
+        assert command_in(result) == command_in(running.banner)
 
         assert produce(running.url, "visits", 30, 10).is_success
         assert ask(running.url, "SELECT count(*) AS n FROM visits").json() == [{"n": 40}]
@@ -103,9 +103,9 @@ def test_a_damaged_wal_stops_its_topic_alone_until_the_printed_command_repairs_i
             assert answer.status_code == 503, answer.text
             assert "orders/0 is stopped" in answer.json()["error"]
 
-        # As a person would, in a shell of its own and somewhere else.
+        # Run it as a person would, in a shell of its own and in another folder.
         repaired = subprocess.run(
-            command_in(told), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
+            command_in(result), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
         )
         assert repaired.returncode == 0, repaired.stderr
         assert "lost: 10 records, offsets 10 to 20" in repaired.stdout
@@ -125,11 +125,11 @@ def test_it_does_not_start_when_nothing_can_be_served(folder: Path) -> None:
     fill(folder)
     for topic in ("orders", "visits"):
         flip_in_the_middle(wal(folder, topic))
-    told = frazil(folder, "serve", FRAZIL__SERVER__PORT="0", FRAZIL__PIPELINE__ENABLED="false")
-    assert told.returncode == 5
-    assert "orders/0 is stopped" in told.stderr
+    result = frazil(folder, "serve", FRAZIL__SERVER__PORT="0", FRAZIL__PIPELINE__ENABLED="false")
+    assert result.returncode == 5
+    assert "orders/0 is stopped" in result.stderr
     repaired = subprocess.run(
-        command_in(told.stderr), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
+        command_in(result.stderr), shell=True, cwd="/", env=environment(), capture_output=True, text=True, check=False
     )
     assert repaired.returncode == 0, repaired.stderr
     with served(folder) as running:

@@ -1,4 +1,4 @@
-"""`frazil dlq` as people run it."""
+"""Tests `frazil dlq` as people run it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def test_an_offset_of_several_partitions_needs_its_partition(tmp_path: Path) -> 
         put(tools.store, tools.config.data_dir, [b"{no json"])
         put(tools.store, tools.config.data_dir, [b"{nor this", b"{nor that"], partition=1)
         move_all(tools, TOPIC)
-    told = frazil(tmp_path, "dlq", "list", TOPIC, "--show", "0")
-    assert told.returncode == 1
-    assert told.stderr == (
+    result = frazil(tmp_path, "dlq", "list", TOPIC, "--show", "0")
+    assert result.returncode == 1
+    assert result.stderr == (
         "frazil: --show: partitions 0, 1 have a dead letter at offset 0; say which with --partition.\n"
     )
     assert "value: {nor this\n" in frazil(tmp_path, "dlq", "list", TOPIC, "--partition", "1", "--show", "0").stdout
@@ -43,14 +43,14 @@ def test_listed_shown_and_replayed(tmp_path: Path) -> None:
     assert all("value: " in line for line in shown[1:])
     assert "value: {no json\n" in frazil(tmp_path, "dlq", "list", TOPIC, "--show", "1").stdout
     assert "value: 0xff00\n" in frazil(tmp_path, "dlq", "list", TOPIC, "--show", "2").stdout
-    told = frazil(tmp_path, "dlq", "list", TOPIC, "--show", "9")
-    assert (told.returncode, told.stderr) == (1, "frazil: --show: clicks has no dead letter at offset 9.\n")
+    result = frazil(tmp_path, "dlq", "list", TOPIC, "--show", "9")
+    assert (result.returncode, result.stderr) == (1, "frazil: --show: clicks has no dead letter at offset 9.\n")
     for choice, problem in (
         (("--partition", "0", "--offset", "7"), "clicks/0 has no dead letter at offset 7."),
         (("--partition", "9"), "clicks/9 has no dead letters."),
     ):
-        told = frazil(tmp_path, "dlq", "replay", TOPIC, *choice)
-        assert (told.returncode, told.stdout, told.stderr) == (1, "", f"frazil: {problem}\n")
+        result = frazil(tmp_path, "dlq", "replay", TOPIC, *choice)
+        assert (result.returncode, result.stdout, result.stderr) == (1, "", f"frazil: {problem}\n")
 
     text = frazil(tmp_path, "dlq", "replay", TOPIC, "--all").stdout.splitlines()
     assert text[0] == "0 letters became rows of the base table."

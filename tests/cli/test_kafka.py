@@ -1,4 +1,4 @@
-"""`frazil kafka check` and `frazil topics resume` of a Kafka topic, as people run them."""
+"""Tests `frazil kafka check`, and `frazil topics resume` of a Kafka topic, as people run them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def write(folder: Path, **sections: dict[str, Any]) -> None:
 
 
 def checked(folder: Path) -> tuple[int, dict[str, dict[str, Any]]]:
-    told = frazil(folder, "kafka", "check", "--output", "json")
-    return told.returncode, {each["check"]: each for each in json.loads(told.stdout)}
+    result = frazil(folder, "kafka", "check", "--output", "json")
+    return result.returncode, {each["check"]: each for each in json.loads(result.stdout)}
 
 
 def test_all_is_well(kafka: KafkaServer, tmp_path: Path) -> None:
@@ -34,19 +34,19 @@ def test_all_is_well(kafka: KafkaServer, tmp_path: Path) -> None:
     assert found[f"topic {topic}"]["found"] == "3 partitions, 10 offsets there"
     assert found[f"topics ^{topic}$"]["found"] == f"1 match: {topic}"
     assert found["topics ^no-such-"]["found"] == "matches no topic yet; those that come later are consumed"
-    told = frazil(tmp_path, "kafka", "check")
-    assert (told.returncode, told.stderr) == (0, "")
-    assert "failed" not in told.stdout
+    result = frazil(tmp_path, "kafka", "check")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "failed" not in result.stdout
 
 
 def test_what_is_wrong_is_said_once_with_advice_below_it(kafka: KafkaServer, tmp_path: Path) -> None:
     topic = kafka.create_topic()
     near = f"{topic}s"
     write(tmp_path, kafka={"bootstrap_servers": [kafka.bootstrap], "topics": [near, "sensor*", "^[a"]})
-    told = frazil(tmp_path, "kafka", "check")
-    assert told.returncode == 2
-    assert told.stderr == f"frazil: 3 of 7 checks failed: topic {near}, topic sensor*, topics ^[a.\n"
-    lines = told.stdout.splitlines()
+    result = frazil(tmp_path, "kafka", "check")
+    assert result.returncode == 2
+    assert result.stderr == f"frazil: 3 of 7 checks failed: topic {near}, topic sensor*, topics ^[a.\n"
+    lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == [
         *("check", "brokers", "topic", "→", "topic", "→", "topics", "→", "consumer", "catalog", "store")
     ]
@@ -117,9 +117,9 @@ def test_brokers_that_do_not_answer_or_refuse_do_not_hang_it(kafka: KafkaServer,
 
 def test_without_brokers_there_is_nothing_to_check(tmp_path: Path) -> None:
     write(tmp_path)
-    told = frazil(tmp_path, "kafka", "check")
-    assert (told.returncode, told.stdout) == (1, "")
-    assert "kafka.bootstrap_servers" in told.stderr
+    result = frazil(tmp_path, "kafka", "check")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "kafka.bootstrap_servers" in result.stderr
 
 
 def test_resuming_a_topic_of_which_kafka_has_lost_records(kafka: KafkaServer, tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ def test_resuming_a_topic_of_which_kafka_has_lost_records(kafka: KafkaServer, tm
     kafka.produce(topic, numbered(10))
     kafka.delete_records(topic, 0, 15)
     write(tmp_path, kafka={"bootstrap_servers": [kafka.bootstrap], "topics": [topic]})
-    told = frazil(tmp_path, "topics", "resume", topic)
-    assert told.returncode == 0
-    assert f"{topic} needs a decision about Kafka's partition 0: {topic}/0: offset 10 comes next" in told.stdout
-    told = frazil(tmp_path, "topics", "resume", topic, "--accept")
-    assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout.startswith(f"{topic}/0 goes on at Kafka's offset 15.\n{topic} can go on")
+    result = frazil(tmp_path, "topics", "resume", topic)
+    assert result.returncode == 0
+    assert f"{topic} needs a decision about Kafka's partition 0: {topic}/0: offset 10 comes next" in result.stdout
+    result = frazil(tmp_path, "topics", "resume", topic, "--accept")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{topic}/0 goes on at Kafka's offset 15.\n{topic} can go on")
     with running(config) as door:
         until(lambda: sealed(door.log, topic) == 15)

@@ -1,4 +1,4 @@
-"""`frazil load` as people run it."""
+"""Tests `frazil load` as people run it."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_files_of_all_kinds(tmp_path: Path) -> None:
     with pa.ipc.new_stream(tmp_path / "e.ipc", pa.schema([("v", pa.int64())])) as stream:
         stream.write_table(pa.table({"v": [13]}))
     names = ["a.jsonl", "b.json.gz", "c.ndjson.zst", "d.parquet", "e.ipc"]
-    told = frazil(tmp_path, "load", "t", *names)
-    assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout.startswith("14 rows (")
-    assert told.stdout.endswith("to t/0, offsets [0, 14), all sealed\n")
+    result = frazil(tmp_path, "load", "t", *names)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("14 rows (")
+    assert result.stdout.endswith("to t/0, offsets [0, 14), all sealed\n")
     assert values(tmp_path) == list(range(14))
     again = json.loads(frazil(tmp_path, "load", "t", *names, "--output", "json").stdout)
     assert [again[key] for key in ("rows", "first_offset", "end_offset", "sealed_end")] == [14, 14, 28, 28]
@@ -73,7 +73,7 @@ def test_files_of_all_kinds(tmp_path: Path) -> None:
 def test_stdin_and_a_given_schema(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("v: int64\nat: timestamp[us]\n")
     line = '{"v": 1, "at": "2024-01-01T00:00:00"}\n'
-    told = subprocess.run(
+    result = subprocess.run(
         [FRAZIL, "load", "t", "-", "--schema", "s.yaml"],
         cwd=tmp_path,
         env=environment(),
@@ -82,7 +82,7 @@ def test_stdin_and_a_given_schema(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (told.returncode, told.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
     columns = json.loads(frazil(tmp_path, "topics", "describe", "t", "--output", "json").stdout)["schemas"]
     assert columns == [{"version": 1, "columns": {"v": "int64", "at": "timestamp[us]"}}]
     assert values(tmp_path) == [1, 1, 1]
@@ -90,13 +90,13 @@ def test_stdin_and_a_given_schema(tmp_path: Path) -> None:
 
 def test_bad_lines(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"v": 1}\n{"v": \n{"v": 3}\n')
-    told = frazil(tmp_path, "load", "t", "a.jsonl")
-    assert (told.returncode, told.stdout) == (10, "")
-    assert told.stderr.startswith("frazil: a.jsonl, line 2: ")
-    assert len(told.stderr.splitlines()) == 1
-    told = frazil(tmp_path, "load", "t", "a.jsonl", "--skip-bad")
-    assert told.returncode == 0
-    assert told.stderr.startswith("frazil: a.jsonl: 1 bad lines left out; a.jsonl, line 2: ")
+    result = frazil(tmp_path, "load", "t", "a.jsonl")
+    assert (result.returncode, result.stdout) == (10, "")
+    assert result.stderr.startswith("frazil: a.jsonl, line 2: ")
+    assert len(result.stderr.splitlines()) == 1
+    result = frazil(tmp_path, "load", "t", "a.jsonl", "--skip-bad")
+    assert result.returncode == 0
+    assert result.stderr.startswith("frazil: a.jsonl: 1 bad lines left out; a.jsonl, line 2: ")
     assert values(tmp_path) == [1, 3]
 
 
@@ -115,10 +115,10 @@ def test_bad_lines(tmp_path: Path) -> None:
 def test_what_cannot_be_loaded_is_told(tmp_path: Path, arguments: list[str], code: int, sentence: str) -> None:
     write_lines(tmp_path / "a.jsonl", 1)
     (tmp_path / "a.csv").write_text("a,b\n")
-    told = frazil(tmp_path, *arguments)
-    assert told.returncode == code
-    assert sentence in told.stderr
-    assert "Traceback" not in told.stderr
+    result = frazil(tmp_path, *arguments)
+    assert result.returncode == code
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_beside_a_writer_of_another_process(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_beside_a_writer_of_another_process(tmp_path: Path) -> None:
     log = Log(Config(data_dir=tmp_path / "data"))
     try:
         log.writer("t", pa.schema([("v", pa.int64())])).append(pa.record_batch({"v": [100]}))
-        told = json.loads(frazil(tmp_path, "load", "t", "a.jsonl", "--output", "json").stdout)
-        assert (told["partition"], told["rows"]) == (1, 5)
+        result = json.loads(frazil(tmp_path, "load", "t", "a.jsonl", "--output", "json").stdout)
+        assert (result["partition"], result["rows"]) == (1, 5)
     finally:
         log.close()
     assert values(tmp_path) == [100, *range(5)]
@@ -157,8 +157,8 @@ def test_a_load_killed_and_run_again_with_once(tmp_path: Path, rows: int) -> Non
         time.sleep(0.005)
     process.kill()
     process.communicate()
-    told = json.loads(frazil(tmp_path, "load", "t", "a.jsonl", "--once", "--output", "json").stdout)
-    assert told["files"][0]["already_stored"] >= rows
+    result = json.loads(frazil(tmp_path, "load", "t", "a.jsonl", "--once", "--output", "json").stdout)
+    assert result["files"][0]["already_stored"] >= rows
     assert values(tmp_path) == list(range(rows * 4))
 
 
@@ -193,6 +193,6 @@ def test_loads_at_the_same_time(tmp_path: Path) -> None:
     for number in range(3):
         write_lines(tmp_path / f"{number}.jsonl", 1000, 1 + number * 1000)
     processes = [started(tmp_path, "load", "t", f"{number}.jsonl") for number in range(3)]
-    told = [process.communicate(timeout=TIMEOUT_SECONDS)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], told
+    result = [process.communicate(timeout=TIMEOUT_SECONDS)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], result
     assert sorted(values(tmp_path)) == list(range(3001))

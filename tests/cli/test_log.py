@@ -1,4 +1,4 @@
-"""`frazil log` as people run it."""
+"""Tests `frazil log` as people run it."""
 
 from __future__ import annotations
 
@@ -61,36 +61,36 @@ def test_inspect_beside_a_writer(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["order", f"{TOPIC}/7", f"{TOPIC}/x"])
 def test_names_that_mean_nothing(folder: Path, name: str) -> None:
-    told = frazil(folder, "log", "inspect", name)
-    assert told.returncode in (1, 5)
-    assert told.stderr.startswith("frazil: ")
+    result = frazil(folder, "log", "inspect", name)
+    assert result.returncode in (1, 5)
+    assert result.stderr.startswith("frazil: ")
 
 
 def test_verify(folder: Path) -> None:
-    told = frazil(folder, "log", "verify")
-    assert (told.returncode, told.stdout) == (0, f"1 partition checked in {folder}/data/store: clean\n")
+    result = frazil(folder, "log", "verify")
+    assert (result.returncode, result.stdout) == (0, f"1 partition checked in {folder}/data/store: clean\n")
     path, byte = harm(folder)
-    told = frazil(folder, "log", "verify", f"{TOPIC}/0")
-    assert told.returncode == 5
-    assert f"problem: {path.relative_to(folder)}, byte {byte}: damaged" in told.stdout
-    told = frazil(folder, "log", "verify", "--output", "json")
-    assert told.returncode == 5
-    assert byte in [found["byte"] for found in json.loads(told.stdout)["findings"]]
+    result = frazil(folder, "log", "verify", f"{TOPIC}/0")
+    assert result.returncode == 5
+    assert f"problem: {path.relative_to(folder)}, byte {byte}: damaged" in result.stdout
+    result = frazil(folder, "log", "verify", "--output", "json")
+    assert result.returncode == 5
+    assert byte in [found["byte"] for found in json.loads(result.stdout)["findings"]]
 
 
 def test_repair_asks_and_tells(folder: Path) -> None:
     path, byte = harm(folder)
     before = {file: file.read_bytes() for file in wal_directory(folder).glob("*.wal")}
     for arguments, code in ((["--dry-run"], 0), ([], 1)):
-        told = frazil(folder, "log", "repair", f"{TOPIC}/0", *arguments)
-        assert told.returncode == code
-        assert f"{path.relative_to(folder)}, bytes {byte} to" in told.stdout
-        assert f"lost: {ROWS} records" in told.stdout
+        result = frazil(folder, "log", "repair", f"{TOPIC}/0", *arguments)
+        assert result.returncode == code
+        assert f"{path.relative_to(folder)}, bytes {byte} to" in result.stdout
+        assert f"lost: {ROWS} records" in result.stdout
         assert {file: file.read_bytes() for file in wal_directory(folder).glob("*.wal")} == before
-    assert "--yes" in told.stderr
-    told = frazil(folder, "log", "repair", f"{TOPIC}/0", "--yes")
-    assert told.returncode == 0
-    assert "done; the files that were there are in" in told.stdout
+    assert "--yes" in result.stderr
+    result = frazil(folder, "log", "repair", f"{TOPIC}/0", "--yes")
+    assert result.returncode == 0
+    assert "done; the files that were there are in" in result.stdout
     assert frazil(folder, "log", "verify").returncode == 0
     assert len(stored(folder)) == (APPENDS - 1) * ROWS
     assert "nothing to repair" in frazil(folder, "log", "repair", f"{TOPIC}/0").stdout
@@ -126,7 +126,7 @@ def test_repair_on_a_terminal(folder: Path, answer: str, code: int) -> None:
 def test_repair_while_it_is_written(folder: Path) -> None:
     with opened(folder) as log:
         log.writer(TOPIC)
-        told = frazil(folder, "log", "repair", f"{TOPIC}/0", "--yes")
-    assert told.returncode == 5
-    assert f"{TOPIC}/0 is being written" in told.stderr
-    assert f"process {os.getpid()}" in told.stderr
+        result = frazil(folder, "log", "repair", f"{TOPIC}/0", "--yes")
+    assert result.returncode == 5
+    assert f"{TOPIC}/0 is being written" in result.stderr
+    assert f"process {os.getpid()}" in result.stderr

@@ -1,4 +1,4 @@
-"""A whole Frazil whose catalog is lost: it says what to do, and goes on with every row once when that was done."""
+"""Tests a whole Frazil whose catalog is lost: it says what to do and, once that is done, has every row once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.servers.child import free_ports
 SOON = 240.0
 
 
-class Place:
+class FrazilFolder:
     """A folder with a Frazil, and the numbers of all records that were sent to it."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,7 +53,7 @@ class Place:
         assert done.returncode == 0, done.stderr
 
     def moved(self, served: Served) -> bool:
-        """All records are in their tables."""
+        """Returns whether all records are in their tables."""
         committed: dict[str, int] = {}
         for each in httpx.get(f"{served.url}/status", timeout=30).json()["topics"]:
             committed[each["topic"]] = committed.get(each["topic"], 0) + (each["committed_offset"] or 0)
@@ -89,7 +89,7 @@ def catalog(served: Served) -> dict[str, Any]:
 
 @pytest.mark.xdist_group("own-jvm")
 def test_it_goes_on_with_every_row_once_after_the_printed_command(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    place = FrazilFolder(tmp_path)
     with serving(tmp_path, place.settings, pipeline=True) as served:
         place.log_over_http(20)
         place.load(30)
@@ -103,12 +103,12 @@ def test_it_goes_on_with_every_row_once_after_the_printed_command(tmp_path: Path
 
     with serving(tmp_path, place.settings, pipeline=True) as served:
         until(served, lambda: catalog(served).get("status") == "unhealthy")
-        told = catalog(served)["reason"]
+        result = catalog(served)["reason"]
         place.log_over_http(5)
         code, _ = served.end(signal.SIGTERM)
         assert code == 130
-    assert "is empty and does not know tables" in told
-    (command,) = re.findall(r"`(frazil [^`]+)`", told)
+    assert "is empty and does not know tables" in result
+    (command,) = re.findall(r"`(frazil [^`]+)`", result)
 
     done = subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""`frazil maintain`, as a person runs it."""
+"""Tests `frazil maintain` as people run it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.maintain.support import HOUR, move, stray
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """A table of six small files and seven snapshots, where `frazil` looks for it."""
+    """Returns a lake with a table of six small files and seven snapshots, where `frazil` looks for it."""
     made = make_lake(tmp_path / "data")
     make_table(made, {0: 0})
     move(made, 6)
@@ -54,7 +54,7 @@ def test_a_dry_run_of_everything_needs_no_java_and_changes_nothing(tmp_path: Pat
 
 @pytest.mark.xdist_group("own-jvm")
 def test_compaction_reports_files_before_and_after(tmp_path: Path, lake: Lake) -> None:
-    # A JVM of its own takes its time on a busy machine.
+    # Starting a JVM takes time on a busy machine.
     done = subprocess.run(
         [FRAZIL, "maintain", "compact"],
         cwd=tmp_path,
@@ -74,8 +74,8 @@ def test_compaction_reports_files_before_and_after(tmp_path: Path, lake: Lake) -
     assert again.returncode == 0
     assert "nothing" in again.stdout
     assert "Spark" not in again.stderr
-    told = frazil(tmp_path, "txlog", "show", "--output", "json")
-    assert [entry["op_type"] for entry in json.loads(told.stdout) if "op_type" in entry] == ["compact"]
+    result = frazil(tmp_path, "txlog", "show", "--output", "json")
+    assert [entry["op_type"] for entry in json.loads(result.stdout) if "op_type" in entry] == ["compact"]
 
 
 def test_orphans_are_listed_and_then_removed(tmp_path: Path, lake: Lake) -> None:
@@ -112,8 +112,8 @@ def test_a_base_table_that_is_gone_for_good_is_let_go_of(tmp_path: Path, lake: L
     store = open_store(lake.config.store, lake.config.data_dir)
     add_table(store, "events", gone, make_table(lake, {0: 0}, gone), "base")
     lake.catalog.drop_table(gone)
-    told = frazil(tmp_path, "maintain", "trim", "events")
-    assert "frazil maintain trim events --release frazil.events_of_old" in told.stdout
+    result = frazil(tmp_path, "maintain", "trim", "events")
+    assert "frazil maintain trim events --release frazil.events_of_old" in result.stdout
     unclear = frazil(tmp_path, "maintain", "trim", "--release", "frazil.events_of_old")
     assert unclear.returncode == 1
     assert "name the one topic" in unclear.stderr

@@ -1,4 +1,6 @@
-"""What other users of the machine get of a running Frazil with its pipeline: no file, and no port that obeys them."""
+"""Tests what other users of the machine get of a running Frazil with its pipeline: no file, and no port that obeys
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ ROWS = 20
 SOON = 240.0
 
 
-class Opened:
-    """Makes a folder of whoever unpickles it."""
+class FolderMakingPickle:
+    """Creates a folder in the process that unpickles it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -40,15 +42,15 @@ class Opened:
         return os.mkdir, (str(self._folder),)
 
 
-def accumulated(folder: Path) -> bytes:
-    """A token that is wrong, longer than any, and what the port for accumulators would unpickle after a right one."""
-    update = pickle.dumps(Opened(folder))
+def accumulator_message(folder: Path) -> bytes:
+    """Returns a wrong token, longer than any, and what the port for accumulators would unpickle after a right one."""
+    update = pickle.dumps(FolderMakingPickle(folder))
     return b"x" * 255 + b"\n" + struct.pack(">ii", 1, len(update)) + update
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One that has moved rows to a table, started by a user whose files others may read."""
+    """Runs a Frazil that has moved rows to a table, started by a user whose files others may read."""
     folder = tmp_path_factory.mktemp("private")
     before = os.umask(0o022)
     try:
@@ -101,9 +103,9 @@ def test_it_listens_for_this_machine_only_and_asks_for_a_secret(served: Served, 
     assert len(own) == 2, "callbacks, and accumulators"
     for port in own:
         assert says(port, CALLBACK) == b""
-        assert b"y" not in says(port, accumulated(tmp_path / "opened"))
+        assert b"y" not in says(port, accumulator_message(tmp_path / "opened"))
     assert not (tmp_path / "opened").exists()
-    # Spark leaves a socket behind on which nobody accepts what was sent to it above.
+    # Spark leaves a socket open on which nobody accepts what was sent to it above.
     left = java - gateways - spark
     assert all(each.waiting for each in listeners(served.process.pid) if each.port in left), left
     # They work all the same.

@@ -42,25 +42,27 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
 def test_a_port_in_use_is_a_clear_error(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         port = served.url.rpartition(":")[2]
-        told = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT=port)
-    assert told.returncode == 1
-    assert told.stdout == ""
-    assert told.stderr.startswith(f"frazil: cannot listen on 127.0.0.1:{port}: the port is in use")
-    assert "FRAZIL__SERVER__PORT" in told.stderr
+        result = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT=port)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"frazil: cannot listen on 127.0.0.1:{port}: the port is in use")
+    assert "FRAZIL__SERVER__PORT" in result.stderr
 
 
 def test_a_port_that_another_program_has_is_a_clear_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        told = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT=port)
-    assert told.returncode == 1
-    assert "the port is in use" in told.stderr
+        result = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT=port)
+    assert result.returncode == 1
+    assert "the port is in use" in result.stderr
 
 
 def test_a_bad_configuration_keeps_it_from_starting(tmp_path: Path) -> None:
-    told = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT="http")
-    assert told.returncode == 1
-    assert told.stderr.startswith("frazil: server.port: 'http' is not allowed; allowed: whole number from 0 to 65535")
+    result = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT="http")
+    assert result.returncode == 1
+    assert result.stderr.startswith(
+        "frazil: server.port: 'http' is not allowed; allowed: whole number from 0 to 65535"
+    )
 
 
 def test_files_are_loaded_beside_it_and_can_be_seen(tmp_path: Path) -> None:
@@ -94,10 +96,10 @@ def test_a_damaged_wal_keeps_it_from_starting_with_exit_code_5(tmp_path: Path) -
     data = bytearray(path.read_bytes())
     data[-600] ^= 1
     path.write_bytes(data)
-    told = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT="0")
-    assert told.returncode == 5
-    assert path.name in told.stderr
-    assert "byte" in told.stderr
+    result = frazil(tmp_path, "serve", FRAZIL__SERVER__PORT="0")
+    assert result.returncode == 5
+    assert path.name in result.stderr
+    assert "byte" in result.stderr
     repaired = frazil(tmp_path, "log", "repair", f"{TOPIC}/0", "--yes")
     assert repaired.returncode == 0, repaired.stderr
     with serving(tmp_path) as served:

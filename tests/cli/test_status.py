@@ -24,7 +24,7 @@ from tests.ops.support import run
 
 
 def ask(folder: Path, app: ASGIApp, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """`frazil status` of a server that runs here."""
+    """Runs `frazil status` against a server in this process."""
 
     async def scenario() -> subprocess.CompletedProcess[str]:
         server = HttpServer(app, "127.0.0.1", 0)
@@ -51,16 +51,16 @@ def health() -> HealthRegistry:
 
 def test_a_running_frazil_is_healthy(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
-        told = frazil(tmp_path, "status", FRAZIL__SERVER__PORT=served.url.rpartition(":")[2])
-    assert told.returncode == 0
-    assert told.stdout.startswith(f"{served.url} is healthy (Frazil ")
+        result = frazil(tmp_path, "status", FRAZIL__SERVER__PORT=served.url.rpartition(":")[2])
+    assert result.returncode == 0
+    assert result.stdout.startswith(f"{served.url} is healthy (Frazil ")
 
 
 def test_degraded_is_told_but_no_failure(tmp_path: Path, health: HealthRegistry) -> None:
     health.set("log", "degraded", "the store is slow")
-    told = ask(tmp_path, app_of(health))
-    assert told.returncode == 0
-    assert [line.split(maxsplit=2) for line in told.stdout.splitlines()[1:]] == [
+    result = ask(tmp_path, app_of(health))
+    assert result.returncode == 0
+    assert [line.split(maxsplit=2) for line in result.stdout.splitlines()[1:]] == [
         ["component", "status", "reason"],
         ["doors", "healthy"],
         ["log", "degraded", "the store is slow"],
@@ -69,10 +69,10 @@ def test_degraded_is_told_but_no_failure(tmp_path: Path, health: HealthRegistry)
 
 def test_unhealthy_fails_with_the_reason(tmp_path: Path, health: HealthRegistry) -> None:
     health.set("log", "unhealthy", "the disk is gone [sda]")
-    told = ask(tmp_path, app_of(health), "--output", "json")
-    assert told.returncode == 6
-    assert json.loads(told.stdout)["components"]["log"]["reason"] == "the disk is gone [sda]"
-    assert told.stderr.endswith(" is unhealthy: log (the disk is gone [sda])\n")
+    result = ask(tmp_path, app_of(health), "--output", "json")
+    assert result.returncode == 6
+    assert json.loads(result.stdout)["components"]["log"]["reason"] == "the disk is gone [sda]"
+    assert result.stderr.endswith(" is unhealthy: log (the disk is gone [sda])\n")
 
 
 def numbers() -> CollectorRegistry:
@@ -87,9 +87,9 @@ def numbers() -> CollectorRegistry:
 def test_people_see_components_and_topics(tmp_path: Path, health: HealthRegistry) -> None:
     tables = Health.of({"frazil.orders": "somebody rolled it back", "frazil.other": "dropped"})
     health.register("iceberg", lambda: tables)
-    told = ask(tmp_path, app_of(health, numbers()))
-    assert told.returncode == 0
-    assert [re.split(r" {2,}", line) for line in told.stdout.splitlines()[1:]] == [
+    result = ask(tmp_path, app_of(health, numbers()))
+    assert result.returncode == 0
+    assert [re.split(r" {2,}", line) for line in result.stdout.splitlines()[1:]] == [
         ["component", "status", "reason"],
         ["doors", "healthy"],
         ["iceberg", "degraded", "frazil.orders: somebody rolled it back"],
@@ -133,25 +133,25 @@ def test_nobody_there(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-        told = frazil(tmp_path, "status", "--url", f"127.0.0.1:{port}/")
-    assert told.returncode == 6
-    assert told.stderr.startswith(f"frazil: no Frazil answers at http://127.0.0.1:{port}: ")
+        result = frazil(tmp_path, "status", "--url", f"127.0.0.1:{port}/")
+    assert result.returncode == 6
+    assert result.stderr.startswith(f"frazil: no Frazil answers at http://127.0.0.1:{port}: ")
 
 
 def test_somebody_else_there(tmp_path: Path) -> None:
-    told = ask(tmp_path, Starlette())
-    assert told.returncode == 6
-    assert told.stderr.endswith(" is not Frazil\n")
+    result = ask(tmp_path, Starlette())
+    assert result.returncode == 6
+    assert result.stderr.endswith(" is not Frazil\n")
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hosts", "http://", "http://a:b"])
 def test_what_is_no_address_is_refused(tmp_path: Path, url: str) -> None:
-    told = frazil(tmp_path, "status", "--url", url)
-    assert told.returncode == 1
-    assert "is not an address" in told.stderr
+    result = frazil(tmp_path, "status", "--url", url)
+    assert result.returncode == 1
+    assert "is not an address" in result.stderr
 
 
 def test_an_unknown_port_needs_an_address(tmp_path: Path) -> None:
-    told = frazil(tmp_path, "status", FRAZIL__SERVER__PORT="0")
-    assert told.returncode == 1
-    assert "--url" in told.stderr
+    result = frazil(tmp_path, "status", FRAZIL__SERVER__PORT="0")
+    assert result.returncode == 1
+    assert "--url" in result.stderr

@@ -1,4 +1,4 @@
-"""`frazil txlog` as people run it."""
+"""Tests `frazil txlog` as people run it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.pipeline.txlog.support import newest, opened, send, start, succeed
 
 
 def test_without_a_pipeline(tmp_path: Path) -> None:
-    told = frazil(tmp_path, "txlog", "show")
-    assert (told.returncode, told.stdout) == (0, f"There is nothing in {tmp_path}/data/txlog yet.\n")
+    result = frazil(tmp_path, "txlog", "show")
+    assert (result.returncode, result.stdout) == (0, f"There is nothing in {tmp_path}/data/txlog yet.\n")
     assert frazil(tmp_path, "txlog", "show", "--output", "json").stdout == "[]\n"
     assert not (tmp_path / "data").exists(), "looking leaves nothing behind"
 
@@ -53,9 +53,9 @@ def test_show_while_a_pipeline_runs(tmp_path: Path) -> None:
         assert users[0]["ranges"][0] == {"partition": 0, "start": 10, "end": 20, "epoch": "e0"}
         last = json.loads(frazil(tmp_path, "txlog", "show", "--last", "2", "--output", "json").stdout)
         assert [each["entry"] for each in last] == ["MaintenanceOp", "FlushStart"]
-        told = frazil(tmp_path, "txlog", "show", "--topic", "nobody")
-        assert (told.returncode, told.stdout) == (1, "")
-        assert "Topic 'nobody' does not exist" in told.stderr
+        result = frazil(tmp_path, "txlog", "show", "--topic", "nobody")
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "Topic 'nobody' does not exist" in result.stderr
         log.maintenance_op("compact", "lake.orders", {"note": "very " * 100})
         shown = frazil(tmp_path, "txlog", "show", "--last", "1")
         assert max(map(len, shown.stdout.splitlines())) < 250
@@ -70,7 +70,7 @@ def test_damage_is_told_after_what_is_clean(tmp_path: Path) -> None:
         log.checkpoint()
     with first.open("ab") as file:
         file.write(b"rubbish at the end of an older file")
-    told = frazil(tmp_path, "txlog", "show")
-    assert told.returncode == 5
-    assert "began to write 15 records" in told.stdout
-    assert f"{first.name} is damaged at byte " in told.stderr
+    result = frazil(tmp_path, "txlog", "show")
+    assert result.returncode == 5
+    assert "began to write 15 records" in result.stdout
+    assert f"{first.name} is damaged at byte " in result.stderr

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No `frazil.yaml` in the working directory but what a test puts there."""
+    """The working directory has no `frazil.yaml` but the one that a test puts there."""
     monkeypatch.chdir(tmp_path)

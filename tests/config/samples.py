@@ -1,4 +1,4 @@
-"""Valid values for every setting, by its description in the reference."""
+"""Generates valid values for every setting, from its description in the reference."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from frazil.config.keys import KeyPath, Leaf, leaves
 from frazil.config.model import Config
+from frazil.config.setting_tree import KeyPath, Setting, all_settings
 
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
-LEAVES = list(leaves())
+SETTINGS = list(all_settings())
 
 _ITEMS = st.one_of(NAMES, NAMES.map(lambda name: f"day({name})"), NAMES.map(lambda name: f"bucket(16, {name})"))
 
 
-def valid_text(leaf: Leaf) -> st.SearchStrategy[str]:
-    """Texts that are allowed, as they would be written in a file or a variable."""
-    if leaf.choices:
-        return st.sampled_from(leaf.choices)
-    if leaf.listed:
+def valid_text(setting: Setting) -> st.SearchStrategy[str]:
+    """Generates allowed texts as they would be written in a file or a variable."""
+    if setting.choices:
+        return st.sampled_from(setting.choices)
+    if setting.listed:
         return st.lists(_ITEMS, min_size=1, max_size=3).map(", ".join)
-    if leaf.kind == "true or false":
+    if setting.kind == "true or false":
         return st.sampled_from(["true", "false"])
-    bounds = [int(number) for number in re.findall(r"\d+", leaf.kind)]
-    if leaf.kind.startswith("whole number"):
+    bounds = [int(number) for number in re.findall(r"\d+", setting.kind)]
+    if setting.kind.startswith("whole number"):
         low, high = bounds if len(bounds) == 2 else (bounds[0], 10**9)
         return st.integers(low, high).map(str)
-    if leaf.kind.startswith("number"):
+    if setting.kind.startswith("number"):
         return st.floats(max(bounds[0], 0.001), 1e9).map(str)
     return NAMES
 
 
 def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
-    """A value for every setting at once."""
+    """Generates a value for every setting at once."""
 
     def fit(texts: dict[KeyPath, str], name: str) -> dict[KeyPath, str]:
         for key, compression in texts.items():
@@ -45,15 +45,15 @@ def all_texts() -> st.SearchStrategy[dict[KeyPath, str]]:
             if compression == "gzip":
                 texts[level] = str(min(int(texts[level]), 9))
             else:
-                # The others have no levels.
+                # The other compressions have no levels.
                 texts[key] = "zstd"
         return {named(key, name): text for key, text in texts.items()}
 
-    return st.builds(fit, st.fixed_dictionaries({path: valid_text(leaf) for path, leaf in LEAVES}), NAMES)
+    return st.builds(fit, st.fixed_dictionaries({path: valid_text(setting) for path, setting in SETTINGS}), NAMES)
 
 
 def companions(key: KeyPath) -> dict[KeyPath, str]:
-    """What must be given along with a setting."""
+    """Returns the settings that must be given along with a setting."""
     needed: dict[KeyPath, str] = {}
     if "derived" in key and key[-1] != "sql":
         needed[*key[: key.index("derived") + 2], "sql"] = "SELECT * FROM batch"
@@ -74,15 +74,15 @@ def companions(key: KeyPath) -> dict[KeyPath, str]:
     return needed
 
 
-def invalid_text(leaf: Leaf) -> str | None:
-    """A text that is not allowed, if there is one."""
-    if leaf.choices or "number" in leaf.kind or leaf.kind == "true or false":
+def invalid_text(setting: Setting) -> str | None:
+    """Returns a text that is not allowed, if there is one."""
+    if setting.choices or "number" in setting.kind or setting.kind == "true or false":
         return "certainly not"
-    return "?" if "matches" in leaf.kind else None
+    return "?" if "matches" in setting.kind else None
 
 
 def named(path: KeyPath, name: str) -> KeyPath:
-    """The path with its placeholders replaced."""
+    """Returns the path with its placeholders replaced."""
     names = {"<setting>": f"spark.{name}", "<table>": f"{name}_derived"}
     return tuple(names.get(key, name) if key.startswith("<") else key for key in path)
 
@@ -105,7 +105,7 @@ def value_at(config: Config, path: KeyPath) -> object:
 
 
 def as_text(value: object) -> str:
-    """A value as it would be written."""
+    """Returns a value as it would be written."""
     if isinstance(value, list):
         return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Danube's words for the settings of its Iceberg storage."""
+"""Tests settings that are given by the names of Danube's Iceberg storage."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil.config.danube_storage_keys import FLAT as FLAT_NAMES
-from frazil.config.danube_storage_keys import MEANINGS, NOTHING, PLACE
-from frazil.config.keys import find
+from frazil.config.danube_storage_keys import COUNTERPARTS, FLAT_KEYS, STORE_LOCATION, WITHOUT_COUNTERPART
 from frazil.config.load import LoadedConfig, load_config
+from frazil.config.setting_tree import find_node
 from frazil.config.show import as_yaml
 from frazil.errors import ConfigError
 
@@ -139,10 +138,14 @@ def test_the_environment_wins(tmp_path: Path) -> None:
 
 
 def test_every_key_that_it_stands_for_exists() -> None:
-    for path, meaning in MEANINGS.items():
+    for path, meaning in COUNTERPARTS.items():
         key = tuple(part.removesuffix("_file") for part in meaning.key)
-        assert find(key) is not None, path
-    assert {*FLAT_NAMES.values()} <= {*MEANINGS, *NOTHING, *(("object_store", name) for name in PLACE)}
+        assert find_node(key) is not None, path
+    assert {*FLAT_KEYS.values()} <= {
+        *COUNTERPARTS,
+        *WITHOUT_COUNTERPART,
+        *(("object_store", name) for name in STORE_LOCATION),
+    }
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import yaml
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from frazil.config.keys import Group, KeyPath, Leaf, dotted, tree, variable
 from frazil.config.load import LoadedConfig, load_config
 from frazil.config.model import Config
+from frazil.config.setting_tree import KeyPath, Setting, SettingGroup, dotted, setting_tree, variable
 from frazil.errors import ConfigError
 from tests.config.samples import (
-    LEAVES,
     NAMES,
+    SETTINGS,
     all_texts,
     as_text,
     companions,
@@ -30,7 +30,7 @@ from tests.examples import examples
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One file for all examples of a property."""
+    """Returns one file for all examples of a property."""
     return tmp_path_factory.mktemp("config") / "given.yaml"
 
 
@@ -64,8 +64,8 @@ def test_nothing_given_means_the_defaults(text: str) -> None:
 @settings(max_examples=examples(50), deadline=None)
 @given(texts=all_texts())
 def test_every_documented_key_can_be_set_by_file_and_by_environment(texts: dict[KeyPath, str], scratch: Path) -> None:
-    """All at once, for each alone would take minutes; that a key needs no other is tested below."""
-    assert len(texts) == len(LEAVES)
+    """All keys are set at once, because each alone would take minutes. That a key needs no other is tested below."""
+    assert len(texts) == len(SETTINGS)
     scratch.write_text(yaml.safe_dump(nested(texts)), "utf-8")
     by_file = load_config(scratch, environ={})
     by_environment = load_config(environ={variable(key): text for key, text in texts.items()})
@@ -77,11 +77,11 @@ def test_every_documented_key_can_be_set_by_file_and_by_environment(texts: dict[
 
 
 @pytest.mark.parametrize(
-    ("path", "leaf"), LEAVES, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
+    ("path", "setting"), SETTINGS, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
 )
-def test_a_key_needs_no_others(path: KeyPath, leaf: Leaf, seed: int) -> None:
+def test_a_key_needs_no_others(path: KeyPath, setting: Setting, seed: int) -> None:
     key = named(path, "orders")
-    text = one_of(valid_text(leaf), seed)
+    text = one_of(valid_text(setting), seed)
     needed = {variable(companion): value for companion, value in companions(key).items()}
     config = load_config(environ={variable(key): text, **needed}).config
     value = value_at(config, key)
@@ -104,9 +104,9 @@ def one_of(strategy: st.SearchStrategy[str], seed: int) -> str:
 @settings(deadline=None)
 @given(data=st.data())
 def test_the_environment_wins_over_the_file(data: st.DataObject, scratch: Path) -> None:
-    path, leaf = data.draw(st.sampled_from(LEAVES))
+    path, setting = data.draw(st.sampled_from(SETTINGS))
     key = named(path, "orders")
-    in_file, in_environment = data.draw(valid_text(leaf)), data.draw(valid_text(leaf))
+    in_file, in_environment = data.draw(valid_text(setting)), data.draw(valid_text(setting))
     name = data.draw(st.sampled_from([str.upper, str.lower, str.title]))(variable(key))
     needed = companions(key)
     scratch.write_text(yaml.safe_dump(nested({key: in_file, **needed})), "utf-8")
@@ -123,11 +123,11 @@ def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Pat
         *(("topics", "orders"), ("topics", "orders", "table"), ("server",), ("logging",), ()),
     ]
     section = data.draw(st.sampled_from(known))
-    node: Leaf | Group | None = tree()
+    node: Setting | SettingGroup | None = setting_tree()
     for part in section:
-        assert isinstance(node, Group)
+        assert isinstance(node, SettingGroup)
         node = node.child(part)
-    assert isinstance(node, Group)
+    assert isinstance(node, SettingGroup)
     key = data.draw(NAMES.filter(lambda name: name not in node.children))
     blank_lines = data.draw(st.integers(0, 5))
     scratch.write_text("\n" * blank_lines + yaml.safe_dump(nested({(*section, key): "x"})), "utf-8")
@@ -139,18 +139,18 @@ def test_an_unknown_key_is_named_with_its_line(data: st.DataObject, scratch: Pat
 
 
 @pytest.mark.parametrize(
-    ("path", "leaf"), LEAVES, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
+    ("path", "setting"), SETTINGS, ids=lambda value: dotted(value) if isinstance(value, tuple) else ""
 )
-def test_a_wrong_value_is_reported_with_what_is_allowed(path: KeyPath, leaf: Leaf) -> None:
+def test_a_wrong_value_is_reported_with_what_is_allowed(path: KeyPath, setting: Setting) -> None:
     key = named(path, "orders")
-    wrong = invalid_text(leaf)
+    wrong = invalid_text(setting)
     needed = companions(key)
     if wrong is None:
         text = yaml.safe_dump(nested({(*key, "below"): "x", **needed}))
         assert problems(text)[0].startswith(f"{dotted(key)}: ")
         return
     (problem,) = problems(yaml.safe_dump(nested(needed)) if needed else "", **{variable(key): wrong})
-    assert problem == f"{dotted(key)}: {wrong!r} is not allowed; allowed: {leaf.allowed} ({variable(key)})"
+    assert problem == f"{dotted(key)}: {wrong!r} is not allowed; allowed: {setting.allowed} ({variable(key)})"
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -301,11 +301,11 @@ def test_a_secret_file_that_is_of_no_use_is_reported(tmp_path: Path) -> None:
 
 
 def test_no_message_tells_a_secret() -> None:
-    told = problems(
+    found = problems(
         "store: {secret_acess_key: hunter2, secret_access_key: {a: hunter2}}", FRAZIL__STORE__TOKEN="hunter2"
     )
-    assert len(told) == 3
-    assert "hunter2" not in "".join(told)
+    assert len(found) == 3
+    assert "hunter2" not in "".join(found)
 
 
 @pytest.mark.parametrize(
@@ -334,9 +334,9 @@ def test_a_list_can_be_yaml_in_a_variable(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["[a", "[a] b", "[" * 100_000])
 def test_a_list_that_only_begins_like_one_is_refused(text: str) -> None:
-    (told,) = problems("kafka: {bootstrap_servers: a}", FRAZIL__KAFKA__TOPICS=text)
-    assert told.startswith("kafka.topics: ")
-    assert told.endswith("is not allowed; allowed: list of text (FRAZIL__KAFKA__TOPICS)")
+    (found,) = problems("kafka: {bootstrap_servers: a}", FRAZIL__KAFKA__TOPICS=text)
+    assert found.startswith("kafka.topics: ")
+    assert found.endswith("is not allowed; allowed: list of text (FRAZIL__KAFKA__TOPICS)")
 
 
 def test_brokers_have_no_http_address() -> None:
@@ -496,10 +496,10 @@ def test_settings_that_do_not_fit_each_other_are_explained(text: str, problem: s
 
 
 def test_no_message_tells_a_password_in_an_address() -> None:
-    told = problems(
+    found = problems(
         "lake: {properties: {uri: [postgresql://me:hunter2@db/lake], token: [hunter2]}}\n"
         "server: {port: 'http://me:hunter2@host'}\npipeline: {poll_interval_ms: '?password=hunter2'}\n"
     )
-    assert len(told) == 4
-    assert "hunter2" not in "".join(told)
-    assert "server.port: 'http://me:********@host' is not allowed" in told[-1] + told[0] + told[1] + told[2]
+    assert len(found) == 4
+    assert "hunter2" not in "".join(found)
+    assert "server.port: 'http://me:********@host' is not allowed" in found[-1] + found[0] + found[1] + found[2]

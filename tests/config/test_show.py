@@ -7,21 +7,21 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.config.keys import variable
 from frazil.config.load import load_config
+from frazil.config.setting_tree import variable
 from frazil.config.show import as_data, as_yaml
-from tests.config.samples import LEAVES, companions, named, valid_text
+from tests.config.samples import SETTINGS, companions, named, valid_text
 
 
 @settings(deadline=None)
 @given(data=st.data())
 def test_what_is_shown_can_be_loaded_again(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     environ: dict[str, str] = {}
-    for path, leaf in data.draw(st.lists(st.sampled_from(LEAVES), max_size=8)):
-        if not leaf.secret:
+    for path, setting in data.draw(st.lists(st.sampled_from(SETTINGS), max_size=8)):
+        if not setting.secret:
             key = named(path, data.draw(st.sampled_from(["orders", "endpoint"])))
             environ |= {variable(companion): text for companion, text in companions(key).items()}
-            environ[variable(key)] = data.draw(valid_text(leaf))
+            environ[variable(key)] = data.draw(valid_text(setting))
     if any("COMPRESSION_LEVEL" in name for name in environ):
         environ = {name: text for name, text in environ.items() if not name.endswith("COMPRESSION")}
     loaded = load_config(environ=environ)

@@ -16,16 +16,16 @@ from frazil.lake.commit.offsets import TableState
 from frazil.lake.tables.tables import base_identifier
 from frazil.log.log import Log
 from tests.faults.group_members import Group
-from tests.servers.kafka import Place, Record
+from tests.servers.kafka import Record, RecordPosition
 
 
-def wait_until_arrived(group: Group, truth: Mapping[Place, Record]) -> None:
+def wait_until_arrived(group: Group, truth: Mapping[RecordPosition, Record]) -> None:
     """Waits until the group has committed past the last record of each partition."""
     ends = {place.partition: place.offset + 1 for place in sorted(truth)}
     group.wait_for(lambda: all(group.offsets().get(each, 0) >= end for each, end in ends.items()), f"at {ends}")
 
 
-def check_log(config: Config, topic: str, truth: Mapping[Place, Record]) -> None:
+def check_log(config: Config, topic: str, truth: Mapping[RecordPosition, Record]) -> None:
     """Checks that each record is in the log of its partition, once, in Kafka's order."""
     assert log_places(config, topic) == sorted(truth)
     with Log(config) as log:
@@ -33,19 +33,19 @@ def check_log(config: Config, topic: str, truth: Mapping[Place, Record]) -> None
     _compare(pa.Table.from_batches(batches), VALUE, truth)
 
 
-def log_places(config: Config, topic: str) -> list[Place]:
+def log_places(config: Config, topic: str) -> list[RecordPosition]:
     """Returns where the sealed records came from, partition by partition in the log's order."""
-    places: list[Place] = []
+    places: list[RecordPosition] = []
     with Log(config) as log:
         for partition in log.partitions(topic):
             for run in log.reader(topic, partition).read(0):
                 found = run.batch.to_pydict()
                 assert set(found[PARTITION]) <= {partition}
-                places += map(Place, found[PARTITION], found[OFFSET])
+                places += map(RecordPosition, found[PARTITION], found[OFFSET])
     return places
 
 
-def check_table(config: Config, topic: str, truth: Mapping[Place, Record]) -> None:
+def check_table(config: Config, topic: str, truth: Mapping[RecordPosition, Record]) -> None:
     """Checks that each record is in the table once, as PyIceberg alone reads it."""
     with closing(Lake(config)) as lake:
         _compare(lake.load(base_identifier(config, topic)).scan().to_arrow(), "value", truth)
@@ -61,8 +61,8 @@ def moved(config: Config, topic: str) -> bool:
             return False
 
 
-def _compare(rows: pa.Table, value: str, truth: Mapping[Place, Record]) -> None:
-    places = list(map(Place, rows[PARTITION].to_pylist(), rows[OFFSET].to_pylist()))
+def _compare(rows: pa.Table, value: str, truth: Mapping[RecordPosition, Record]) -> None:
+    places = list(map(RecordPosition, rows[PARTITION].to_pylist(), rows[OFFSET].to_pylist()))
     twice = len(places) - len(set(places))
     lost, strange = truth.keys() - set(places), set(places) - truth.keys()
     assert not any((twice, lost, strange)), f"{twice} twice, lost {few(lost)}, should not be there {few(strange)}"
@@ -76,6 +76,6 @@ def _headers(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | No
     return [(header["key"], header["value"]) for header in headers or ()]
 
 
-def few(places: Iterable[Place]) -> str:
+def few(places: Iterable[RecordPosition]) -> str:
     found = sorted(places)
     return f"{len(found)} ({', '.join(f'{each.partition}/{each.offset}' for each in found[:5])})" if found else "none"

@@ -14,7 +14,7 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.servers.kafka import KafkaServer, Place, Record
+from tests.servers.kafka import KafkaServer, Record, RecordPosition
 
 LARGEST = 40
 KEYS = 20
@@ -34,9 +34,9 @@ class Producing:
     """Produces from a thread of its own between `start` and `stop`."""
 
     def __init__(self, kafka: KafkaServer, topic: str, partitions: int, seed: int, pause: float = 0.01) -> None:
-        self.kept: dict[Place, Record] = {}
+        self.kept: dict[RecordPosition, Record] = {}
         """The records that were acknowledged, and if they were in a transaction, in one that was committed."""
-        self.aborted: set[Place] = set()
+        self.aborted: set[RecordPosition] = set()
         self._kafka = kafka
         self._topic = topic
         self._partitions = partitions
@@ -60,7 +60,7 @@ class Producing:
         if self._failure is not None:
             raise self._failure from error
 
-    def stop(self) -> dict[Place, Record]:
+    def stop(self) -> dict[RecordPosition, Record]:
         """Stops, and returns the records that every reader of committed records must see."""
         self._end()
         truth = self._kafka.committed(self._topic)
@@ -111,15 +111,15 @@ class Producing:
         _insist(lambda: producer.abort_transaction(_SECONDS))
         self.aborted |= sent.keys()
 
-    def _send(self, producer: Producer, records: list[Record]) -> dict[Place, Record]:
+    def _send(self, producer: Producer, records: list[Record]) -> dict[RecordPosition, Record]:
         """Sends records and returns where each is, as far as known. Records of an aborted transaction may be lost."""
-        sent: dict[Place, Record] = {}
+        sent: dict[RecordPosition, Record] = {}
         for record in records:
 
             def note(error: KafkaError | None, message: Message, record: Record = record) -> None:
                 partition, offset = message.partition(), message.offset()
                 if error is None and partition is not None and offset is not None:
-                    sent[Place(partition, offset)] = record
+                    sent[RecordPosition(partition, offset)] = record
 
             producer.produce(
                 self._topic,

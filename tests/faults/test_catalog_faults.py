@@ -13,7 +13,7 @@ import pytest
 
 from frazil.config.model import Config
 from frazil.errors import FrazilError
-from frazil.ops.breaker import State
+from frazil.ops.breaker import CircuitState
 from frazil.ops.health import HEALTHY
 from tests.faults.loader import Loader, check_everything, moved
 from tests.faults.network_faults import FAULTS, PATIENT, TIMES, check_leftovers, faults, move_on
@@ -124,7 +124,7 @@ def test_a_catalog_that_goes_and_comes_back(lakes: Lakes, nessie_proxy: Proxy, s
         with pytest.raises(FrazilError) as caught:
             move_all(context, TOPICS[0])
         assert caught.value.retryable
-        assert context.catalog_breaker.state is not State.CLOSED
+        assert context.catalog_breaker.state is not CircuitState.CLOSED
         health = context.catalog_breaker.health()
         assert health.status == "degraded"
         assert "it kept failing" in health.reason

@@ -1,5 +1,7 @@
-"""Damaged requests to every door of a real process, among good ones: each is answered for itself, none with a fault
-of the server's, and all good ones are stored, once."""
+"""Sends damaged requests to every door of a real process, among good ones.
+
+Each is answered for itself, none with a fault of the server, and all good ones are stored once.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ import pytest
 from frazil.scan.read_api import read
 from frazil.scan.tenants import HEADER
 from frazil.web.answers import ARROW_STREAM
-from tests.fuzz import danube
+from tests.fuzz import danube_calls
 from tests.fuzz.fuzzer import GOOD, Fuzzer, Stored
-from tests.fuzz.process import AllDoors
-from tests.fuzz.ways import DANUBE_TOPIC, TOPIC, every_way
+from tests.fuzz.senders import DANUBE_TOPIC, TOPIC, every_sender
+from tests.fuzz.serve_process import AllDoors
 
 DELIVERED_SECONDS = 120.0
 
@@ -44,19 +46,19 @@ def fuzz(folder: Path, seed: int, rounds: int, *, pipeline: bool = False) -> Cou
 
 
 async def _rounds(doors: AllDoors, chance: random.Random, rounds: int, hidden: str) -> Fuzzer:
-    async with every_way(doors) as sent:
+    async with every_sender(doors) as sent:
         fuzzer = Fuzzer(sent, chance, hidden)
-        consumer = await danube.subscribe(sent.danube, DANUBE_TOPIC)
+        consumer = await danube_calls.subscribe(sent.danube, DANUBE_TOPIC)
         for _ in range(rounds):
             await fuzzer.round()
             assert not fuzzer.faults, "\n".join(fuzzer.faults)
-        told = fuzzer.stored[f"{TOPIC}_danube", "payload", ""]
-        await danube.receive(sent.danube, consumer, [text.encode() for text in told], DELIVERED_SECONDS)
+        texts = fuzzer.stored[f"{TOPIC}_danube", "payload", ""]
+        await danube_calls.receive(sent.danube, consumer, [text.encode() for text in texts], DELIVERED_SECONDS)
     return fuzzer
 
 
 def check_stored(doors: AllDoors, stored: Stored) -> None:
-    """By whoever opens the folder, and by the process itself."""
+    """Checks what is stored, by opening the folder and by asking the process."""
     for (topic, column, tenant), texts in stored.items():
         for found in (
             read(topic, config=doors.config, tenant=tenant or None).table()[column],
@@ -81,9 +83,9 @@ def _is_good(text: str) -> bool:
 
 
 def check_log(lines: Iterable[str]) -> None:
-    """What a stranger sends is no error of the server's."""
-    told = [json.loads(line) for line in lines if line.startswith("{")]
-    assert not [line for line in told if line["level"] in ("error", "critical")]
+    """Checks the server's log: input of strangers is no error of the server."""
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    assert not [line for line in logged if line["level"] in ("error", "critical")]
 
 
 def show(seed: int, counts: Counter[str]) -> None:

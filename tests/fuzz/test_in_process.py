@@ -1,4 +1,4 @@
-"""Many damaged inputs a second through the readers themselves, in a process whose death fails the test."""
+"""Sends many damaged inputs a second through the decoders themselves, in a process whose death fails the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 1800.0
 
 
 def survived(module: str, *arguments: object) -> dict[str, int]:
-    """What became of the inputs."""
+    """Runs a fuzzing module, and returns what became of its inputs."""
     ended = subprocess.run(
         [sys.executable, "-m", f"tests.fuzz.{module}", *map(str, arguments)],
         capture_output=True,
@@ -36,14 +36,14 @@ def survived(module: str, *arguments: object) -> dict[str, int]:
 
 
 def check_telemetry(seed: int, cases: int) -> None:
-    counts = survived("decoding", seed, cases)
+    counts = survived("telemetry_decoding", seed, cases)
     assert counts["cases"] >= cases
     for name in ("accepted", "stored as they came"):
         assert counts[name] > cases // 100
 
 
 def check_files(seed: int, cases: int, folder: Path) -> None:
-    counts = survived("files", seed, cases, folder)
+    counts = survived("load_files", seed, cases, folder)
     for kind in ("parquet", "arrow"):
         assert counts[f"{kind} refused"] > cases // 100
         assert counts[f"{kind} read"] > cases // 100
@@ -51,7 +51,7 @@ def check_files(seed: int, cases: int, folder: Path) -> None:
 
 
 def check_payloads(seed: int, cases: int, folder: Path, registry: RegistryServer) -> None:
-    counts = survived("payloads", seed, cases, folder, registry.endpoint)
+    counts = survived("kafka_decoding", seed, cases, folder, registry.endpoint)
     for kind in ("json", "avro", "protobuf", "json_schema"):
         assert counts[f"{kind} rows"] > cases // 100
         assert counts[f"{kind} dead letters"] > cases // 100

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work`, failing instead of hanging when it does not end."""
+    """Run `work`, and fail instead of hanging when it does not end."""
 
     async def bounded() -> T:
         async with asyncio.timeout(60):

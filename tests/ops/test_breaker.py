@@ -20,7 +20,7 @@ from frazil.errors import (
     StorageUnavailable,
     TableNotFound,
 )
-from frazil.ops.breaker import BreakerCollector, CircuitBreaker, State
+from frazil.ops.breaker import BreakerCollector, CircuitBreaker, CircuitState
 from frazil.ops.metrics import render
 from tests.log.support import ManualClock
 
@@ -44,7 +44,7 @@ def failing(error: BaseException) -> Callable[[], str]:
     return fail
 
 
-def now(breaker: CircuitBreaker) -> State:
+def now(breaker: CircuitBreaker) -> CircuitState:
     return breaker.state
 
 
@@ -59,7 +59,7 @@ def test_closed_open_half_open_closed() -> None:
     fail(breaker, FAILURES - 1)
     assert breaker.call(work) == "done", "failures count in a row"
     fail(breaker, FAILURES)
-    assert now(breaker) is State.OPEN
+    assert now(breaker) is CircuitState.OPEN
     with pytest.raises(DependencyUnavailable) as caught:
         breaker.call(work)
     assert str(caught.value) == (
@@ -70,9 +70,9 @@ def test_closed_open_half_open_closed() -> None:
     assert caught.value.again().args == caught.value.args
     clock.advance(RESET)
     assert breaker.call(work) == "done"
-    assert now(breaker) is State.HALF_OPEN
+    assert now(breaker) is CircuitState.HALF_OPEN
     assert breaker.call(work) == "done"
-    assert now(breaker) is State.CLOSED
+    assert now(breaker) is CircuitState.CLOSED
     assert (breaker.opened, breaker.failures, breaker.refused) == (1, 2 * FAILURES - 1, 1)
 
 
@@ -82,7 +82,7 @@ def test_one_failure_while_half_open_opens_again_for_the_whole_time() -> None:
     clock.advance(RESET)
     breaker.call(work)
     fail(breaker)
-    assert now(breaker) is State.OPEN
+    assert now(breaker) is CircuitState.OPEN
     clock.advance(RESET - 1)
     with pytest.raises(DependencyUnavailable):
         breaker.call(work)
@@ -100,7 +100,7 @@ def test_a_definite_answer_shows_that_it_works(answer: FrazilError) -> None:
     for _ in range(SUCCESSES):
         with pytest.raises(type(answer)):
             breaker.call(failing(answer))
-    assert now(breaker) is State.CLOSED
+    assert now(breaker) is CircuitState.CLOSED
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_what_says_nothing_of_the_dependency_changes_nothing(error: BaseExceptio
     with pytest.raises(type(error)):
         breaker.call(failing(error))
     fail(breaker)
-    assert now(breaker) is State.OPEN
+    assert now(breaker) is CircuitState.OPEN
     clock.advance(RESET)
     with pytest.raises(type(error)):
         breaker.call(failing(error))
-    assert now(breaker) is State.HALF_OPEN
+    assert now(breaker) is CircuitState.HALF_OPEN
     assert breaker.call(work) == "done", "the place of the one that tries is free again"
 
 
@@ -139,7 +139,7 @@ def test_one_call_at_a_time_while_half_open() -> None:
     go_on.set()
     thread.join()
     assert breaker.call(work) == "done"
-    assert now(breaker) is State.CLOSED
+    assert now(breaker) is CircuitState.CLOSED
 
 
 def test_a_call_that_began_before_the_circuit_opened_decides_nothing() -> None:
@@ -163,7 +163,7 @@ def test_a_call_that_began_before_the_circuit_opened_decides_nothing() -> None:
     breaker.call(work)
     go_on.set()
     thread.join()
-    assert now(breaker) is State.HALF_OPEN
+    assert now(breaker) is CircuitState.HALF_OPEN
     assert breaker.failures == FAILURES + 1
 
 
@@ -173,7 +173,7 @@ def test_a_call_within_a_call_is_one_call() -> None:
     clock.advance(RESET)
     with breaker, breaker:
         pass
-    assert now(breaker) is State.HALF_OPEN
+    assert now(breaker) is CircuitState.HALF_OPEN
     with pytest.raises(CatalogConnection), breaker:
         breaker.call(failing(CatalogConnection("away")))
     assert breaker.failures == FAILURES + 1
@@ -210,31 +210,31 @@ def test_metrics() -> None:
 
 @given(st.lists(st.sampled_from(["ok", "fail", "answer", "wait a little", "wait long"]), max_size=60))
 def test_it_does_what_its_description_says(steps: list[str]) -> None:
-    """Against the rules written down a second time, as plainly as possible."""
+    """The breaker is compared with its rules written down a second time, as plainly as possible."""
     breaker, clock = make()
-    state, in_a_row, opened_at = State.CLOSED, 0, 0.0
+    state, in_a_row, opened_at = CircuitState.CLOSED, 0, 0.0
     for step in steps:
         if step.startswith("wait"):
             clock.advance(RESET if step == "wait long" else 1)
             continue
-        if state is State.OPEN and clock.monotonic() - opened_at >= RESET:
-            state, in_a_row = State.HALF_OPEN, 0
-        if state is State.OPEN:
+        if state is CircuitState.OPEN and clock.monotonic() - opened_at >= RESET:
+            state, in_a_row = CircuitState.HALF_OPEN, 0
+        if state is CircuitState.OPEN:
             with pytest.raises(DependencyUnavailable):
                 breaker.call(work)
         elif step == "fail":
             fail(breaker)
             in_a_row = in_a_row + 1
-            if state is State.HALF_OPEN or in_a_row == FAILURES:
-                state, opened_at = State.OPEN, clock.monotonic()
+            if state is CircuitState.HALF_OPEN or in_a_row == FAILURES:
+                state, opened_at = CircuitState.OPEN, clock.monotonic()
         else:
             if step == "ok":
                 breaker.call(work)
             else:
                 with pytest.raises(CasConflict):
                     breaker.call(failing(CasConflict("changed")))
-            in_a_row = in_a_row + 1 if state is State.HALF_OPEN else 0
+            in_a_row = in_a_row + 1 if state is CircuitState.HALF_OPEN else 0
             if in_a_row == SUCCESSES:
-                state, in_a_row = State.CLOSED, 0
+                state, in_a_row = CircuitState.CLOSED, 0
         assert now(breaker) is state
-        assert (breaker.health().status == "healthy") == (state is State.CLOSED)
+        assert (breaker.health().status == "healthy") == (state is CircuitState.CLOSED)

@@ -53,10 +53,10 @@ def test_a_part_may_tell_of_several_components_and_of_many_things_in_one() -> No
     }
 
 
-def test_what_stands_behind_the_doors_does_not_close_them() -> None:
+def test_an_optional_component_does_not_make_the_process_unready() -> None:
     registry = HealthRegistry()
     registry.mark_ready()
-    registry.register("pipeline", lambda: Health("unhealthy", "no catalog"), behind=True)
+    registry.register("pipeline", lambda: Health("unhealthy", "no catalog"), optional=True)
     registry.set("log", "healthy")
     assert registry.report().status == "unhealthy"
     assert registry.not_ready() is None

@@ -29,7 +29,7 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 class Child(Collector):
-    """What another process said."""
+    """The metrics of another process, as text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -77,7 +77,7 @@ def test_errors_are_counted_by_kind(error: Exception, kind: str) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(0, 2)), max_size=20))
 def test_what_several_count_under_one_name_is_added_up(counted: list[tuple[str, int, int]]) -> None:
-    """Two parts of this process, and a child of which only the text is known."""
+    """Two parts of this process and a child, of which only the text is known, count under one name."""
     here, child = create_registry(), CollectorRegistry()
     counters = [
         Counter("frazil_things", "Things.", ("type",), registry=None),

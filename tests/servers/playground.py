@@ -1,4 +1,4 @@
-"""A Kafka broker and a schema registry to try things with (`make kafka`). What they hold is gone when they end."""
+"""Runs a Kafka broker and a schema registry to try things with (`make kafka`). Their data is gone when they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proxy before a real HTTP server that fails as a test tells it to.
+"""Runs a proxy before a real HTTP server that fails as a test tells it to.
 
     proxy.on("PUT", "*.parquet").drop_reply(times=2)   # stored, but the client never learns of it
     proxy.on("GET").answer(503)                        # until proxy.clear()
@@ -25,7 +25,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 
 class Rule:
-    """What happens to requests of one method and path; one of the verbs below must be called on it."""
+    """What happens to requests of one method and path. One of the verbs below must be called on it."""
 
     def __init__(self, method: str, pattern: str) -> None:
         self._method = method
@@ -70,7 +70,7 @@ class Rule:
         self._set(partial(_delay_reply, seconds), times)
 
     def take(self, method: str, path: str) -> bool:
-        """Whether this rule is for the request; a rule with a number of times is used up by it."""
+        """Returns whether this rule is for the request. A rule with a number of times is used up by it."""
         if self._left == 0 or self._method not in {"*", method} or not fnmatchcase(path, self._pattern):
             return False
         if self._left is not None:
@@ -83,7 +83,7 @@ class Rule:
 
 
 class Exchange:
-    """One request of a client, and the way to the server."""
+    """One request of a client, and the connection to the server."""
 
     def __init__(
         self, client: socket.socket, request: bytes, server: tuple[str, int], closing: threading.Event
@@ -127,7 +127,10 @@ class Proxy:
         return f"http://127.0.0.1:{self._port}"
 
     def on(self, method: str = "*", pattern: str = "*") -> Rule:
-        """A rule for a method and paths like `/bucket/key`; of several that fit, the oldest not used up counts."""
+        """Adds a rule for a method and paths like `/bucket/key`.
+
+        Of several that fit, the oldest not used up counts.
+        """
         rule = Rule(method, pattern)
         with self._lock:
             self._rules.append(rule)
@@ -139,7 +142,7 @@ class Proxy:
             self._rules.clear()
 
     def count(self, method: str) -> int:
-        """How many requests of this method have come."""
+        """Returns how many requests of this method have come."""
         with self._lock:
             return self._counts[method]
 
@@ -197,7 +200,9 @@ class Proxy:
 
 
 def _read_request(client: socket.socket) -> bytes:
-    """A whole request, changed so that the server closes the connection after it; nothing if there is none."""
+    """Returns a whole request, changed so that the server closes the connection after it, or nothing if there is
+    none.
+    """
     received = b""
     while _HEAD_END not in received:
         more = client.recv(_CHUNK)
@@ -221,7 +226,7 @@ def _read_request(client: socket.socket) -> bytes:
 
 
 def _ends_chunks(body: bytearray) -> bool:
-    """Whether the chunk of length zero is there. None of these clients sends anything after it."""
+    """Returns whether the chunk of length zero has arrived. None of these clients sends anything after it."""
     at = 0
     while (line := body.find(b"\r\n", at)) >= 0:
         size = int(body[at:line].split(b";")[0], 16)

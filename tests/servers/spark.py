@@ -1,4 +1,4 @@
-"""Spark in tests: one JVM for all tests of a worker, since each takes seconds and half a gigabyte to start."""
+"""Starts Spark for tests: one JVM for all tests of a worker, because each takes seconds and half a gigabyte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SparkKeeper:
         return self._shared
 
     def for_lake(self, config: Config) -> SparkSession:
-        """A session of the shared JVM with another catalog."""
+        """Returns a session of the shared JVM with another catalog."""
         session = self.shared().newSession()
         for key in spark_settings(self._config):
             if key.startswith("spark.sql.catalog."):

@@ -1,4 +1,4 @@
-"""The broker of the tests is a real one: transactions, deletion and restarts are Kafka's own."""
+"""Tests that the broker of the tests is a real one: transactions, deletion and restarts are Kafka's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tests.servers.broker import Broker
-from tests.servers.kafka import KafkaServer, Place, Record
+from tests.servers.kafka import KafkaServer, Record, RecordPosition
 
 
 def test_records_arrive_where_they_were_sent(kafka: KafkaServer) -> None:
@@ -19,13 +19,13 @@ def test_records_arrive_where_they_were_sent(kafka: KafkaServer) -> None:
         Record(None, b"k", 0, [("h", b"1"), ("h", None)], 1000),
         Record(b"b", partition=1),
     ]
-    assert kafka.produce(topic, sent) == [Place(1, 0), Place(0, 0), Place(1, 1)]
+    assert kafka.produce(topic, sent) == [RecordPosition(1, 0), RecordPosition(0, 0), RecordPosition(1, 1)]
     assert kafka.watermarks(topic, 1) == (0, 2)
-    assert kafka.committed(topic)[Place(0, 0)] == sent[1]
+    assert kafka.committed(topic)[RecordPosition(0, 0)] == sent[1]
     kafka.delete_records(topic, 1, 1)
     assert kafka.watermarks(topic, 1) == (1, 2)
     kafka.add_partitions(topic, 3)
-    assert kafka.produce(topic, [Record(b"c", partition=2)]) == [Place(2, 0)]
+    assert kafka.produce(topic, [Record(b"c", partition=2)]) == [RecordPosition(2, 0)]
     kafka.delete_topic(topic)
     kafka.create_topic(name=topic)
     assert kafka.watermarks(topic, 0) == (0, 0)
@@ -35,7 +35,7 @@ def test_only_committed_transactions_are_seen(kafka: KafkaServer, seed: int) -> 
     choose = random.Random(seed)
     topic = kafka.create_topic()
     transactions = kafka.transactions()
-    expected: dict[Place, bytes] = {}
+    expected: dict[RecordPosition, bytes] = {}
     for number in range(10):
         records = [Record(b"%d" % number)] * choose.randint(1, 5)
         commit = choose.random() < 0.5
@@ -56,5 +56,5 @@ def test_a_broker_keeps_its_address_and_its_data(own_kafka: Broker) -> None:
     kafka.produce(topic, [Record(b"before")])
     own_kafka.kill()
     own_kafka.start()
-    assert kafka.produce(topic, [Record(b"after")]) == [Place(0, 1)]
+    assert kafka.produce(topic, [Record(b"after")]) == [RecordPosition(0, 1)]
     assert [record.value for record in kafka.committed(topic).values()] == [b"before", b"after"]

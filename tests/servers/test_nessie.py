@@ -1,4 +1,4 @@
-"""The catalog of the tests is a real one: PyIceberg writes through it, also through a proxy."""
+"""Tests that the catalog of the tests is a real one: PyIceberg writes through it, also through a proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema registry of the tests is a real one with Confluent's API, also through proxies."""
+"""Tests that the schema registry of the tests is a real one with Confluent's API, also through proxies."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The running process: its parts, its roles, and how they start and stop."""
+"""Runs one process: its parts, which of them a role has, and how they start and stop."""

@@ -1,7 +1,7 @@
 """The process that the pipeline runs in, a child of `frazil serve` or `frazil pipeline`.
 
-It gets its settings on its standard input, where credentials are safe, and ends when that does: its parent is gone
-then, whatever became of it. On its standard output it says how it is, one JSON line at a time.
+It reads its settings from standard input, where credentials are safe, and stops when standard input ends, because its
+parent is gone then. It reports its health and metrics on standard output, one JSON line at a time.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ METRICS_SECONDS = 5.0
 
 
 _ERRORS_OF_QUERIES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark's loggers that write down the stack traces of errors it raises as well."""
+"""These loggers of PySpark write the stack traces of errors that PySpark also raises."""
 
 
 def main() -> NoReturn:
     config = settings_from(sys.stdin.buffer.readline())
     setup_logging(config.logging)
     for name in _ERRORS_OF_QUERIES:
-        # By its own class: a logger that another class has made would not take what PySpark tells it.
+        # The logger must be of PySpark's own class: another class would not accept its arguments.
         PySparkLogger.getLogger(name).disabled = True
-    # What a batch failed with, which its mover tells.
+    # This logger repeats why a batch failed, which the batch's mover logs.
     logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
-    # A line for every table that is opened.
+    # PyIceberg logs a line for every table that it opens.
     logging.getLogger("pyiceberg").setLevel(logging.WARNING)
     code = 0
     try:
         run(config)
     except FrazilError as error:
-        # The parent has heard it in the last report, and tells people.
+        # The last report told the parent, which logs it.
         code = error.exit_code
     sys.stdout.flush()
     os._exit(code)
 
 
 def build_pipeline(config: Config, registry: CollectorRegistry) -> Pipeline:
-    """The pipeline with its maintenance."""
+    """Returns a pipeline that also runs maintenance on its schedule."""
     maintenance = MaintenanceMetrics(registry)
     return Pipeline(config, registry, lambda tools, spark: Scheduler.of(tools, spark, maintenance))
 
@@ -80,13 +80,13 @@ def run(config: Config) -> None:
 
 
 def _watch_parent(pipeline: Pipeline) -> None:
-    """The read ends when the parent does."""
+    """Stop the pipeline when the parent ends, which ends standard input."""
     sys.stdin.buffer.read()
     pipeline.stop()
 
 
 def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Event) -> None:
-    said: dict[str, Health] | None = None
+    reported: dict[str, Health] | None = None
     metrics_due = 0.0
     while True:
         last = ended.wait(REPORT_SECONDS)
@@ -94,8 +94,8 @@ def _report(pipeline: Pipeline, registry: CollectorRegistry, ended: threading.Ev
         metrics = render(registry)[0].decode() if last or now >= metrics_due else None
         if metrics is not None:
             metrics_due = now + METRICS_SECONDS
-        if metrics is not None or health != said:
-            said = health
+        if metrics is not None or health != reported:
+            reported = health
             try:
                 _write_all(sys.stdout.fileno(), (PipelineReport(health, metrics).to_line() + "\n").encode())
             except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""What runs in one process, wired together: everything (`frazil serve`), or one role of it."""
+"""Wires the parts of a process together: all of them (`frazil serve`), or those of one role."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from frazil.app.status import status_endpoint
 from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry, HealthReport
 from frazil.ops.metrics import create_registry
-from frazil.ops.openfiles import allow_open_files
+from frazil.ops.open_files import allow_open_files
 from frazil.scan.lookup.cold_lookup import ColdLookup
 from frazil.web.hosts import AllowedHosts, BrowserGuard
 from frazil.web.operations import Endpoint, create_app
 from frazil.web.server import HttpServer
 
 Announce = Callable[[str, HealthReport], None]
-"""Called with the HTTP address, and with how everything is, once it has started."""
+"""Called once everything has started, with the HTTP address and the health report."""
 
 
 @dataclass(frozen=True)
 class Assembly:
     parts: Sequence[Part]
-    """In the order in which they start; they stop in reverse, so doors before the log that they append to."""
+    """Parts start in this order and stop in reverse, so that doors stop before the log that they append to."""
     endpoints: Sequence[Endpoint] = ()
-    behind: Collection[str] = ()
-    """Parts without which the others do their work."""
+    optional: Collection[str] = ()
+    """The process counts as ready without these parts, because the others work without them."""
 
 
 Role = Callable[[Config, CollectorRegistry], Assembly]
@@ -48,14 +48,14 @@ def everything(config: Config, metrics: CollectorRegistry) -> Assembly:
     pipeline = (PipelinePart(config, metrics, log),) if config.pipeline.enabled else ()
     hot, query = HotPart(config, log, metrics, ColdLookup(config)), QueryPart(config, log, metrics)
     topics = TopicsPart(config, metrics, lambda: log.log)
-    # The pipeline stops after doors and reads: the end of its batch may take all the time that there is.
+    # The pipeline stops last but for the log: finishing its batch may take all the time that is left.
     parts = (log, *pipeline, hot, *_doors(config, metrics, log), topics, query)
     endpoints = (*hot.endpoints, *topics.endpoints, *query.endpoints)
-    return Assembly(parts, endpoints, behind=[part.name for part in pipeline])
+    return Assembly(parts, endpoints, optional=[part.name for part in pipeline])
 
 
 def ingest(config: Config, metrics: CollectorRegistry) -> Assembly:
-    """What takes records in; the pipeline is another process, here or elsewhere."""
+    """Takes records in; the pipeline is another process, here or elsewhere."""
     log = LogPart(config, metrics)
     hot = HotPart(config, log, metrics, ColdLookup(config))
     topics = TopicsPart(config, metrics, lambda: log.log)
@@ -73,13 +73,15 @@ def pipeline_alone(config: Config, metrics: CollectorRegistry) -> Assembly:
 
 
 GC_THRESHOLD = 100_000
-"""Each message and each request is a container to Python's collector, which by default would look at every one of
-them, several times: measured, a fifth of the time that consuming takes. They are gone long before so many have come.
+"""Python's garbage collector runs after this many allocations.
+
+Each message and each request is a container that the collector would look at several times by default: measured, a
+fifth of the time that consuming takes. With this threshold most of them are gone before it runs.
 """
 
 
 def _connections(config: Config) -> int:
-    """How many there may be on all ports together."""
+    """Returns how many connections all ports together may have."""
     ports = (
         config.server,
         *((config.otlp.http, config.otlp.grpc) if config.otlp.enabled else ()),
@@ -91,7 +93,7 @@ def _connections(config: Config) -> int:
 
 
 async def serve(config: Config, role: Role, announce: Announce) -> signal.Signals | None:
-    """Run until a signal, which is returned."""
+    """Run until a signal arrives, and return it."""
     health = HealthRegistry()
     metrics = create_registry()
     assembly = role(config, metrics)
@@ -100,10 +102,12 @@ async def serve(config: Config, role: Role, announce: Announce) -> signal.Signal
     at = config.server
     app = BrowserGuard(create_app(health, metrics, endpoints), AllowedHosts(at.allowed_hosts, at.host), names=True)
     server = HttpServer(app, at.host, at.port, max_connections=at.max_connections, metrics=metrics)
-    service = Service(assembly.parts, server, health, config.server.shutdown_timeout_seconds, behind=assembly.behind)
+    service = Service(
+        assembly.parts, server, health, config.server.shutdown_timeout_seconds, optional=assembly.optional
+    )
 
     def ready() -> None:
-        # What is there now stays: looking through it for garbage again and again costs more than requests do.
+        # Objects that exist now stay. Looking through them for garbage again and again costs more than requests do.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])

@@ -1,4 +1,4 @@
-"""The life of a running Frazil: parts start in order, a signal arrives, parts stop in reverse order."""
+"""Starts the parts of a process in order, waits for a signal, and stops them in reverse order."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ logger = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-# What a part may still take to stop after an earlier one has used up the time of a clean stop.
+# A part may still take this long to stop after an earlier one has used up the time of a clean stop.
 _LAST_CHANCE_SECONDS = 1.0
 
 
 class Part(Protocol):
-    """Something that runs as long as the process does."""
+    """A part of the process, which runs as long as the process does."""
 
     @property
     def name(self) -> str: ...
@@ -34,13 +34,15 @@ class Part(Protocol):
         """Return when the part works; raise a `FrazilError` when it cannot."""
 
     async def stop(self) -> None:
-        """Finish what was promised, then let go of everything. Called only after a start that succeeded."""
+        """Finish what was promised, then release everything. It is called only after a start that succeeded."""
 
     def health(self) -> Health | Components: ...
 
 
 class Service:
-    """Parts, and an HTTP server that tells of them from before the first starts until after the last has stopped."""
+    """Runs parts, and an HTTP server that reports their health from before the first starts until after the last has
+    stopped.
+    """
 
     def __init__(
         self,
@@ -48,11 +50,11 @@ class Service:
         server: HttpServer,
         health: HealthRegistry,
         shutdown_timeout_seconds: float,
-        behind: Collection[str] = (),
+        optional: Collection[str] = (),
     ) -> None:
-        """`behind` names the parts without which the others do their work: readiness does not depend on them."""
+        """`optional` names the parts that the others work without: readiness does not depend on them."""
         self._parts = parts
-        self._behind = behind
+        self._optional = optional
         self._server = server
         self._health = health
         self._shutdown_timeout = shutdown_timeout_seconds
@@ -61,7 +63,7 @@ class Service:
         self._signal: signal.Signals | None = None
 
     async def run(self, on_ready: Callable[[], None]) -> signal.Signals | None:
-        """Run until a signal, which is returned, or until `finish` is called. Must run in the main thread."""
+        """Run until a signal arrives, and return it, or until `finish` is called. It must run in the main thread."""
         self._watch_signals()
         await self._server.start()
         try:
@@ -78,7 +80,7 @@ class Service:
         return self._signal
 
     def finish(self) -> None:
-        """End the service in good order, without a signal."""
+        """End the service in good order without a signal."""
         self._ended.set()
 
     async def _until_ended(self, on_ready: Callable[[], None]) -> None:
@@ -103,13 +105,13 @@ class Service:
             self._health.set(part.name, "degraded", "starting")
             await part.start()
             self._started.append(part)
-            self._health.register(part.name, part.health, behind=part.name in self._behind)
+            self._health.register(part.name, part.health, optional=part.name in self._optional)
             logger.info("started", extra={"part": part.name})
         self._health.mark_ready()
         on_ready()
 
     async def _stop(self) -> list[FrazilError]:
-        """Stop everything in the time there is, and return what went wrong."""
+        """Stop everything in the time that is left, and return what went wrong."""
         self._health.mark_draining()
         deadline = time.monotonic() + self._shutdown_timeout
         failures: list[FrazilError] = []
@@ -145,7 +147,7 @@ class Service:
 def _exit_on_next_signal() -> None:
     """End the process at the next signal, whatever the main thread is doing.
 
-    A Python handler would wait for the main thread, which may be stuck in a call; the wakeup descriptor is written by
+    A Python handler would wait for the main thread, which may be stuck in a call. The wakeup descriptor is written by
     the system's handler itself, in whichever thread the signal arrives.
     """
     wait, wake = socket.socketpair()

@@ -1,6 +1,6 @@
-"""How each topic is doing, gathered from the metrics: what `frazil status` shows.
+"""Computes what `frazil status` shows from health and metrics: how each topic is doing.
 
-All numbers are those of this process and its pipeline; what they do not know is None.
+All numbers are those of this process and its pipeline. A number that they do not know is None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from frazil.config.model import Config
 from frazil.ops.health import HealthRegistry, HealthReport
-from frazil.ops.metrics import merged
+from frazil.ops.metrics import merge_families
 from frazil.web.operations import Endpoint
 
 Data = dict[str, Any]
@@ -32,7 +32,7 @@ _PARTITION = {
     "behind": "frazil_pipeline_lag_records",
     "kafka_lag": "frazil_kafka_consumer_lag",
 }
-"""What is known of a partition, by metric; of tables, the base table counts."""
+"""These metrics tell the numbers of a partition. Of the metrics of tables, that of the base table counts."""
 
 _TOPIC = {
     "messages": "frazil_messages_total",
@@ -42,25 +42,25 @@ _TOPIC = {
     "freshness_seconds": "frazil_freshness_seconds",
     "dead_letters": "frazil_pipeline_dead_letters_total",
 }
-"""What is known of a topic, added up where there is one number for each partition."""
+"""These metrics tell the numbers of a topic. They are added up where each partition has one."""
 
 _TABLE = {
     "rows": "frazil_rows_flushed_total",
     "commits": "frazil_iceberg_commits_total",
     "last_commit": "frazil_last_commit_timestamp_seconds",
 }
-"""What is known of a table; rows and commits since the pipeline started."""
+"""These metrics tell the numbers of a table. Rows and commits count from the start of the pipeline."""
 
 
 def status_endpoint(config: Config, health: HealthRegistry, metrics: CollectorRegistry) -> Endpoint:
     async def status(request: Request) -> Response:
-        return JSONResponse(status_of(health.report(), merged(metrics.collect()), config.base_table))
+        return JSONResponse(status_of(health.report(), merge_families(metrics.collect()), config.base_table))
 
     return Endpoint("/status", status, "health and every topic in numbers, as JSON")
 
 
 def status_of(report: HealthReport, families: Iterable[Metric], base_table: Callable[[str], str]) -> Data:
-    """`base_table` names that of a topic."""
+    """`base_table` returns the name of a topic's base table."""
     samples = _by_name(families)
     problems = {name: reason for each in report.components.values() for name, reason in each.details.items()}
     topics = sorted({sample.labels["topic"] for found in samples.values() for sample in found})
@@ -74,7 +74,7 @@ _Samples = Mapping[str, list[Sample]]
 
 
 def _by_name(families: Iterable[Metric]) -> _Samples:
-    """Those that are about a topic."""
+    """Returns the samples that have a topic, by the name of their metric."""
     wanted = {*_PARTITION.values(), *_TOPIC.values(), *_TABLE.values()}
     found: defaultdict[str, list[Sample]] = defaultdict(list)
     for family in families:
@@ -121,7 +121,7 @@ def _partition(number: int, base: str, samples: _Samples) -> Data:
         for key, name in _PARTITION.items()
     }
     if found["sealed_end"] is None and found["committed_offset"] is not None and found["behind"] is not None:
-        # Another process writes it, but the pipeline has seen how far it is sealed.
+        # Another process writes this partition, but the pipeline has seen how far it is sealed.
         found["sealed_end"] = found["log_end"] = found["committed_offset"] + found["behind"]
     return {"partition": number, **found}
 
@@ -136,7 +136,7 @@ def _tables(samples: _Samples) -> Iterator[Data]:
 
 
 def _values(samples: _Samples, name: str, **labels: str) -> list[float]:
-    """Of all samples that do not say otherwise."""
+    """Returns the values of all samples whose labels are these, or that do not have these labels."""
     return [
         each.value
         for each in samples.get(name, ())
@@ -154,5 +154,5 @@ def _known(partitions: Iterable[Data], key: str) -> list[int | float]:
 
 
 def _number(value: float | None) -> int | float | None:
-    """Counts as whole numbers. What a collector of ours says may be one already."""
+    """Returns counts as whole numbers. Our own collectors may give an integer already."""
     return int(value) if value is not None and float(value).is_integer() else value

@@ -1,1 +1,1 @@
-"""The command `frazil`. `commands` lists what there is, each command is a module, `app` runs them."""
+"""The command `frazil`: `commands` lists the commands, each command is a module, and `app` runs them."""

@@ -1,4 +1,4 @@
-"""Runs a command and turns whatever happens into an exit code and, when it went wrong, one clear sentence."""
+"""Runs a command, and turns its result into an exit code and, if it failed, one clear sentence."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from frazil.footprint import own_process
 from frazil.version import __version__
 
 PRIVATE = 0o077
-"""Permissions that no file and no folder gets."""
+"""Files and folders get none of these permissions."""
 
-# What a shell reports for a process that SIGPIPE ended.
+# A shell reports this code for a process that SIGPIPE ended.
 _BROKEN_PIPE = 141
 
 
 def main() -> NoReturn:
     """Run, clean up, and leave without taking the interpreter down.
 
-    Native threads (granian's, an object store's) may be about to enter the interpreter once more; when they find it
-    half gone, they abort the process, and its exit code with it.
+    Native threads (granian's, an object store's) may be about to enter the interpreter once more. If it is half gone
+    then, they abort the process, and its exit code is lost.
     """
-    # Before Arrow is loaded, here and in the processes that this one starts (docs/decisions/0060).
+    # This must be set before Arrow is loaded, here and in child processes (docs/decisions/0060).
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     own_process()
-    # What is made here, and by the processes that this one starts, is this user's alone (docs/decisions/0073).
+    # Files that this process and its children create belong to this user alone (docs/decisions/0073).
     os.umask(PRIVATE)
     code = run(sys.argv[1:])
     atexit._run_exitfuncs()
@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return _BROKEN_PIPE
     except SystemExit as ended:
-        # From rich, when nobody reads the help any more.
+        # rich exits like this when nobody reads the help any more.
         return ended.code if isinstance(ended.code, int) else FrazilError.exit_code
     except FrazilError as error:
         return _fail(str(error), error.exit_code, debug and not isinstance(error, Interrupted))
@@ -106,7 +106,7 @@ def _fail(sentence: str, code: int, debug: bool) -> int:
 
 
 def _flush(stream: TextIO | None) -> None:
-    """A process started with a closed stdout has none."""
+    """Flush the stream, which is None if the process was started with a closed stdout."""
     if stream is not None:
         stream.flush()
 

@@ -1,4 +1,4 @@
-"""The list of commands. They are imported only when they run, so that `frazil --help` stays quick."""
+"""Lists the commands. They are imported only when they run, so that `frazil --help` stays quick."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Command:
     name: str
     target: str
-    """`module:name` of a function, or of a cyclopts `App` of the same name for a group of commands."""
+    """This is `module:name` of a function or, for a group of commands, of a cyclopts `App`."""
     help: str
 
 

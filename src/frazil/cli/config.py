@@ -1,4 +1,4 @@
-"""`frazil config check` and `frazil config show`."""
+"""`frazil config check` and `show` validate the settings and print them."""
 
 from __future__ import annotations
 

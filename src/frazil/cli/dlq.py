@@ -1,4 +1,4 @@
-"""`frazil dlq`: records that could not become rows."""
+"""`frazil dlq` lists and replays dead letters, the records that could not become rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.log_access import open_log, require_topic
 from frazil.cli.terminal.output import Format, count, print_json, print_table
 from frazil.errors import ConfigError
 
@@ -24,8 +24,8 @@ app = App(name="dlq")
 
 Output = Annotated[Format, Parameter(help="How to print it.")]
 
-_LONGEST = 100
-"""Of a reason, in letters; JSON has all of it."""
+_MAX_LENGTH = 100
+"""A longer reason is cut off in the table; JSON has all of it."""
 
 
 @app.command(name="list")
@@ -45,8 +45,8 @@ def list_(
     from frazil.pipeline.deadletters.letters import newest_letters
 
     config = context.load().config
-    with reading(config) as log:
-        table = _letters(config, log.store, existing_topic(log, topic))
+    with open_log(config) as log:
+        table = _letters(config, log.store, require_topic(log, topic))
     if show is not None:
         _show(topic, table, partition, show, output)
         return
@@ -81,8 +81,8 @@ def replay(
     if offset is not None and partition is None:
         raise ConfigError("--offset needs --partition: each partition counts its own.")
     config = context.load().config
-    with reading(config) as log:
-        existing_topic(log, topic)
+    with open_log(config) as log:
+        require_topic(log, topic)
         chosen = None if partition is None else letter_filter(partition, offset)
         if chosen is not None and not _partitions(_letters(config, log.store, topic), chosen):
             what = "letters" if offset is None else f"letter at offset {offset}"
@@ -116,7 +116,7 @@ def _letters(config: Config, store: ObjectStore, topic: str) -> Table | None:
 
 
 def _partitions(table: Table | None, where: BooleanExpression) -> list[int]:
-    """Those that have such letters."""
+    """Returns the partitions that have such letters."""
     from frazil.log.schema.columns import PARTITION
     from frazil.pipeline.deadletters.letters import read_letters
 
@@ -161,12 +161,12 @@ def _as_row(letter: dict[str, Any]) -> tuple[object, ...]:
         data["kafka_offset"],
         data["failed_at"],
         data["replayed_at"],
-        reason if len(reason) <= _LONGEST else f"{reason[: _LONGEST - 1]}…",
+        reason if len(reason) <= _MAX_LENGTH else f"{reason[: _MAX_LENGTH - 1]}…",
     )
 
 
 def _as_data(letter: dict[str, Any]) -> dict[str, Any]:
-    """By names for people; bytes as text where they are some, else in hex."""
+    """Returns the columns of a letter by names for people. Bytes are shown as text if they are text, else in hex."""
     named = {name.removeprefix("_log").removeprefix("_"): value for name, value in letter.items()}
     return {name: _shown(value) for name, value in named.items()}
 

@@ -1,4 +1,4 @@
-"""`frazil ingest`."""
+"""`frazil ingest` runs the doors and the hot buffer without a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil kafka check`."""
+"""`frazil kafka check` tries everything that the Kafka door needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(
     """Try brokers, topics, schema registry, catalog and store with the given settings; nothing is consumed."""
     from frazil.doors.kafka.check import check_all
 
-    # The client writes of its own about what the findings say in order.
+    # The Kafka client logs what the findings say in order.
     logging.getLogger("frazil").addHandler(logging.NullHandler())
     findings = check_all(context.load().config)
     if output == "json":
@@ -53,7 +53,7 @@ def check(
 
 
 def _rows(finding: Finding) -> Iterator[tuple[str, str, str]]:
-    """What was found, and below it what to do."""
+    """Yields a row with the finding and, below it, one with the advice."""
     yield finding.what, "failed" if finding.error else "ok", finding.told
     if finding.advice:
         yield "", "", f"→ {finding.advice}"

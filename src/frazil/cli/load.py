@@ -1,4 +1,4 @@
-"""`frazil load`."""
+"""`frazil load` appends the records of files to a topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from frazil.cli.terminal.context import GivenContext
 from frazil.cli.terminal.interrupts import Interrupts
 from frazil.cli.terminal.output import Format, count, print_json
-from frazil.cli.terminal.progress import watching
+from frazil.cli.terminal.progress import load_progress
 from frazil.errors import ConfigError, Interrupted
 from frazil.load.inputs import Format as FileFormat
 
@@ -72,7 +72,7 @@ def load(
     given = read_schema(schema) if schema else None
     config = context.load().config
     setup_logging(config.logging.model_copy(update={"level": "warning"}))
-    with Interrupts() as interrupts, watching(inputs, interrupts) as watcher, ExitStack() as stack:
+    with Interrupts() as interrupts, load_progress(inputs, interrupts) as watcher, ExitStack() as stack:
         log = Log(config)
         stack.callback(log.close, seal=False)
         loader = Loader(log, topic, inputs, schema=given, skip_bad=skip_bad, remember=once, watcher=watcher)

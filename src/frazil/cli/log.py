@@ -1,4 +1,4 @@
-"""`frazil log inspect`, `frazil log verify` and `frazil log repair`."""
+"""`frazil log inspect`, `verify` and `repair` show the log, check it and repair it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import chosen, existing_topic, reading, split
+from frazil.cli.terminal.log_access import chosen_partitions, open_log, require_topic, split_name
 from frazil.cli.terminal.output import Format, count, print_json, print_table
-from frazil.cli.terminal.progress import counting
+from frazil.cli.terminal.progress import step_progress
 from frazil.errors import ConfigError, Interrupted, LogCorrupted
 
 if TYPE_CHECKING:
@@ -38,9 +38,12 @@ def inspect(
     """Show what is on this disk and in the store. Changes nothing, also beside a running writer."""
     from frazil.log.check.inspection import show_partition
 
-    with reading(context.load().config) as log:
+    with open_log(context.load().config) as log:
         where = log.store.url
-        shown = [show_partition(log, topic, partition, every_footer=True) for topic, partition in chosen(log, name)]
+        shown = [
+            show_partition(log, topic, partition, every_footer=True)
+            for topic, partition in chosen_partitions(log, name)
+        ]
     if output == "json":
         print_json([_as_data(each, frames) for each in shown])
         return
@@ -88,9 +91,9 @@ def _print_partition(shown: PartitionInfo, frames: bool) -> None:
 @app.command
 def verify(name: Name = None, /, *, output: Output = "human", context: GivenContext) -> None:
     """Check every frame and every segment, and that they join without a gap; also beside a running writer."""
-    with reading(context.load().config) as log:
+    with open_log(context.load().config) as log:
         where = log.store.url
-        partitions = chosen(log, name)
+        partitions = chosen_partitions(log, name)
         findings = _verify(log, partitions)
     problems = [found for found in findings if found.kind == "problem"]
     if output == "json":
@@ -113,7 +116,7 @@ def _verify(log: Log, partitions: list[tuple[str, int]]) -> list[Finding]:
     topics = {topic: TopicCheck(log.store, topic) for topic in dict.fromkeys(topic for topic, _ in partitions)}
     findings: list[Finding] = [found for check in topics.values() for found in check.findings]
     node = node_name(log.config.data_dir, log.config.node, log.world)
-    with counting("checking") as progress:
+    with step_progress("checking") as progress:
         for topic, partition in partitions:
             task = progress.add_task(f"{topic}/{partition}", total=None) if progress else None
 
@@ -143,11 +146,11 @@ def repair(
     from frazil.log.check.inspection import find_schema
     from frazil.log.check.repair import Repair
 
-    topic, partition = split(name)
+    topic, partition = split_name(name)
     if partition is None:
         raise ConfigError(f"{name!r}: say which partition, e.g. {name}/0.")
-    with reading(context.load().config) as log:
-        existing_topic(log, topic)
+    with open_log(context.load().config) as log:
+        require_topic(log, topic)
         with Repair(log.config, log.store, log.world, topic, partition, find_schema(log, topic)) as task:
             plan = task.plan()
             _print_plan(plan, name)

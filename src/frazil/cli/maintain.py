@@ -1,4 +1,4 @@
-"""`frazil maintain`: what keeps tables and log small and quick, now rather than on its schedule."""
+"""`frazil maintain` runs the maintenance of tables and log now rather than on its schedule."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def orphans(
     context: GivenContext,
 ) -> None:
     """Delete files of tables that nothing refers to, and names of tables that were never finished."""
-    # Not a number is not at least anything.
+    # The comparison is negated so that not-a-number is refused too.
     if older_than_hours is not None and not older_than_hours >= _LEAST_HOURS:
         raise ConfigError(
             f"--older-than-hours: {older_than_hours:g} is too few. A younger file may belong to a commit that is "
@@ -238,7 +238,7 @@ def _maintain(
 
 @contextmanager
 def _maintenance_context(config: Config, dry_run: bool) -> Iterator[MaintenanceContext]:
-    """Spark is started when an operation asks for it, and stopped at the end."""
+    """Yields what operations need. Spark starts when an operation asks for it, and stops at the end."""
     from frazil.clock import World
     from frazil.lake.catalog.lake import Lake
     from frazil.maintain.context import MaintenanceContext

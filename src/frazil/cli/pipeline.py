@@ -1,4 +1,4 @@
-"""`frazil pipeline`."""
+"""`frazil pipeline` runs the pipeline without doors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frazil serve`."""
+"""`frazil serve` runs everything in one process, and prints where it listens."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def serve(*, context: GivenContext) -> None:
 
 
 def program() -> str:
-    """How this program can be called from here."""
+    """Returns the command that calls this program from the working directory."""
     called = Path(sys.argv[0])
     if shutil.which("frazil") == str(called.resolve()):
         return "frazil"
@@ -56,7 +56,7 @@ def program() -> str:
 
 
 def _doors(config: Config) -> list[str]:
-    """What takes telemetry and messages, and where; a port that was left to chance is told in the log."""
+    """Returns a line for each door that listens. The port of a door that was configured as 0 is in the log."""
     otlp, loki, prometheus, danube = config.otlp, config.loki, config.prometheus, config.danube
     lines = []
     if otlp.enabled:
@@ -76,13 +76,13 @@ def _url(at: EndpointConfig | LokiConfig | PrometheusConfig | DanubeConfig, tls:
 
 
 def not_served(report: HealthReport) -> list[str]:
-    """What a person must see to before all topics are served; each line ends with the command that helps, if any."""
+    """Returns lines about topics that are not served. Each ends with the command that helps, if there is one."""
     wrong = report.components.get("log", HEALTHY).details.values()
     return ["Not served:", *(f"  {each}" for each in wrong)] if wrong else []
 
 
 def banner(config: Config, url: str, report: HealthReport) -> str:
-    """What listens where, what is not served, and what to try next: only commands that exist."""
+    """Returns what listens where, which topics are not served, and what to try next (only commands that exist)."""
     known = {command.name for command in COMMANDS}
     steps = [(line.replace("frazil ", f"{program()} "), why) for name, line, why in _NEXT_STEPS if name in known]
     steps.append((f"curl {url}/health", "ask how it is"))

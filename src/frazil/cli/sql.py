@@ -1,4 +1,4 @@
-"""`frazil sql`."""
+"""`frazil sql` answers a query, in this process or by asking a running Frazil."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sql(
     Rows in the table and rows that are still in the log are seen alike, all at one moment. `SHOW TABLES` and
     `DESCRIBE orders` tell what there is.
     """
-    from frazil.cli.terminal.rows import print_rows
+    from frazil.cli.terminal.query_rows import print_rows
 
     text = _text(query, file)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""`frazil status`."""
+"""`frazil status` asks a running Frazil for its health and its topics."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def status(
 
 
 def _watch(address: str, interval: float, output: Format) -> None:
-    """The first look must succeed; later ones may find nobody for a while."""
+    """Show the status again and again. The first request must succeed; later ones may fail for a while."""
     if output == "json":
-        for report in _looks(address, interval):
+        for report in _poll(address, interval):
             print(json.dumps(report, ensure_ascii=False), flush=True)
     else:
         from frazil.cli.status_view import show_live
 
-        show_live(address, _looks(address, interval))
+        show_live(address, _poll(address, interval))
 
 
-def _looks(address: str, interval: float) -> Iterator[Status]:
+def _poll(address: str, interval: float) -> Iterator[Status]:
     yield _ask(address)
     while True:
         time.sleep(interval)

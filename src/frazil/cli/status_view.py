@@ -1,4 +1,4 @@
-"""What `frazil status` shows to people."""
+"""Draws what `frazil status` shows to people."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _COLOURS = {"healthy": "green", "degraded": "yellow", "unhealthy": "red", "unrea
 
 
 def render(address: str, report: Status, before: Status | None = None) -> RenderableType:
-    """With an earlier report, also how fast topics grow."""
-    said = Text(f"{address} is ")
-    said.append(report["status"], style=_COLOURS.get(report["status"], ""))
-    said.append(f" (Frazil {report['version']}, up {duration(report['uptime_seconds'])})")
-    shown: list[RenderableType] = [said]
+    """Draws a report. If an earlier report is given, it also shows how fast topics grow."""
+    headline = Text(f"{address} is ")
+    headline.append(report["status"], style=_COLOURS.get(report["status"], ""))
+    headline.append(f" (Frazil {report['version']}, up {duration(report['uptime_seconds'])})")
+    shown: list[RenderableType] = [headline]
     if report["components"]:
         shown.append(_components(report["components"]))
     if report["topics"]:
@@ -33,7 +33,7 @@ def render(address: str, report: Status, before: Status | None = None) -> Render
 
 
 def show_live(address: str, reports: Iterable[Status]) -> None:
-    """One table that changes on a terminal; elsewhere one after the other."""
+    """Shows one table that changes on a terminal. Elsewhere each report is printed below the last."""
     before: Status | None = None
     shown: RenderableType = Text()
     terminal = sys.stdout.isatty()
@@ -48,7 +48,7 @@ def show_live(address: str, reports: Iterable[Status]) -> None:
 
 
 class _Pages:
-    """Takes what `Live` takes where nothing can be overwritten."""
+    """Has the methods of rich's `Live`, and prints, for outputs where nothing can be overwritten."""
 
     def __enter__(self) -> _Pages:
         return self
@@ -107,7 +107,7 @@ def _table(*columns: str) -> Table:
 
 
 def _rate(topic: Status, report: Status, before: Status | None) -> str:
-    """Records per second since the report before, wherever they were appended."""
+    """Returns the records per second since the report before, wherever they were appended."""
     earlier = _find(before["topics"], topic["topic"]) if before else None
     seconds = report["uptime_seconds"] - before["uptime_seconds"] if before else 0.0
     if earlier is None or topic["log_end"] is None or earlier["log_end"] is None or seconds <= 0:
@@ -120,7 +120,7 @@ def _find(topics: Sequence[Status], name: str) -> Status | None:
 
 
 def _where(topic: Status, components: Mapping[str, Status]) -> str:
-    """The components that say what is wrong with it."""
+    """Returns the components that say what is wrong with the topic."""
     wrong = topic["problems"]
     return ", ".join(name for name, each in components.items() if each.get("details", {}).keys() & wrong.keys())
 

@@ -1,4 +1,4 @@
-"""`frazil txlog show`."""
+"""`frazil txlog show` prints what the pipeline did."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.log_access import open_log, require_topic
 from frazil.cli.terminal.output import Format, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 app = App(name="txlog")
 
-_LONGEST = 120
-"""Of what happened, in letters; JSON has all of it."""
+_MAX_LENGTH = 120
+"""A longer text is cut off in the table; JSON has all of it."""
 
 
 @app.command
@@ -40,18 +40,15 @@ def show(
     data_dir = config.data_dir
     found = history(data_dir, topic, last or None)
     if output == "json":
-        print_json([to_data(listed) for listed in found.entries])
+        print_json([to_data(each) for each in found.entries])
     elif found.entries:
-        rows = [
-            (iso(listed.entry.time_ms), listed.slot, listed.entry.number, *_row(listed.entry))
-            for listed in found.entries
-        ]
+        rows = [(iso(each.entry.time_ms), each.slot, each.entry.number, *_row(each.entry)) for each in found.entries]
         columns = ("time", "slot", "number", "what happened", "topic", "table", "offsets", "files", "snapshot")
         print_table(columns, rows)
     elif found.damage is None:
         if topic is not None:
-            with reading(config) as log:
-                existing_topic(log, topic)
+            with open_log(config) as log:
+                require_topic(log, topic)
         of_topic = f" about topic {topic!r}" if topic else ""
         print(f"There is nothing{of_topic} in {root(data_dir.absolute())} yet.")
     if found.damage:
@@ -62,4 +59,4 @@ def _row(entry: Entry) -> EntryLine:
     from frazil.pipeline.txlog.show import in_words
 
     row = in_words(entry)
-    return row if len(row.what) <= _LONGEST else row._replace(what=f"{row.what[: _LONGEST - 1]}…")
+    return row if len(row.what) <= _MAX_LENGTH else row._replace(what=f"{row.what[: _MAX_LENGTH - 1]}…")

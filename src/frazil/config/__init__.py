@@ -1,1 +1,1 @@
-"""Settings: their types (`model`), how they are read (`load`), how they are told (`reference`)."""
+"""Reads the settings (`load`), defines their types (`model`, `sections`) and documents them (`reference`)."""

@@ -1,22 +1,22 @@
-"""What the settings of Danube's Iceberg storage mean here."""
+"""Maps each setting of Danube's Iceberg storage to the setting of Frazil that it stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from frazil.config.keys import KeyPath
+from frazil.config.setting_tree import KeyPath
 
 _MIB = 1024 * 1024
 
 
-class Meaning(NamedTuple):
-    """The key that a setting stands for, and how its value is said there."""
+class Counterpart(NamedTuple):
+    """The key of Frazil that a setting stands for, and how its value is converted."""
 
     key: KeyPath
-    said: Callable[[str], str] = str
+    convert: Callable[[str], str] = str
     note: str = ""
-    """For people."""
+    """The reference shows this note beside the setting."""
 
 
 def _mebibytes(text: str) -> str:
@@ -40,11 +40,11 @@ def _boolean(text: str) -> bool:
     return found
 
 
-def _truth(text: str) -> str:
+def _normalized_boolean(text: str) -> str:
     return str(_boolean(text)).lower()
 
 
-def _opposite(text: str) -> str:
+def _negated(text: str) -> str:
     return str(not _boolean(text)).lower()
 
 
@@ -58,40 +58,40 @@ def _catalog(text: str) -> str:
     return text
 
 
-MEANINGS: Mapping[KeyPath, Meaning] = {
-    ("catalog", "type"): Meaning(("lake", "properties", "type"), _catalog, "`rest` or `glue`"),
-    ("catalog", "uri"): Meaning(("lake", "properties", "uri")),
-    ("catalog", "token"): Meaning(("lake", "properties", "token")),
-    ("catalog", "region"): Meaning(("lake", "properties", "glue.region")),
-    ("catalog", "profile"): Meaning(("lake", "properties", "glue.profile-name")),
-    ("catalog", "database"): Meaning(("lake", "namespace"), note="of topics whose name has none"),
-    ("warehouse",): Meaning(("lake", "properties", "warehouse")),
-    ("object_store", "region"): Meaning(("store", "options", "region")),
-    ("object_store", "endpoint"): Meaning(("store", "options", "endpoint")),
-    ("object_store", "path_style"): Meaning(
-        ("store", "options", "virtual_hosted_style_request"), _opposite, "the opposite"
+COUNTERPARTS: Mapping[KeyPath, Counterpart] = {
+    ("catalog", "type"): Counterpart(("lake", "properties", "type"), _catalog, "`rest` or `glue`"),
+    ("catalog", "uri"): Counterpart(("lake", "properties", "uri")),
+    ("catalog", "token"): Counterpart(("lake", "properties", "token")),
+    ("catalog", "region"): Counterpart(("lake", "properties", "glue.region")),
+    ("catalog", "profile"): Counterpart(("lake", "properties", "glue.profile-name")),
+    ("catalog", "database"): Counterpart(("lake", "namespace"), note="of topics whose name has none"),
+    ("warehouse",): Counterpart(("lake", "properties", "warehouse")),
+    ("object_store", "region"): Counterpart(("store", "options", "region")),
+    ("object_store", "endpoint"): Counterpart(("store", "options", "endpoint")),
+    ("object_store", "path_style"): Counterpart(
+        ("store", "options", "virtual_hosted_style_request"), _negated, "the opposite"
     ),
-    ("object_store", "allow_anonymous"): Meaning(("store", "options", "skip_signature"), _truth),
-    ("object_store", "access_key_id"): Meaning(("store", "access_key_id")),
-    ("object_store", "secret_access_key"): Meaning(("store", "secret_access_key")),
-    ("object_store", "secret_access_key_file"): Meaning(("store", "secret_access_key_file")),
-    ("wal", "base_path"): Meaning(("data_dir",)),
-    ("wal", "max_file_size"): Meaning(("log", "max_file_size_mb"), _mebibytes, "bytes, rounded up to MiB"),
-    ("wal", "sync_mode"): Meaning(("log", "sync"), _sync, "`never` is `none`"),
-    ("writer", "batch_size"): Meaning(("pipeline", "flush_batch_size")),
-    ("writer", "flush_interval_ms"): Meaning(("pipeline", "flush_interval_seconds"), _seconds, "in seconds"),
-    ("writer", "max_memory_bytes"): Meaning(("pipeline", "max_size_mb"), _mebibytes, "bytes, rounded up to MiB"),
-    ("reader", "poll_interval_ms"): Meaning(("pipeline", "poll_interval_ms")),
-    ("reader", "max_concurrent_reads"): Meaning(("messages", "max_concurrent_reads")),
-    ("reader", "prefetch_size"): Meaning(("messages", "prefetch_size")),
+    ("object_store", "allow_anonymous"): Counterpart(("store", "options", "skip_signature"), _normalized_boolean),
+    ("object_store", "access_key_id"): Counterpart(("store", "access_key_id")),
+    ("object_store", "secret_access_key"): Counterpart(("store", "secret_access_key")),
+    ("object_store", "secret_access_key_file"): Counterpart(("store", "secret_access_key_file")),
+    ("wal", "base_path"): Counterpart(("data_dir",)),
+    ("wal", "max_file_size"): Counterpart(("log", "max_file_size_mb"), _mebibytes, "bytes, rounded up to MiB"),
+    ("wal", "sync_mode"): Counterpart(("log", "sync"), _sync, "`never` is `none`"),
+    ("writer", "batch_size"): Counterpart(("pipeline", "flush_batch_size")),
+    ("writer", "flush_interval_ms"): Counterpart(("pipeline", "flush_interval_seconds"), _seconds, "in seconds"),
+    ("writer", "max_memory_bytes"): Counterpart(("pipeline", "max_size_mb"), _mebibytes, "bytes, rounded up to MiB"),
+    ("reader", "poll_interval_ms"): Counterpart(("pipeline", "poll_interval_ms")),
+    ("reader", "max_concurrent_reads"): Counterpart(("messages", "max_concurrent_reads")),
+    ("reader", "prefetch_size"): Counterpart(("messages", "prefetch_size")),
 }
-"""What settings stand for; those of `PLACE` stand together for `store.url`."""
+"""These settings have counterparts of their own; those of `STORE_LOCATION` stand together for `store.url`."""
 
-PLACE = ("type", "bucket", "prefix", "path")
-"""Of `object_store`: where it is."""
+STORE_LOCATION = ("type", "bucket", "prefix", "path")
+"""These keys of `object_store` say where the store is."""
 SCHEMES = {"s3": "s3", "minio": "s3", "gcs": "gs", "gs": "gs", "azure": "az", "az": "az"}
 
-FLAT: Mapping[str, KeyPath] = {
+FLAT_KEYS: Mapping[str, KeyPath] = {
     "catalog_type": ("catalog", "type"),
     "catalog_uri": ("catalog", "uri"),
     "warehouse_path": ("warehouse",),
@@ -111,11 +111,11 @@ FLAT: Mapping[str, KeyPath] = {
     "reader_poll_interval_ms": ("reader", "poll_interval_ms"),
     "reader_prefetch_batches": ("reader", "prefetch_size"),
 }
-"""The flat form, by the names of the other."""
+"""Maps the keys of the flat form to those of the form with sections."""
 
-NOTHING: Mapping[KeyPath, str] = {
+WITHOUT_COUNTERPART: Mapping[KeyPath, str] = {
     ("object_store", "profile"): "give access_key_id and secret_access_key, or secret_access_key_file",
     ("object_store", "properties"): "give them as store.options, by the names of the `obstore` package, and as "
     "lake.properties, by the names of PyIceberg",
 }
-"""What has no counterpart, and what to do instead."""
+"""These settings have no counterpart. The text says what to do instead."""

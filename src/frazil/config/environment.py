@@ -1,4 +1,4 @@
-"""Settings from environment variables: `FRAZIL__LOG__SYNC=always` is `log.sync: always`.
+"""Applies settings from environment variables: `FRAZIL__LOG__SYNC=always` is `log.sync: always`.
 
 Names are matched without regard to case. A free name (a topic, a store option) matches the one in the file that is
 spelled alike when every other character than letters and digits is `_`; otherwise it is taken in lower case. Names of
@@ -10,13 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from frazil.config.keys import PREFIX, SEPARATOR, Group, KeyPath, Leaf, dotted, suggestion, tree, variable
-from frazil.config.secrets import read_secret
+from frazil.config.secret_files import read_secret
+from frazil.config.setting_tree import (
+    PREFIX,
+    SEPARATOR,
+    KeyPath,
+    Setting,
+    SettingGroup,
+    dotted,
+    setting_tree,
+    suggestion,
+    variable,
+)
 from frazil.config.yaml_file import Document
 
 
 def apply_environment(document: Document, environ: Mapping[str, str]) -> None:
-    """Put the variables' values over those of the file."""
+    """Put the values of the variables over those of the file."""
     taken: dict[KeyPath, str] = {}
     for name in sorted(environ):
         head, _, rest = name.partition(SEPARATOR)
@@ -44,12 +54,12 @@ def apply_environment(document: Document, environ: Mapping[str, str]) -> None:
 
 
 def _resolve(parts: list[str], document: Document) -> tuple[KeyPath, bool] | str:
-    """The setting that a variable names and whether it names a file with its value, or what is wrong with it."""
-    node: Leaf | Group = tree()
+    """Returns the setting that a variable names, and whether it names a file with the value, or what is wrong."""
+    node: Setting | SettingGroup = setting_tree()
     values: object = document.values
     path: KeyPath = ()
     while parts:
-        if isinstance(node, Leaf):
+        if isinstance(node, Setting):
             return f"{dotted(path)}: has no keys below it, such as {SEPARATOR.join(parts).lower()}"
         here = values if isinstance(values, dict) else {}
         candidates, parts = _next_key(node, here, parts)
@@ -64,27 +74,27 @@ def _resolve(parts: list[str], document: Document) -> tuple[KeyPath, bool] | str
         if child is None or not key:
             return f"{dotted(path)}: unknown key; {suggestion(path)}"
         node, values = child, here.get(key)
-    if isinstance(node, Group):
+    if isinstance(node, SettingGroup):
         below = next(iter(node.children), "<name>")
         return f"{dotted(path) or 'top level'}: is a section; set a key of it, such as {variable((*path, below))}"
     return path, False
 
 
-def _next_key(node: Group, values: Mapping[str, object], parts: list[str]) -> tuple[list[str], list[str]]:
-    """The key that the first parts name (several, when it is not clear), and the parts after it."""
+def _next_key(node: SettingGroup, values: Mapping[str, object], parts: list[str]) -> tuple[list[str], list[str]]:
+    """Returns the key that the first parts name (several, when it is not clear), and the parts after it."""
     if node.each is None:
         return [parts[0].lower()], parts[1:]
-    longest = len(parts) if isinstance(node.each, Leaf) else max(1, len(parts) - 1)
+    longest = len(parts) if isinstance(node.each, Setting) else max(1, len(parts) - 1)
     for count in range(longest, 0, -1):
         matches = _spelled_alike(SEPARATOR.join(parts[:count]), values)
         if matches:
             return matches, parts[count:]
-    count = longest if isinstance(node.each, Leaf) else 1
+    count = longest if isinstance(node.each, Setting) else 1
     return [_spell(SEPARATOR.join(parts[:count]), node.spelling)], parts[count:]
 
 
 def _spell(name: str, spelling: str) -> str:
-    """A free name that the file does not mention."""
+    """Returns how to spell a free name that the file does not mention."""
     if not spelling:
         return name.lower()
     if not name[:1].islower():

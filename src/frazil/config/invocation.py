@@ -1,4 +1,4 @@
-"""The command line that has the same settings as this process, wherever it is typed."""
+"""Builds a command line that has the same settings as this process, wherever it is typed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Invocation:
-    """Two settings that are alike are equal, however they came."""
+    """Remembers how the settings were given. It does not count when settings are compared."""
 
     config_path: Path | None = field(default=None, compare=False)
     variables: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Those of the environment that were settings, without secrets."""
+    """These are the environment variables that set settings, without secrets."""
 
     def line(self, data_dir: Path, *arguments: str) -> str:
-        """A line for a shell. The data folder is always named: it may be relative to where this process started."""
+        """Returns a line for a shell.
+
+        The data folder is always named, because it may be relative to where this process started.
+        """
         variables = {**self.variables, "FRAZIL__DATA_DIR": str(data_dir.resolve())}
         words = [f"{name}={shlex.quote(value)}" for name, value in sorted(variables.items())]
         words.append(shlex.quote(_program()))
@@ -30,7 +33,7 @@ class Invocation:
 
 
 def _program() -> str:
-    """By its path, where the name alone would not find it."""
+    """Returns the name of the program, or its path where the name alone would not find it."""
     called = Path(sys.argv[0])
     if called.name != "frazil" or not called.exists():
         return "frazil"

@@ -1,4 +1,4 @@
-"""Settings from a YAML file and the environment; whatever is wrong with them is reported in one go."""
+"""Reads the settings from a YAML file and the environment, and reports all that is wrong with them at once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from frazil.config.danube_storage import understand_storage
+from frazil.config.danube_storage import translate_storage
 from frazil.config.environment import apply_environment
-from frazil.config.hiding import HIDDEN, is_secret, masked
 from frazil.config.invocation import Invocation
-from frazil.config.keys import Group, KeyPath, Leaf, dotted, find, suggestion, tree
-from frazil.config.lists import split_lists
+from frazil.config.list_values import split_lists
 from frazil.config.model import Config
-from frazil.config.secrets import resolve_secret_files
+from frazil.config.redaction import HIDDEN, is_secret, masked
+from frazil.config.secret_files import resolve_secret_files
+from frazil.config.setting_tree import KeyPath, Setting, SettingGroup, dotted, find_node, setting_tree, suggestion
 from frazil.config.yaml_file import Document, Origins, Values, described, read_document
 from frazil.errors import ConfigError
 
@@ -28,21 +28,21 @@ DEFAULT_FILE = Path("frazil.yaml")
 class LoadedConfig:
     config: Config
     path: Path | None
-    """The file that was read, if any."""
+    """This is the file that was read, if any."""
     origins: Mapping[KeyPath, str]
-    """Where each key that was given came from: a line of the file or an environment variable."""
+    """This says where each given key came from: a line of the file or an environment variable."""
 
 
 def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> LoadedConfig:
-    """Read `path`, else `frazil.yaml` if there is one, else take the defaults; then apply the environment."""
+    """Read `path`, else `frazil.yaml` if it exists, else take the defaults; then apply the environment."""
     if path is None and DEFAULT_FILE.exists():
         path = DEFAULT_FILE
     document = read_document(path) if path is not None else Document()
-    understand_storage(document)
+    translate_storage(document)
     resolve_secret_files(document)
     apply_environment(document, environ)
-    _open_empty_sections(tree(), document.values)
-    split_lists(tree(), document.values)
+    _open_empty_sections(setting_tree(), document.values)
+    split_lists(setting_tree(), document.values)
     config = _validate(document)
     if config is None or document.problems:
         raise ConfigError(_report(document.problems))
@@ -54,11 +54,11 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     return LoadedConfig(config.invoked(Invocation(path, given)), path, document.origins)
 
 
-def _open_empty_sections(group: Group, values: Values) -> None:
-    """`log:` with nothing below it means the section's defaults."""
+def _open_empty_sections(group: SettingGroup, values: Values) -> None:
+    """Replace empty sections by empty mappings: `log:` with nothing below it means the section's defaults."""
     for key, value in values.items():
         child = group.child(key)
-        if not isinstance(child, Group):
+        if not isinstance(child, SettingGroup):
             continue
         if value is None and not child.optional:
             value = values[key] = {}
@@ -78,33 +78,33 @@ def _validate(document: Document) -> Config | None:
 def _explain(detail: ErrorDetails, origins: Origins) -> str:
     path = tuple(str(part) for part in detail["loc"])
     if detail["type"] == "setting":
-        # `problem` in the model: the key is relative to where it was noticed.
+        # `setting_problem` made this error; its key is relative to where the problem was noticed.
         path = (*path, *detail["ctx"]["key"])
         return f"{dotted(path)}: {detail['msg']}{_where(path, origins)}"
-    node = find(path)
-    if node is None and isinstance(holder := find(path[:-1]), Leaf) and holder.listed:
-        node = Leaf(holder.description, holder.kind.removeprefix("list of "), holder.choices)
+    node = find_node(path)
+    if node is None and isinstance(holder := find_node(path[:-1]), Setting) and holder.listed:
+        node = Setting(holder.description, holder.kind.removeprefix("list of "), holder.choices)
     given = HIDDEN if is_secret(path) else masked(described(detail["input"]))
     match node:
         case None:
             text = f"unknown key; {suggestion(path)}"
-        case Leaf() if detail["type"] == "missing":
+        case Setting() if detail["type"] == "missing":
             text = f"must be given; allowed: {node.allowed}"
-        case Leaf() if isinstance(below := detail["input"], dict) and _has_dotted_names(path[:-1]):
+        case Setting() if isinstance(below := detail["input"], dict) and _has_dotted_names(path[:-1]):
             name = ".".join((path[-1], *map(str, list(below)[:1])))
             text = f"{given} is not allowed; a name with dots is one key here, such as {name}: …"
-        case Leaf():
+        case Setting():
             text = f"{given} is not allowed; allowed: {node.allowed}"
-        case Group(children=children) if detail["type"] in ("model_type", "dict_type"):
+        case SettingGroup(children=children) if detail["type"] in ("model_type", "dict_type"):
             text = f"{given} is not a section; its keys: {', '.join(children) or 'names of your choice'}"
-        case Group():
+        case SettingGroup():
             text = masked(detail["msg"])
     return f"{dotted(path)}: {text}{_where(path, origins)}"
 
 
 def _has_dotted_names(path: KeyPath) -> bool:
-    group = find(path)
-    return isinstance(group, Group) and bool(group.spelling)
+    group = find_node(path)
+    return isinstance(group, SettingGroup) and bool(group.spelling)
 
 
 def _where(path: KeyPath, origins: Origins) -> str:

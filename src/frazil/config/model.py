@@ -1,4 +1,4 @@
-"""Every setting of Frazil, with its type, its default and its meaning.
+"""Defines every setting of Frazil, with its type, its default and its meaning.
 
 `docs/configuration.md` is generated from these classes.
 """
@@ -13,13 +13,13 @@ from pydantic import Field, PrivateAttr, model_validator
 from frazil.config.invocation import Invocation
 from frazil.config.sections.danube import DanubeConfig
 from frazil.config.sections.endpoint import CONNECTIONS_TEXT, MAX_CONNECTIONS, Connections, Port
-from frazil.config.sections.kafka import REGISTERED, BufferConfig, FormatConfig, KafkaConfig
+from frazil.config.sections.kafka import REGISTRY_FORMATS, BufferConfig, FormatConfig, KafkaConfig
 from frazil.config.sections.lake import (
-    NEEDS_COLUMN,
+    NEEDS_RETENTION_COLUMN,
     IcebergConfig,
     LakeConfig,
     TableLayoutConfig,
-    wrong_level,
+    compression_level_problem,
 )
 from frazil.config.sections.log import LogConfig, StoreConfig
 from frazil.config.sections.loki import LokiConfig
@@ -28,22 +28,22 @@ from frazil.config.sections.messages import MessagesConfig
 from frazil.config.sections.otlp import OtlpConfig
 from frazil.config.sections.pipeline import PipelineConfig
 from frazil.config.sections.prometheus import PrometheusConfig
-from frazil.config.sections.section import Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import Positive, Seconds, Section, free_names, setting_problem
 from frazil.config.sections.telemetry import TelemetryConfig
-from frazil.config.sections.topics import DEFAULTS, TELEMETRY, TopicConfig, over
+from frazil.config.sections.topics import TELEMETRY_TOPICS, TOPIC_DEFAULTS, TopicConfig, merge_topic_settings
 
 
 class SqlConfig(Section):
     """Limits of one SQL query."""
 
-    timeout_seconds: Seconds = Field(60.0, description="Longest time.")
-    max_memory_mb: Positive = Field(1024, description="Most memory, in MiB.")
+    timeout_seconds: Seconds = Field(60.0, description="Longest time of a query.")
+    max_memory_mb: Positive = Field(1024, description="Most memory of a query, in MiB.")
     max_rows: Positive = Field(100_000, description="Most rows of a result; more are an error.")
     max_concurrent: Positive = Field(4, description="Queries at a time; others wait, within their time.")
 
 
 DEAD_LETTER = "__dead_letter"
-"""What follows the name of a table in that of its dead-letter table."""
+"""The name of a dead-letter table is that of its base table followed by this."""
 
 
 class ServerConfig(Section):
@@ -61,7 +61,7 @@ class ServerConfig(Section):
 
 
 class LoggingConfig(Section):
-    """What Frazil says of itself."""
+    """The log output of Frazil itself."""
 
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is shown.")
     format: Literal["auto", "human", "json"] = Field(
@@ -83,7 +83,7 @@ class Config(Section):
     lake: LakeConfig = Field(LakeConfig(), description="Catalog and warehouse.")
     pipeline: PipelineConfig = Field(PipelineConfig(), description="The Spark pipeline.")
     kafka: KafkaConfig = Field(KafkaConfig(), description="The Kafka door.")
-    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="What all doors for telemetry have in common.")
+    telemetry: TelemetryConfig = Field(TelemetryConfig(), description="What the doors for telemetry share.")
     otlp: OtlpConfig = Field(OtlpConfig(), description="The OTLP door.")
     loki: LokiConfig = Field(LokiConfig(), description="Loki's API.")
     prometheus: PrometheusConfig = Field(PrometheusConfig(), description="Prometheus's API.")
@@ -94,7 +94,7 @@ class Config(Section):
     sql: SqlConfig = Field(SqlConfig(), description="SQL queries.")
     maintenance: MaintenanceConfig = Field(MaintenanceConfig(), description="Maintenance of tables and log.")
     topics: dict[str, TopicConfig] = Field(
-        default_factory=dict, json_schema_extra=names("topic"), description="Settings by topic name."
+        default_factory=dict, json_schema_extra=free_names("topic"), description="Settings by topic name."
     )
     server: ServerConfig = Field(ServerConfig(), description="The operations endpoint.")
     logging: LoggingConfig = Field(LoggingConfig(), description="Log output.")
@@ -102,37 +102,37 @@ class Config(Section):
     _invocation: Invocation = PrivateAttr(default_factory=Invocation)
 
     def command(self, *arguments: str) -> str:
-        """A line for a shell that runs `frazil` with these settings."""
+        """Returns a line for a shell that runs `frazil` with these settings."""
         return self._invocation.line(self.data_dir, *arguments)
 
     def invoked(self, invocation: Invocation) -> Self:
-        """The same settings, which know how they were given."""
+        """Remembers how the settings were given, and returns them."""
         self._invocation = invocation
         return self
 
     def topic(self, name: str) -> TopicConfig:
-        given = self.topics.get(name, DEFAULTS)
-        return over(TELEMETRY[name], given) if self.is_telemetry(name) else given
+        given = self.topics.get(name, TOPIC_DEFAULTS)
+        return merge_topic_settings(TELEMETRY_TOPICS[name], given) if self.is_telemetry(name) else given
 
     def is_telemetry(self, topic: str) -> bool:
-        """Whether a topic is that of doors for telemetry, and so nobody else's."""
-        return topic in TELEMETRY and self.takes_telemetry
+        """Returns whether a topic belongs to the doors for telemetry, so that nobody else may use it."""
+        return topic in TELEMETRY_TOPICS and self.takes_telemetry
 
     @property
     def takes_telemetry(self) -> bool:
         return self.otlp.enabled or self.loki.enabled or self.prometheus.enabled
 
     def base_table(self, topic: str) -> str:
-        """The name of its base table, with the namespace.
+        """Returns the name of a topic's base table, with the namespace.
 
-        One dot in a topic stands between namespace and name. More dots, and those of topics from Kafka, where they
-        mean nothing, become underscores.
+        One dot in a topic stands between namespace and name. More dots become underscores, as do those of topics from
+        Kafka, where they mean nothing.
         """
         name = self.topic(topic).table.name or self._own_table(topic)
         return name if "." in name else f"{self.lake.namespace}.{name}"
 
     def tables(self, topic: str) -> set[str]:
-        """The names of all tables that it may have, with the namespace."""
+        """Returns the names of all tables that a topic may have, with the namespace."""
         base = self.base_table(topic)
         namespace = base.rpartition(".")[0]
         return {base, base + DEAD_LETTER, *(f"{namespace}.{name}" for name in self.topic(topic).derived)}
@@ -143,17 +143,17 @@ class Config(Section):
         return topic if parted and topic not in self.kafka.topics else topic.replace(".", "_")
 
     def format_of(self, topic: str) -> FormatConfig:
-        """How records of a topic that comes from Kafka are decoded."""
+        """Returns the format by which records of a topic from Kafka are decoded."""
         return self.topic(topic).format or self.kafka.format
 
     @model_validator(mode="after")
     def _kafka_is_whole(self) -> Self:
         if self.kafka.topics and not self.kafka.bootstrap_servers:
-            raise problem("needs kafka.bootstrap_servers, the brokers that have them", "kafka", "topics")
+            raise setting_problem("needs kafka.bootstrap_servers, the brokers that have them", "kafka", "topics")
         if self.kafka.bootstrap_servers and not self.kafka.topics:
-            raise problem("needs kafka.topics, the topics to read from them", "kafka", "bootstrap_servers")
+            raise setting_problem("needs kafka.topics, the topics to read from them", "kafka", "bootstrap_servers")
         for name in filter(self.is_telemetry, self.kafka.topics):
-            raise problem(
+            raise setting_problem(
                 f"{name} is a topic of the doors for telemetry; leave it out, or set otlp.enabled, loki.enabled and "
                 f"prometheus.enabled to false",
                 "kafka",
@@ -169,19 +169,19 @@ class Config(Section):
                 formats["topics", topic, "format"] = settings.format
         for key, chosen in formats.items():
             for part, kind in (("value", chosen.value), ("key", chosen.key)):
-                if kind in REGISTERED and self.kafka.registry.url is None:
-                    raise problem(f"{kind} needs kafka.registry.url, the schema registry", *key, part)
+                if kind in REGISTRY_FORMATS and self.kafka.registry.url is None:
+                    raise setting_problem(f"{kind} needs kafka.registry.url, the schema registry", *key, part)
         return self
 
     @model_validator(mode="after")
     def _ages_can_be_told(self) -> Self:
-        """Only messages have a time that is known beforehand."""
+        """Retention needs a column that tells the age of rows; only topics of messages have one by default."""
         for topic, settings in self.topics.items():
             limited = settings.table.retention
             if limited is None or settings.table.retention_column is not None:
                 continue
             if topic in self.kafka.topics or self.is_telemetry(topic):
-                raise problem(NEEDS_COLUMN, "topics", topic, "table", limited)
+                raise setting_problem(NEEDS_RETENTION_COLUMN, "topics", topic, "table", limited)
         return self
 
     @model_validator(mode="after")
@@ -190,14 +190,16 @@ class Config(Section):
             layouts: dict[tuple[str, ...], TableLayoutConfig] = {("table",): settings.table}
             layouts |= {("derived", name): derived for name, derived in settings.derived.items()}
             for key, layout in layouts.items():
-                wrong = wrong_level(layout.compression or self.iceberg.compression, layout.compression_level)
+                wrong = compression_level_problem(
+                    layout.compression or self.iceberg.compression, layout.compression_level
+                )
                 if wrong:
-                    raise problem(wrong, "topics", topic, *key, "compression_level")
+                    raise setting_problem(wrong, "topics", topic, *key, "compression_level")
         return self
 
     @model_validator(mode="after")
     def _one_feeder_per_table(self) -> Self:
-        """Two that commit to one table would stop each other at every batch."""
+        """Two topics that commit to one table would stop each other at every batch."""
         seen: dict[str, str] = {}
         for topic, settings in self.topics.items():
             base = self.base_table(topic)
@@ -206,6 +208,8 @@ class Config(Section):
                 fed["topics", topic, "derived", each] = f"{base.rpartition('.')[0]}.{each}"
             for key, table in fed.items():
                 if table in seen:
-                    raise problem(f"is the table {table}, but so is {seen[table]}; give one another name", *key)
+                    raise setting_problem(
+                        f"is the table {table}, but so is {seen[table]}; give one another name", *key
+                    )
                 seen[table] = ".".join(key)
         return self

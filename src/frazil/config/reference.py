@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from frazil.config.danube_storage_keys import FLAT, MEANINGS, NOTHING, PLACE, SCHEMES
-from frazil.config.keys import FILE_SUFFIX, Group, KeyPath, Leaf, dotted, tree, variable
+from frazil.config.danube_storage_keys import COUNTERPARTS, FLAT_KEYS, SCHEMES, STORE_LOCATION, WITHOUT_COUNTERPART
+from frazil.config.setting_tree import FILE_SUFFIX, KeyPath, Setting, SettingGroup, dotted, setting_tree, variable
 
 _HEAD = """\
 # Configuration
@@ -60,7 +60,7 @@ from. A key that is given both ways is an error, as is one that has no counterpa
 | below `storage.iceberg_config` | flat | Frazil's own | |
 |---|---|---|---|
 """
-_PLACE_NOTES = {
+_LOCATION_NOTES = {
     "type": f"`local` or one of {', '.join(f'`{name}`' for name in SCHEMES)}",
     "bucket": "by default that of the warehouse",
     "prefix": "inside the bucket",
@@ -69,59 +69,59 @@ _PLACE_NOTES = {
 
 
 def render() -> str:
-    return _HEAD + "".join(_sections(tree(), ())) + _DANUBE + "".join(_danube_rows())
+    return _HEAD + "".join(_sections(setting_tree(), ())) + _DANUBE + "".join(_danube_rows())
 
 
-def _sections(group: Group, path: KeyPath) -> Iterator[str]:
-    rows = {(*path, key): child for key, child in group.children.items() if isinstance(child, Leaf)}
-    if isinstance(group.each, Leaf):
+def _sections(group: SettingGroup, path: KeyPath) -> Iterator[str]:
+    rows = {(*path, key): child for key, child in group.children.items() if isinstance(child, Setting)}
+    if isinstance(group.each, Setting):
         rows[(*path, group.placeholder)] = group.each
     if rows:
         title = f"`{dotted(path)}`" if path else "Top level"
         yield f"\n## {title}\n\n{group.description}\n\n"
         yield "| key | allowed | default | environment variable | meaning |\n|---|---|---|---|---|\n"
-        for row, leaf in rows.items():
-            yield _row(row, leaf, leaf.description or group.description)
+        for row, setting in rows.items():
+            yield _row(row, setting, setting.description or group.description)
     for key, child in group.children.items():
-        if isinstance(child, Group):
+        if isinstance(child, SettingGroup):
             yield from _sections(child, (*path, key))
-    if isinstance(group.each, Group):
+    if isinstance(group.each, SettingGroup):
         yield from _sections(group.each, (*path, group.placeholder))
 
 
 def _danube_rows() -> Iterator[str]:
-    flat = {path: f"`{name}`" for name, path in FLAT.items()}
+    flat = {path: f"`{name}`" for name, path in FLAT_KEYS.items()}
     rows: dict[KeyPath, tuple[str, str]] = {
-        path: (f"`{dotted(meaning.key)}`", meaning.note) for path, meaning in MEANINGS.items()
+        path: (f"`{dotted(counterpart.key)}`", counterpart.note) for path, counterpart in COUNTERPARTS.items()
     }
     rows["catalog", "properties"] = "`lake.properties`", "each by its name"
-    rows |= {("object_store", name): ("`store.url`", _PLACE_NOTES[name]) for name in PLACE}
-    rows |= {path: ("none", instead) for path, instead in NOTHING.items()}
+    rows |= {("object_store", name): ("`store.url`", _LOCATION_NOTES[name]) for name in STORE_LOCATION}
+    rows |= {path: ("none", instead) for path, instead in WITHOUT_COUNTERPART.items()}
     for path, (own, note) in rows.items():
         yield f"| `{dotted(path)}` | {flat.get(path, '')} | {own} | {note} |\n"
 
 
-def _row(path: KeyPath, leaf: Leaf, meaning: str) -> str:
+def _row(path: KeyPath, setting: Setting, meaning: str) -> str:
     names = f"`{variable(path)}`"
-    if leaf.secret:
+    if setting.secret:
         names += f", `{variable((*path[:-1], path[-1] + FILE_SUFFIX))}`"
-    cells = (f"`{dotted(path)}`", _allowed(leaf), _default(leaf), names, meaning)
+    cells = (f"`{dotted(path)}`", _allowed(setting), _default(setting), names, meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def _allowed(leaf: Leaf) -> str:
-    if leaf.choices:
-        return ", ".join(f"`{choice}`" for choice in leaf.choices)
-    text, found, pattern = leaf.kind.partition(" matches ")
-    return f"{text} matches `{pattern}`" if found else leaf.kind
+def _allowed(setting: Setting) -> str:
+    if setting.choices:
+        return ", ".join(f"`{choice}`" for choice in setting.choices)
+    text, found, pattern = setting.kind.partition(" matches ")
+    return f"{text} matches `{pattern}`" if found else setting.kind
 
 
-def _default(leaf: Leaf) -> str:
-    if leaf.required:
+def _default(setting: Setting) -> str:
+    if setting.required:
         return "must be given"
-    if leaf.default is None:
-        return "empty" if leaf.listed else "not set"
-    return f"`{leaf.default}`" if isinstance(leaf.default, str) else f"`{json.dumps(leaf.default)}`"
+    if setting.default is None:
+        return "empty" if setting.listed else "not set"
+    return f"`{setting.default}`" if isinstance(setting.default, str) else f"`{json.dumps(setting.default)}`"
 
 
 def main(arguments: list[str] | None = None) -> int:

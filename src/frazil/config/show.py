@@ -1,4 +1,4 @@
-"""The settings in force, for people and for programs, with secrets hidden."""
+"""Renders the settings in force, for people and for programs, with secrets hidden."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from frazil.config.hiding import HIDDEN, is_secret, masked
-from frazil.config.keys import Group, KeyPath, find
 from frazil.config.load import LoadedConfig
+from frazil.config.redaction import HIDDEN, is_secret, masked
+from frazil.config.setting_tree import KeyPath, SettingGroup, find_node
 
 
 def as_data(loaded: LoadedConfig) -> dict[str, Any]:
@@ -17,7 +17,10 @@ def as_data(loaded: LoadedConfig) -> dict[str, Any]:
 
 
 def as_yaml(loaded: LoadedConfig) -> str:
-    """A file that could be loaded again (but for its secrets); what was given says where it came from."""
+    """Returns YAML that could be loaded again (but for its secrets).
+
+    Given values are followed by where they came from.
+    """
     lines = _lines(as_data(loaded), (), loaded)
     return "\n".join(lines) + "\n"
 
@@ -39,7 +42,7 @@ def _lines(data: dict[str, Any], path: KeyPath, loaded: LoadedConfig) -> list[st
             lines.append(f"{indent}{_scalar(key)}:")
             lines += _lines(value, below, loaded)
             continue
-        origin = None if isinstance(find(below), Group) else loaded.origins.get(below)
+        origin = None if isinstance(find_node(below), SettingGroup) else loaded.origins.get(below)
         comment = f"  # {origin}" if origin else ""
         lines.append(f"{indent}{_scalar(key)}: {_scalar(value)}{comment}")
     return lines

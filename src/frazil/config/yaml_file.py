@@ -1,7 +1,7 @@
-"""A YAML file as nested values, with the line of every key.
+"""Reads a YAML file as nested values, and remembers the line of every key.
 
-Scalars stay text: the type of a setting decides what it means, not YAML's guess (`no`, `0123`, `12:30`).
-So a file and an environment variable say the same thing with the same characters.
+Scalars stay text: the type of a setting decides what it means, not YAML's guess (`no`, `0123`, `12:30`). So a file
+and an environment variable say the same thing with the same characters.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import yaml
 
-from frazil.config.keys import KeyPath, dotted
+from frazil.config.setting_tree import KeyPath, dotted
 from frazil.errors import ConfigError
 
 Values = dict[str, object]
 Origins = dict[KeyPath, str]
 
-# Far more than all settings of thousands of topics; stops aliases that multiply.
+# This is far more than all settings of thousands of topics need. It stops aliases that multiply.
 _MAX_NODES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
@@ -118,7 +118,7 @@ class _Walk:
 
 
 def described(value: object) -> str:
-    """A value in words, for messages."""
+    """Describes a value in words, for messages."""
     match value:
         case None:
             return "nothing"

@@ -1,1 +1,4 @@
-"""What keeps a running Frazil observable and orderly: logging, health, metrics, HTTP, start and stop."""
+"""Tools that any process needs: logging, health, metrics, retries, circuit breakers and limits.
+
+They know nothing of the log.
+"""

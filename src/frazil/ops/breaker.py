@@ -1,7 +1,7 @@
 """A circuit breaker: after several failures in a row, calls to a dependency fail at once for a while.
 
-Whoever waits for something that is down holds up others, and a crowd of retries keeps it down. Only failures that may
-pass count; a definite answer, even "no", shows that the dependency works.
+A caller that waits for something that is down holds up others, and many retries keep it down. Only failures that may
+pass count. A definite answer, even "no", shows that the dependency works.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from frazil.ops.health import HEALTHY, Health
 T = TypeVar("T")
 
 
-class State(Enum):
-    """The value is what the metric shows."""
+class CircuitState(Enum):
+    """The value of a state is what the metric shows."""
 
     CLOSED = 0
     HALF_OPEN = 1
@@ -38,7 +38,10 @@ class _Verdict(Enum):
 
 
 class CircuitBreaker:
-    """Thread-safe. `with breaker:` around a call, or `breaker.call(function)`. A call within a call is one call."""
+    """Guards calls to one dependency, and is thread-safe.
+
+    Use `with breaker:` around a call, or `breaker.call(function)`. A call within a call counts as one call.
+    """
 
     def __init__(
         self,
@@ -47,30 +50,33 @@ class CircuitBreaker:
         clock: Clock | None = None,
         about: type[FrazilError] = FrazilError,
     ) -> None:
-        """Errors of other kinds than `about` say nothing of this dependency: a call may need several."""
+        """Errors of other kinds than `about` say nothing of this dependency, because a call may need several
+        dependencies.
+        """
         self.name = name
         self._about = about
         self.opened = 0
-        """How often the circuit was opened."""
+        """This counts how often the circuit was opened."""
         self.failures = 0
-        """How many calls failed."""
+        """This counts the calls that failed."""
         self.refused = 0
-        """How many calls were not made."""
+        """This counts the calls that were refused because the circuit was open."""
         self._config = config
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._state = State.CLOSED
+        self._state = CircuitState.CLOSED
         self._generation = 0
-        """Which state this is, counted: a call that began in an earlier one says nothing about now."""
+        """This number changes with every change of state: a call that began before the change says nothing about now.
+        """
         self._in_a_row = 0
-        """Failures while closed, successes while half-open."""
+        """This counts failures while the circuit is closed, and successes while it is half-open."""
         self._trying = False
         self._opened_at = 0.0
         self._cause: FrazilError | None = None
         self._calls = _Calls()
 
     @property
-    def state(self) -> State:
+    def state(self) -> CircuitState:
         return self._state
 
     def call(self, function: Callable[[], T]) -> T:
@@ -91,12 +97,12 @@ class CircuitBreaker:
 
     def _admit(self) -> int:
         with self._lock:
-            if self._state is State.OPEN and self._remaining() <= 0:
-                self._become(State.HALF_OPEN)
-            if self._state is State.OPEN or self._trying:
+            if self._state is CircuitState.OPEN and self._remaining() <= 0:
+                self._become(CircuitState.HALF_OPEN)
+            if self._state is CircuitState.OPEN or self._trying:
                 self.refused += 1
                 raise self._refusal()
-            self._trying = self._state is State.HALF_OPEN
+            self._trying = self._state is CircuitState.HALF_OPEN
             return self._generation
 
     def _settle(self, generation: int, verdict: _Verdict, error: BaseException | None) -> None:
@@ -112,38 +118,38 @@ class CircuitBreaker:
                 self._note_success()
 
     def _note_failure(self, error: FrazilError) -> None:
-        # A copy: the error itself would keep the frames of its call alive as long as this does.
+        # This is a copy: the error itself would keep the frames of its call alive.
         self._cause = error.again()
         self._in_a_row += 1
-        if self._state is State.HALF_OPEN or self._in_a_row >= self._config.failure_threshold:
-            self._become(State.OPEN)
+        if self._state is CircuitState.HALF_OPEN or self._in_a_row >= self._config.failure_threshold:
+            self._become(CircuitState.OPEN)
             self.opened += 1
             self._opened_at = self._clock.monotonic()
 
     def _note_success(self) -> None:
-        if self._state is State.CLOSED:
+        if self._state is CircuitState.CLOSED:
             self._in_a_row = 0
             return
         self._in_a_row += 1
         if self._in_a_row >= self._config.success_threshold:
-            self._become(State.CLOSED)
+            self._become(CircuitState.CLOSED)
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: CircuitState) -> None:
         self._state = state
         self._generation += 1
         self._in_a_row = 0
         self._trying = False
 
     def _remaining(self) -> float:
-        """Seconds until an open circuit lets a call try."""
+        """Returns the seconds until an open circuit lets a call through."""
         return self._config.reset_timeout_seconds - (self._clock.monotonic() - self._opened_at)
 
     def _refusal(self) -> DependencyUnavailable:
-        after = max(0.0, self._remaining()) if self._state is State.OPEN else 0.0
+        after = max(0.0, self._remaining()) if self._state is CircuitState.OPEN else 0.0
         return DependencyUnavailable(f"{self.name} is not asked: {self._situation()}", self._cause, after)
 
     def _situation(self) -> str:
-        if self._state is State.HALF_OPEN:
+        if self._state is CircuitState.HALF_OPEN:
             when = "one call is trying it now"
         elif (remaining := self._remaining()) > 0:
             when = f"it is tried again in {remaining:.1f} s"
@@ -153,19 +159,19 @@ class CircuitBreaker:
 
     def health(self) -> Health:
         with self._lock:
-            return HEALTHY if self._state is State.CLOSED else Health("degraded", self._situation())
+            return HEALTHY if self._state is CircuitState.CLOSED else Health("degraded", self._situation())
 
 
 class _Calls(threading.local):
-    """What this thread has under way."""
+    """Remembers how deep this thread is in guarded calls, and in which generation the outermost began."""
 
     depth = 0
     generation = 0
 
 
-# Errors that may be tried again but are answers: the table has changed, says the catalog.
+# These errors may be tried again, but they are answers: the catalog says that the table has changed.
 _ANSWERS = (CasConflict,)
-# Errors of our own side, which say nothing about the dependency.
+# These errors are of our own making and say nothing about the dependency.
 _OURS = (DependencyUnavailable, ShutdownError, Interrupted)
 
 
@@ -178,7 +184,7 @@ def _judge(error: BaseException | None, about: type[FrazilError]) -> _Verdict:
 
 
 class BreakerCollector(Collector):
-    """Reads the breakers' own counts when metrics are asked for."""
+    """Reads the breakers' own counts whenever metrics are collected."""
 
     def __init__(self, breakers: Iterable[CircuitBreaker]) -> None:
         self._breakers = tuple(breakers)

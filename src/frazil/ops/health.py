@@ -1,4 +1,4 @@
-"""Health by component: each says how it is and why, the worst decides; and whether the process is ready for work."""
+"""Collects the health of components, of which the worst decides, and whether the process is ready for work."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ class Health:
     status: Status = "healthy"
     reason: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
-    """What is wrong with which table, topic or partition, where a component has many."""
+    """Where a component consists of many tables, topics or partitions, this says what is wrong with which."""
 
     @classmethod
     def of(cls, problems: Mapping[str, object], status: Status = "degraded") -> Health:
-        """That of a component of many, by what is wrong with some of them; healthy if nothing is."""
+        """Returns the health of a component of many, given what is wrong with some of them.
+
+        It is healthy if there are no problems.
+        """
         if not problems:
             return HEALTHY
         details = {name: str(problem) for name, problem in sorted(problems.items())}
@@ -41,7 +44,7 @@ HEALTHY = Health()
 Components = Mapping[str, Health]
 
 Check = Callable[[], Health | Components]
-"""Of one component, or of several by their names."""
+"""A check returns the health of one component, or of several by their names."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class HealthReport:
 
     @property
     def reason(self) -> str:
-        """Why the status is not better, naming the components that decide it."""
+        """Says why the status is not better, and names the components that decide it."""
         if self.status == "healthy":
             return ""
         worst = {name: health.reason for name, health in self.components.items() if health.status == self.status}
@@ -79,9 +82,10 @@ class _Phase(StrEnum):
 
 
 class HealthRegistry:
-    """Thread-safe. A component is registered with a check, or its health is set whenever it changes.
+    """Knows the checks of all components, and is thread-safe.
 
-    Checks run when health is asked for, on the server's event loop: they look at what is known and wait for nothing.
+    A component is registered with a check, or its health is set whenever it changes. Checks run on the server's event
+    loop when health is asked for, so they must not wait for anything.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -89,15 +93,15 @@ class HealthRegistry:
         self._started = clock()
         self._lock = threading.Lock()
         self._checks: dict[str, Check] = {}
-        self._behind: set[str] = set()
+        self._optional: set[str] = set()
         self._phase = _Phase.STARTING
 
-    def register(self, name: str, check: Check, *, behind: bool = False) -> None:
-        """What is `behind` the others can fail without keeping them from their work: the process is still ready."""
+    def register(self, name: str, check: Check, *, optional: bool = False) -> None:
+        """An `optional` component may fail while the process stays ready, because the others work without it."""
         with self._lock:
             self._checks[name] = check
-            if behind:
-                self._behind.add(name)
+            if optional:
+                self._optional.add(name)
 
     def set(self, name: str, status: Status, reason: str = "") -> None:
         health = Health(status, reason)
@@ -107,10 +111,10 @@ class HealthRegistry:
         with self._lock:
             self._checks.pop(name, None)
 
-    def report(self, *, behind: bool = True) -> HealthReport:
-        """Of all components, or without those that are behind the others."""
+    def report(self, *, optional: bool = True) -> HealthReport:
+        """Runs the checks of all components, or of those that are not optional."""
         with self._lock:
-            checks = {name: check for name, check in self._checks.items() if behind or name not in self._behind}
+            checks = {name: check for name, check in self._checks.items() if optional or name not in self._optional}
         components: dict[str, Health] = {}
         for name, check in checks.items():
             found = _run(check)
@@ -124,10 +128,10 @@ class HealthRegistry:
         self._phase = _Phase.DRAINING
 
     def not_ready(self) -> str | None:
-        """Why no work should be sent here, or None."""
+        """Says why no work should be sent here, or returns None."""
         if self._phase is not _Phase.RUNNING:
             return str(self._phase)
-        report = self.report(behind=False)
+        report = self.report(optional=False)
         return report.reason if report.status == "unhealthy" else None
 
 

@@ -1,4 +1,4 @@
-"""Log output on stderr: lines for people on a terminal, JSON lines otherwise.
+"""Sets up log output on stderr: lines for people on a terminal, JSON lines otherwise.
 
 `logger.info("sealed", extra={"topic": "orders"})` shows its extra fields in both.
 """
@@ -19,7 +19,7 @@ _COLOURS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31", "CRITICA
 
 
 def setup_logging(config: LoggingConfig, stream: TextIO | None = None) -> None:
-    """Send all log records to `stream` (stderr); calling it again replaces the earlier set-up."""
+    """Send all log records to `stream`, by default stderr. Calling it again replaces the earlier set-up."""
     stream = sys.stderr if stream is None else stream
     handler = _Handler(stream)
     terminal = stream.isatty()
@@ -68,7 +68,7 @@ class HumanFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The one handler of `setup_logging`."""
+    """`setup_logging` recognises its own handler by this class."""
 
 
 def _timestamp(record: logging.LogRecord) -> datetime:

@@ -1,12 +1,13 @@
-"""Prometheus metrics. There is no global registry: one is made at start-up and passed to whoever measures.
+"""Creates and renders Prometheus metrics.
 
-A part defines its metrics in a class of its own that takes the registry:
+There is no global registry: one is made at start-up and passed to whoever measures. A part defines its metrics in a
+class of its own that takes the registry:
 
     class LogMetrics:
         def __init__(self, registry: CollectorRegistry) -> None:
             self.appends = Counter("frazil_log_appends", "Appends acknowledged.", ["topic"], registry=registry)
 
-What several parts or processes count under one name, as `ErrorCounter` does, is added up when it is shown.
+Series that several parts or processes count under one name, as `ErrorCounter` does, are added up when they are shown.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _COUNTED = ("counter", "histogram", "summary")
 
 
 def create_registry() -> CollectorRegistry:
-    """A registry with the process's own metrics and `frazil_build_info`."""
+    """Returns a registry with the process's own metrics and `frazil_build_info`."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -41,9 +42,9 @@ def create_registry() -> CollectorRegistry:
 
 
 class ErrorCounter(Collector):
-    """`frazil_errors_total`: what failed, by kind, also what a further try got over.
+    """Counts failures by kind as `frazil_errors_total`, also those that a later try made good.
 
-    A registry may have several: each part has its own.
+    A registry may have several of these counters, because each part has its own.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -60,15 +61,18 @@ class ErrorCounter(Collector):
 
 
 def render(registry: Collector, accept: str = "") -> tuple[bytes, str]:
-    """All metrics and their content type: OpenMetrics when `accept` asks for it, else the Prometheus text format."""
+    """Returns all metrics and their content type:
+
+    OpenMetrics when `accept` asks for it, else the Prometheus text format.
+    """
     encode, content_type = choose_encoder(accept)
-    return encode(_Merged(registry)), content_type
+    return encode(_MergedMetrics(registry)), content_type
 
 
-def merged(families: Iterable[Metric]) -> list[Metric]:
-    """Each family once: what has the same name and labels is added up.
+def merge_families(families: Iterable[Metric]) -> list[Metric]:
+    """Returns each family once, with the values of samples that have the same name and labels added up.
 
-    When a series began is left out: a program that counts on would have to know of the other's restarts.
+    The time when a series began is left out: it would be wrong whenever only one of the processes restarted.
     """
     found: dict[str, Metric] = {}
     values: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Sample]] = {}
@@ -88,9 +92,9 @@ def merged(families: Iterable[Metric]) -> list[Metric]:
     return list(found.values())
 
 
-class _Merged(Collector):
+class _MergedMetrics(Collector):
     def __init__(self, registry: Collector) -> None:
         self._registry = registry
 
     def collect(self) -> list[Metric]:
-        return merged(self._registry.collect())
+        return merge_families(self._registry.collect())

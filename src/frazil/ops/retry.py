@@ -1,4 +1,4 @@
-"""Trying again what may succeed later."""
+"""Calls a function again when it failed with an error that may pass."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from frazil.errors import DependencyUnavailable, FrazilError
 T = TypeVar("T")
 
 Wait = Callable[[float], bool]
-"""Waits so many seconds; True when the work is to stop. The `wait` of a `threading.Event` is one."""
+"""Waits this many seconds and returns True when the work is to stop, as the `wait` of a `threading.Event` does."""
 
 OnRetry = Callable[[FrazilError, int, float], None]
-"""Told the error, how many tries have failed, and the seconds until the next."""
+"""Called before each wait with the error, the number of failed tries, and the seconds until the next try."""
 
 
 def backoff_of(config: RetryConfig) -> Backoff:
@@ -37,7 +37,10 @@ def retrying(
     wait: Wait = sleep,
     on_retry: OnRetry | None = None,
 ) -> T:
-    """Call until it succeeds; raise its error when that will not pass, tries are used up, or `wait` says stop."""
+    """Call the function until it succeeds.
+
+    Its error is raised when it will not pass, when the tries are used up, or when `wait` says stop.
+    """
     failed = 0
     while True:
         try:
@@ -54,7 +57,10 @@ def retrying(
 
 
 def _delay(error: FrazilError, backoff: Backoff, attempt: int, rng: random.Random) -> float:
-    """A try at an open circuit is wasted, so it waits until the circuit lets one through."""
+    """Returns how long to wait.
+
+    A try at an open circuit would be wasted, so the wait lasts until the circuit lets one through.
+    """
     plain = backoff.delay(attempt, rng)
     if isinstance(error, DependencyUnavailable):
         return max(plain, min(error.retry_after_seconds, backoff.longest_seconds))

@@ -1,4 +1,4 @@
-"""What anybody can cause, and would fill the server's log: told now and then, with how many were left out."""
+"""Limits how often a message is logged that anybody can cause, so that nobody can fill the log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Throttle:
-    """Lets one through, and then none for a while. Thread-safe."""
+    """Lets one message through, and then none for a while. It is thread-safe."""
 
     def __init__(self, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -18,7 +18,9 @@ class Throttle:
         self._left_out = 0
 
     def admit(self) -> int | None:
-        """How many were left out since the last one was let through; None if this one is left out too."""
+        """Returns how many messages were suppressed since the last one was let through, or None if this one is
+        suppressed too.
+        """
         now = self._monotonic()
         with self._lock:
             if self._not_before is not None and now < self._not_before:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.config.keys import variable
+from frazil.config.setting_tree import variable
 
 SETTING = f"server.allowed_hosts or {variable(('server', 'allowed_hosts'))}"
 

@@ -22,8 +22,8 @@ from granian.server.embed import Server as Embedded
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.config.keys import variable
 from frazil.config.sections.endpoint import MAX_CONNECTIONS, TlsConfig
+from frazil.config.setting_tree import variable
 from frazil.errors import ConfigError
 from frazil.web.connections import IDLE_SECONDS, Connections, connection_metrics
 

@@ -1,4 +1,4 @@
-"""The Kafka door as a part of a running Frazil."""
+"""Tests the Kafka door as a part of the process."""
 
 from __future__ import annotations
 

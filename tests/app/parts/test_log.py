@@ -78,13 +78,13 @@ def test_a_damaged_wal_stops_the_start(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["file gone", "header", "middle", "not a file", "claim", "segment"])
 def test_harm_to_one_topic_stops_that_alone(tmp_path: Path, harm: str) -> None:
-    """And it is served again when it is mended, without a restart."""
+    """The topic is served again when it is repaired, without a restart."""
     for topic in (TOPIC, "visits"):
         log = Log(Config(data_dir=tmp_path))
         left = log.writer(topic, SCHEMA)
         left.append(rows(0, 10))
         left.seal()
-        # Then what follows is in a file of its own.
+        # The records that follow are in a file of their own.
         left._dropping.result()
         left.append(rows(10, 10))
         left.append(rows(20, 10))

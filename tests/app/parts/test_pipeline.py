@@ -1,4 +1,4 @@
-"""The pipeline's parent: what it tells of its child, and how it deals with one that dies."""
+"""Tests the parent of the pipeline: what it reports of its child, and how it handles a child that dies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from frazil.ops.health import HealthReport
 from tests.query.support import World, rows
 
 NOBODY = "http://127.0.0.1:9/"
-"""Nothing listens there."""
+"""No server listens there."""
 
 
 def config(folder: Path, **lake: Any) -> Config:
@@ -30,7 +30,7 @@ async def until(part: PipelinePart, wanted: str) -> HealthReport:
     return HealthReport(part.health(), 0.0)
 
 
-async def told(part: PipelinePart, wanted: str) -> HealthReport:
+async def health_that_mentions(part: PipelinePart, wanted: str) -> HealthReport:
     await part.start()
     try:
         return await until(part, wanted)
@@ -41,7 +41,7 @@ async def told(part: PipelinePart, wanted: str) -> HealthReport:
 def test_a_catalog_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     part = PipelinePart(config(tmp_path, properties={"type": "rest", "uri": NOBODY}), registry)
-    health = asyncio.run(told(part, "127.0.0.1:9"))
+    health = asyncio.run(health_that_mentions(part, "127.0.0.1:9"))
     assert health.status == "unhealthy"
     assert "Check that the catalog runs" in health.reason
     assert b'frazil_breaker_failures_total{dependency="catalog"}' in generate_latest(registry)
@@ -68,7 +68,7 @@ def test_a_child_that_ends_is_told_of_and_started_again(tmp_path: Path) -> None:
 
 def test_settings_that_cannot_work_are_told(tmp_path: Path) -> None:
     part = PipelinePart(config(tmp_path, properties={"type": "rest"}), CollectorRegistry())
-    health = asyncio.run(told(part, "needs its address"))
+    health = asyncio.run(health_that_mentions(part, "needs its address"))
     assert health.status == "unhealthy"
 
 
@@ -77,6 +77,8 @@ def test_no_table_is_made_in_a_catalog_that_was_lost(tmp_path: Path) -> None:
         world.fill("orders", rows(0, 10), moved=10, sealed=10)
         for path in world.config.data_dir.glob("catalog.db*"):
             path.unlink()
-        health = asyncio.run(told(PipelinePart(world.config, CollectorRegistry()), "frazil maintain register"))
+        health = asyncio.run(
+            health_that_mentions(PipelinePart(world.config, CollectorRegistry()), "frazil maintain register")
+        )
     assert health.components["catalog"].status == "unhealthy"
     assert "is empty and does not know tables" in health.reason

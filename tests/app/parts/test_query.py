@@ -1,4 +1,4 @@
-"""`POST /sql` on a real server: answers, refusals, limits, and rows that only this process has."""
+"""Tests `POST /sql` on a real server: answers, refusals, limits, and rows that only this process has."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_rows_come_as_json_or_arrow_and_problems_with_their_reason(tmp_path: Pat
             table = pa.ipc.open_stream(answer.content).read_all()
             assert sorted(table["id"].to_pylist()) == list(range(30))
 
-            # Rows of a tail that is in this process's memory only.
+            # These rows are in a tail that only this process has in memory.
             writer = log.log.writer("kept", rows(0, 1).schema)
             writer.submit(rows(0, 5))
             assert (await post("SELECT count(*) AS n, max(_offset) AS o FROM kept")).json() == [{"n": 5, "o": 4}]
@@ -119,7 +119,7 @@ def test_rows_come_as_json_or_arrow_and_problems_with_their_reason(tmp_path: Pat
 
 
 def test_a_query_that_cannot_be_stopped_ends_with_its_process(tmp_path: Path) -> None:
-    """DuckDB would make a plan of this for hours."""
+    """DuckDB would plan this query for hours."""
     with World(tmp_path, sql=sql(timeout_seconds=1)) as world:
         world.append("orders", rows(0, 30))
     config = world.config

@@ -1,4 +1,4 @@
-"""`frazil topics` as people run it."""
+"""Tests `frazil topics` as people run it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.pipeline.support import move_all, pipeline_context
 
 
 def test_without_topics(tmp_path: Path) -> None:
-    told = frazil(tmp_path, "topics", "list")
-    assert (told.returncode, told.stdout) == (0, f"There are no topics in {tmp_path}/data/store yet.\n")
+    result = frazil(tmp_path, "topics", "list")
+    assert (result.returncode, result.stdout) == (0, f"There are no topics in {tmp_path}/data/store yet.\n")
     assert frazil(tmp_path, "topics", "list", "--output", "json").stdout == "[]\n"
-    told = frazil(tmp_path, "topics", "describe", "orders")
-    assert told.returncode == 1
-    assert told.stderr.startswith("frazil: Topic 'orders' does not exist")
+    result = frazil(tmp_path, "topics", "describe", "orders")
+    assert result.returncode == 1
+    assert result.stderr.startswith("frazil: Topic 'orders' does not exist")
 
 
 def test_list_and_describe(tmp_path: Path) -> None:
@@ -51,9 +51,9 @@ def test_list_and_describe(tmp_path: Path) -> None:
     assert partition["owner"]
     assert partition["epoch"]
 
-    told = frazil(tmp_path, "topics", "describe", "order")
-    assert told.returncode == 1
-    assert "Did you mean 'orders'?" in told.stderr
+    result = frazil(tmp_path, "topics", "describe", "order")
+    assert result.returncode == 1
+    assert "Did you mean 'orders'?" in result.stderr
 
 
 def test_describe_shows_all_tables(tmp_path: Path) -> None:

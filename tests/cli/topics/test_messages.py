@@ -1,4 +1,4 @@
-"""`frazil topics produce | tail | stats | create | delete`, against a running `frazil serve` and without one."""
+"""Tests `frazil topics produce`, `tail`, `stats`, `create` and `delete`, with and without `frazil serve`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.support import FRAZIL, TIMEOUT_SECONDS, Served, environment, fraz
 
 
 def good(folder: Path, *arguments: str, stdin: bytes | None = None) -> str:
-    told = subprocess.run(
+    result = subprocess.run(
         [FRAZIL, *arguments],
         cwd=folder,
         env=environment(),
@@ -26,8 +26,8 @@ def good(folder: Path, *arguments: str, stdin: bytes | None = None) -> str:
         timeout=TIMEOUT_SECONDS,
         check=False,
     )
-    assert told.returncode == 0, told.stderr.decode()
-    return told.stdout.decode()
+    assert result.returncode == 0, result.stderr.decode()
+    return result.stdout.decode()
 
 
 def messages(folder: Path, *arguments: str) -> list[dict[str, object]]:
@@ -51,11 +51,11 @@ def test_produce_tail_stats_delete(tmp_path: Path) -> None:
         stored = good(tmp_path, "topics", "produce", "orders", "a pound of ice", "--partition", "1", *at)
         assert stored == "1 message stored: partition 1, offset 0\n"
         lines = b"first\r\n\xff\n\nlast, \x1b[31mwithout end"
-        told = json.loads(
+        result = json.loads(
             good(tmp_path, "topics", "produce", "orders", "--key", "k", *at, "--output", "json", stdin=lines)
         )
-        (home,) = told["partitions"]
-        assert (told["topic"], told["messages"]) == ("orders", 4)
+        (home,) = result["partitions"]
+        assert (result["topic"], result["messages"]) == ("orders", 4)
         assert home["last_offset"] - home["first_offset"] == 3
         (tmp_path / "more").write_text("from a file\n")
         good(tmp_path, "topics", "produce", "orders", "--file", "more", "--partition", "0", *at)
@@ -97,8 +97,8 @@ def test_produce_tail_stats_delete(tmp_path: Path) -> None:
 def test_more_than_one_request_holds(tmp_path: Path) -> None:
     lines = b"".join(b"%01000d\n" % number for number in range(3_000))
     with serving(tmp_path) as served:
-        told = good(tmp_path, "topics", "produce", "numbers", "--create", "--url", served.url, stdin=lines)
-        assert told == "3,000 messages stored: partition 0, offsets 0 to 2999\n"
+        result = good(tmp_path, "topics", "produce", "numbers", "--create", "--url", served.url, stdin=lines)
+        assert result == "3,000 messages stored: partition 0, offsets 0 to 2999\n"
         raw = good(
             tmp_path, "topics", "tail", "numbers", "--from", "earliest", "--output", "raw", "--url", served.url
         )
@@ -118,10 +118,10 @@ def test_without_a_running_frazil_the_data_folder_is_read_and_nothing_is_written
         ("delete", "orders", "--keep-table", "--yes"),
         ("tail", "orders", "--follow"),
     ):
-        told = frazil(tmp_path, "topics", *arguments)
-        assert told.returncode == 6, arguments
-        assert "no Frazil answers at http://127.0.0.1:1: " in told.stderr
-        assert "Start it with `frazil serve`" in told.stderr
+        result = frazil(tmp_path, "topics", *arguments)
+        assert result.returncode == 6, arguments
+        assert "no Frazil answers at http://127.0.0.1:1: " in result.stderr
+        assert "Start it with `frazil serve`" in result.stderr
     missing = frazil(tmp_path, "topics", "tail", "nope")
     assert (missing.returncode, "'nope' does not exist" in missing.stderr) == (1, True)
 
@@ -145,7 +145,7 @@ def following(folder: Path, url: str, *arguments: str) -> Iterator[subprocess.Po
 
 @contextmanager
 def serving_on(folder: Path, port: str) -> Iterator[Served]:
-    """On a port that was in use a moment ago."""
+    """Runs a server on a port that was in use a moment ago."""
     (folder / "frazil.yaml").write_text(f"server: {{port: {port}}}\n")
     process = subprocess.Popen(
         [FRAZIL, "serve"],
@@ -177,7 +177,7 @@ def test_follow_goes_on_when_frazil_comes_back(tmp_path: Path, end: signal.Signa
             assert tail.stdout.readline() == "two\n"
             began = time.monotonic()
             served.end(end)
-            # A stream that is open keeps nobody from stopping.
+            # An open stream does not keep the server from stopping.
             assert time.monotonic() - began < 15
             with serving_on(tmp_path, url.rpartition(":")[2]):
                 good(tmp_path, "topics", "produce", "orders", "three", "--partition", "0", "--url", url)
@@ -201,7 +201,7 @@ def test_wrong_options_say_what_is_right(tmp_path: Path) -> None:
             (("stats", "nope"), "There are: orders"),
             (("create", "orders-part-1"), "Create that with the number of partitions"),
         ):
-            told = frazil(tmp_path, "topics", *arguments, "--url", served.url)
-            assert told.returncode != 0, arguments
-            assert reason in told.stderr, arguments
-            assert "Traceback" not in told.stderr
+            result = frazil(tmp_path, "topics", *arguments, "--url", served.url)
+            assert result.returncode != 0, arguments
+            assert reason in result.stderr, arguments
+            assert "Traceback" not in result.stderr

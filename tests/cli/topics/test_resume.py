@@ -1,4 +1,4 @@
-"""`frazil topics resume` as people run it."""
+"""Tests `frazil topics resume` as people run it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = "data_dir: data\ntopics: {orders: {derived: {big: {sql: SELECT id FRO
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A topic of four records in two segments, all in its table, in two snapshots."""
+    """Returns a folder with a topic of four records in two segments, all in its table, in two snapshots."""
     (tmp_path / "frazil.yaml").write_text(SETTINGS)
     for start in (0, 2):
         load(tmp_path, start)
@@ -37,7 +37,7 @@ def load(folder: Path, start: int, count: int = 2) -> None:
 
 
 def move(folder: Path) -> None:
-    """What the pipeline would do."""
+    """Move the records as the pipeline would."""
     with pipeline_context(local_config(folder)) as tools:
         move_all(tools, "orders")
 
@@ -51,15 +51,15 @@ def offsets(folder: Path) -> list[int]:
 
 
 def resume(folder: Path, *options: str) -> list[str]:
-    told = frazil(folder, "topics", "resume", "orders", *options)
-    assert (told.returncode, told.stderr) == (0, "")
-    return told.stdout.splitlines()
+    result = frazil(folder, "topics", "resume", "orders", *options)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.splitlines()
 
 
 def refused(folder: Path, *options: str) -> tuple[int, str]:
-    told = frazil(folder, "topics", "resume", *options)
-    assert told.stdout == ""
-    return told.returncode, told.stderr
+    result = frazil(folder, "topics", "resume", *options)
+    assert result.stdout == ""
+    return result.returncode, result.stderr
 
 
 def problems(folder: Path) -> list[dict[str, Any]]:
@@ -93,17 +93,17 @@ def test_a_topic_that_was_never_moved_gets_no_table(tmp_path: Path) -> None:
 
 
 def test_wrong_calls(folder: Path) -> None:
-    code, said = refused(folder, "order")
-    assert (code, "Did you mean 'orders'?" in said) == (1, True)
-    code, said = refused(folder, "orders", "--replay", "--accept")
-    assert (code, "One decision at a time, not --replay and --accept." in said) == (1, True)
-    code, said = refused(folder, "orders", "--table", "orders")
-    assert (code, "--table needs a decision" in said) == (1, True)
-    code, said = refused(folder, "orders", "--accept", "--table", "other")
-    assert (code, "Its tables: frazil.orders, frazil.orders__dead_letter, frazil.big." in said) == (1, True)
+    code, stderr = refused(folder, "order")
+    assert (code, "Did you mean 'orders'?" in stderr) == (1, True)
+    code, stderr = refused(folder, "orders", "--replay", "--accept")
+    assert (code, "One decision at a time, not --replay and --accept." in stderr) == (1, True)
+    code, stderr = refused(folder, "orders", "--table", "orders")
+    assert (code, "--table needs a decision" in stderr) == (1, True)
+    code, stderr = refused(folder, "orders", "--accept", "--table", "other")
+    assert (code, "Its tables: frazil.orders, frazil.orders__dead_letter, frazil.big." in stderr) == (1, True)
     for decision in ("replay", "accept", "recreate"):
-        code, said = refused(folder, "orders", f"--{decision}")
-        assert (code, f"--{decision} does not help orders: nothing stops it" in said) == (3, True)
+        code, stderr = refused(folder, "orders", f"--{decision}")
+        assert (code, f"--{decision} does not help orders: nothing stops it" in stderr) == (3, True)
 
 
 def test_a_dropped_table(folder: Path) -> None:
@@ -114,8 +114,8 @@ def test_a_dropped_table(folder: Path) -> None:
     (problem,) = problems(folder)
     assert (problem["table"], problem["role"], problem["kind"]) == ("frazil.orders", "base", "TableDropped")
     assert problem["decisions"] == ["recreate"]
-    code, said = refused(folder, "orders", "--replay")
-    assert (code, "--replay does not help orders: Table frazil.orders" in said) == (3, True)
+    code, stderr = refused(folder, "orders", "--replay")
+    assert (code, "--replay does not help orders: Table frazil.orders" in stderr) == (3, True)
     expect_free(resume(folder, "--recreate"))
     move(folder)
     assert offsets(folder) == [0, 1, 2, 3]

@@ -17,7 +17,7 @@ from frazil.config.model import Config
 from frazil.doors.kafka.door import KafkaDoor
 from frazil.log.log import Log
 from frazil.store import ObjectStore
-from tests.servers.kafka import KafkaServer, Place, Record
+from tests.servers.kafka import KafkaServer, Record, RecordPosition
 
 SECONDS = 60.0
 
@@ -92,11 +92,11 @@ def rows(log: Log, topic: str) -> pa.Table:
     return pa.Table.from_batches(batches) if batches else pa.table({"_kafka_partition": [], "_kafka_offset": []})
 
 
-def places(log: Log, topic: str) -> list[Place]:
+def places(log: Log, topic: str) -> list[RecordPosition]:
     """Where in Kafka the sealed records of a topic were, in the order of the log."""
     found = rows(log, topic)
     return [
-        Place(*place)
+        RecordPosition(*place)
         for place in zip(
             found.column("_kafka_partition").to_pylist(), found.column("_kafka_offset").to_pylist(), strict=True
         )

@@ -1,1 +1,1 @@
-"""The parts of a running Frazil, a module for each."""
+"""One module for each part of a running process. A part is started, asked for its health, and stopped."""

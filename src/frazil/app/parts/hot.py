@@ -1,4 +1,4 @@
-"""The hot buffer as a part of a running Frazil."""
+"""Runs the hot buffer as a part of the process."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from frazil.ops.health import Health
 from frazil.scan.lookup.interface import RowLookup
 
 SWITCH_SECONDS = 0.0005
-"""How long a busy thread may keep others from running Python.
+"""A busy thread may keep others from running Python for this long.
 
-A lookup gives way to other threads several times, and waits so long each time when one of them is busy. With Python's
-own 5 ms a row took 64 ms beside a thread that did nothing but count; with this, 5 ms.
+A lookup gives way to other threads several times, and waits this long each time when one of them is busy. With
+Python's own 5 ms a row took 64 ms beside a thread that did nothing but count; with this value it took 5 ms.
 """
 
 
 class HotPart:
-    """Starts after the log. `cold` is who is asked for what is not in memory."""
+    """It starts after the log. `cold` looks up rows that are not in memory."""
 
     name = "buffer"
 
@@ -49,7 +49,7 @@ class HotPart:
         return self._hot
 
     async def start(self) -> None:
-        """Return at once: what is there is read in the background."""
+        """Return at once. The records that the log already has are read in the background."""
         log = self._log_part.log
         hot = HotBuffer(self._config, log, cold=self._cold)
         self._metrics.register(BufferCollector(hot.buffer, log.world.clock))

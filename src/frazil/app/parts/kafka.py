@@ -1,4 +1,4 @@
-"""The Kafka door as a part of a running Frazil."""
+"""Runs the Kafka door as a part of the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class KafkaPart:
     name = "kafka"
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
-        """`log` gives the log of this process, which is started before this part."""
+        """`log` returns the log of this process, which starts before this part."""
         self._config = config
         self._metrics = metrics
         self._log = log
@@ -31,7 +31,7 @@ class KafkaPart:
         return self._door
 
     async def start(self) -> None:
-        """Settings that cannot work are an error; brokers that are away are not, they are waited for."""
+        """Raise when the settings cannot work. Brokers that do not answer are no error: the door waits for them."""
         self._door = await asyncio.to_thread(KafkaDoor, self._config, self._log(), self._metrics)
         self._door.start()
 

@@ -1,4 +1,4 @@
-"""The log as a part of a running Frazil: recovery at the start, health and metrics meanwhile, sealing at the end."""
+"""Runs the log as a part of the process: recovery at the start, health and metrics meanwhile, sealing at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from frazil.ops.metrics import ErrorCounter
 logger = logging.getLogger(__name__)
 
 ADOPT_SECONDS = 10.0
-"""How often WALs are looked for whose process is gone."""
+"""This often the part looks for WALs whose process is gone."""
 
 
 class LogPart:
@@ -47,7 +47,7 @@ class LogPart:
 
     async def start(self) -> None:
         self._log = await asyncio.to_thread(Log, self._config, on_failure=self._errors.count)
-        _tell_of_open_folder(self._config.data_dir)
+        _warn_of_open_folder(self._config.data_dir)
         try:
             await self._adopt()
             await self._check_anything_served()
@@ -58,7 +58,7 @@ class LogPart:
         self._adopting = asyncio.create_task(self._keep_adopting())
 
     async def _check_anything_served(self) -> None:
-        """Raise when every topic that there is has a partition that is stopped."""
+        """Raise when every topic that exists has a stopped partition."""
         stopped = self.log.stopped()
         if not stopped or self._problem:
             return
@@ -67,7 +67,10 @@ class LogPart:
             raise next(iter(stopped.values()))
 
     async def _adopt(self) -> None:
-        """Ask the store for an answer and seal what others left; a store that is away is no reason not to start."""
+        """Check that disk and store answer, and seal what processes that are gone left in their WALs.
+
+        A store that does not answer is no reason not to start.
+        """
         try:
             await asyncio.to_thread(check_writable, layout.wal_root(self._config.data_dir))
             await asyncio.to_thread(self.log.topics)
@@ -75,7 +78,7 @@ class LogPart:
             try:
                 found = await asyncio.to_thread(self.log.adopt_orphans)
             finally:
-                self._tell_of_stopped(before)
+                self._log_stopped(before)
             self._problem = None
         except FrazilError as error:
             if not error.retryable:
@@ -87,13 +90,13 @@ class LogPart:
             if found:
                 logger.info("sealed what other processes left", extra={"partitions": found})
 
-    def _tell_of_stopped(self, before: Mapping[tuple[str, int], FrazilError]) -> None:
+    def _log_stopped(self, before: Mapping[tuple[str, int], FrazilError]) -> None:
         now = self.log.stopped()
         for (topic, partition), error in now.items():
             if str(error) != str(before.get((topic, partition), "")):
                 self._errors.count(error)
-                told = {"topic": topic, "partition": partition, "reason": str(error)}
-                logger.error("a partition is stopped; all others are served", extra=told)
+                fields = {"topic": topic, "partition": partition, "reason": str(error)}
+                logger.error("a partition is stopped; all others are served", extra=fields)
         for topic, partition in before.keys() - now.keys():
             logger.info("a partition is served again", extra={"topic": topic, "partition": partition})
 
@@ -122,7 +125,7 @@ class LogPart:
         return Health.of(problems, "unhealthy" if lost else "degraded")
 
     def oldest_unsealed(self) -> dict[str, float]:
-        """How old the oldest record of each topic is that is not sealed, in seconds."""
+        """Returns for each topic the age of its oldest record that is not sealed, in seconds."""
         if self._log is None:
             return {}
         now = self._log.world.clock.now_ms()
@@ -132,8 +135,11 @@ class LogPart:
         return ages
 
 
-def _tell_of_open_folder(folder: Path) -> None:
-    """A folder that others may enter stays as it is: somebody may want it so. What is made in it is private."""
+def _warn_of_open_folder(folder: Path) -> None:
+    """Log a warning if other users may enter the data folder.
+
+    The folder stays as it is, because somebody may want it so. Files that Frazil creates in it are private.
+    """
     try:
         mode = stat.S_IMODE(folder.stat().st_mode)
     except OSError:
@@ -146,7 +152,7 @@ def _tell_of_open_folder(folder: Path) -> None:
 
 
 class LogCollector(Collector):
-    """Reads the writers' own counts when metrics are asked for."""
+    """Reads the writers' own counts whenever metrics are collected."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

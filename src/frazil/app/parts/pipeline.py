@@ -1,4 +1,4 @@
-"""The pipeline as a part of a running Frazil: a child process that is started again when it dies."""
+"""Runs the pipeline as a part of the process: a child process that is started again when it dies."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from frazil.pipeline.process_messages import FRESHNESS, PipelineReport, freshnes
 
 logger = logging.getLogger(__name__)
 
-_PAUSES = Backoff(base_seconds=1.0, longest_seconds=60.0)
+_RESTART_BACKOFF = Backoff(base_seconds=1.0, longest_seconds=60.0)
 _STEADY_SECONDS = 60.0
-"""A child that lived this long was well: its death is the first failure, not one more."""
+"""After a child that lived this long, the count of failures starts again at zero."""
 _SILENT_SECONDS = 120.0
-"""The child reports every few seconds; on a busy machine its start may take a minute."""
+"""The part is unhealthy when the child has not reported for this long.
+
+It reports every few seconds, but on a busy machine its start may take a minute.
+"""
 _LINE_BYTES = 64 * 1024 * 1024
 
 
@@ -34,28 +37,31 @@ class PipelinePart:
     name = "pipeline"
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log: LogPart | None = None) -> None:
-        """`log` is the one of this process, if it has one: what is not sealed there is in no table either."""
+        """`log` is the log part of this process, if it has one.
+
+        Records that are not sealed there are in no table yet, which freshness must take into account.
+        """
         self._config = config
         self._report = PipelineReport({"pipeline": Health("degraded", "starting")}, "")
         self._child: asyncio.subprocess.Process | None = None
-        self._keeping: asyncio.Task[None] | None = None
-        self._heard = time.monotonic()
+        self._supervision: asyncio.Task[None] | None = None
+        self._last_report_at = time.monotonic()
         metrics.register(ChildMetrics(self, log))
 
     async def start(self) -> None:
-        """Return at once: Spark takes its time, and the log takes records meanwhile."""
-        self._keeping = asyncio.create_task(self._keep())
+        """Return at once. Spark takes its time to start, and the log takes records meanwhile."""
+        self._supervision = asyncio.create_task(self._keep_running())
 
     async def stop(self) -> None:
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._supervision is not None:
+            self._supervision.cancel()
+            await asyncio.gather(self._supervision, return_exceptions=True)
         if self._child is not None and self._child.returncode is None:
             self._child.terminate()
             await self._child.wait()
 
     def health(self) -> Components:
-        if (silent := time.monotonic() - self._heard) > _SILENT_SECONDS:
+        if (silent := time.monotonic() - self._last_report_at) > _SILENT_SECONDS:
             silence = Health("unhealthy", f"its process has not said anything for {silent:.0f} s")
             return {**self._report.health, "pipeline": silence}
         return self._report.health
@@ -68,34 +74,34 @@ class PipelinePart:
     def metrics_text(self) -> str:
         return self._report.metrics or ""
 
-    async def _keep(self) -> None:
+    async def _keep_running(self) -> None:
         failures = 0
-        said = ""
+        logged = ""
         while True:
-            self._heard = started = time.monotonic()
+            self._last_report_at = started = time.monotonic()
             try:
-                code = await self._live()
+                code = await self._run_child()
             except OSError as error:
                 self._report = PipelineReport({"pipeline": Health("unhealthy", f"cannot be started: {error}")}, "")
                 code = 1
             failures = 0 if time.monotonic() - started > _STEADY_SECONDS else failures + 1
-            pause = _PAUSES.delay(failures, random.Random())
-            self._report = PipelineReport(self._causes(code), "")
+            pause = _RESTART_BACKOFF.delay(failures, random.Random())
+            self._report = PipelineReport(self._health_after_exit(code), "")
             reason = HealthReport(self._report.health, 0.0).reason
-            if reason != said:
+            if reason != logged:
                 logger.error("the pipeline ended; it is started again", extra={"reason": reason, "exit_code": code})
-                said = reason
+                logged = reason
             await asyncio.sleep(pause)
 
-    def _causes(self, code: int) -> Components:
-        """What the child blamed, if it ended by itself."""
+    def _health_after_exit(self, code: int) -> Components:
+        """Returns the components that the child blamed, if it ended by itself."""
         if code < 0:
             return {"pipeline": Health("unhealthy", f"its process was ended by signal {-code}")}
         blamed = {name: each for name, each in self._report.health.items() if each.status == "unhealthy"}
         return blamed or {"pipeline": Health("unhealthy", f"its process ended with code {code}")}
 
-    async def _live(self) -> int:
-        """Run the child until it ends; its exit code."""
+    async def _run_child(self) -> int:
+        """Run the child until it ends, and return its exit code."""
         self._child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
@@ -104,7 +110,7 @@ class PipelinePart:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=_LINE_BYTES,
-            # A Ctrl-C in the terminal is for this process, which then stops its child in order.
+            # Ctrl-C in the terminal must reach this process only, which then stops its child in order.
             start_new_session=True,
         )
         assert self._child.stdin is not None
@@ -114,16 +120,16 @@ class PipelinePart:
             try:
                 report = PipelineReport.from_line(line.decode())
             except (ValueError, KeyError, TypeError):
-                # The last line of one that was killed, or what some library said to standard output.
+                # This is the last line of a child that was killed, or a library printed something.
                 logger.info("the pipeline said", extra={"line": line.decode(errors="replace").strip()})
                 continue
-            self._heard = time.monotonic()
+            self._last_report_at = time.monotonic()
             self._report = report if report.metrics is not None else report.with_metrics(self._report.metrics)
         return await self._child.wait()
 
 
 class ChildMetrics(Collector):
-    """What the child counted, as of its last report."""
+    """Returns the metrics of the child as of its last report."""
 
     def __init__(self, part: PipelinePart, log: LogPart | None) -> None:
         self._part = part
@@ -134,7 +140,7 @@ class ChildMetrics(Collector):
             yield self._with_tail(family) if family.name == FRESHNESS else family
 
     def _with_tail(self, family: Metric) -> Metric:
-        """The child sees only what is sealed."""
+        """Adds the age of unsealed records, which the child cannot see, to the freshness that it reports."""
         ages = {sample.labels["topic"]: sample.value for sample in family.samples}
         unsealed = self._log.oldest_unsealed() if self._log else {}
         return freshness({topic: max(age, unsealed.get(topic, 0.0)) for topic, age in ages.items()})

@@ -1,4 +1,4 @@
-"""Queries as a part of a running Frazil: SQL over HTTP, answered by processes of its own."""
+"""Runs SQL over HTTP as a part of the process. Child processes answer the queries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class QueryPart:
-    """`log_part` is asked for the rows of doors in this process that nobody else can see yet."""
+    """`log_part` has the tails that are only in the memory of this process."""
 
     name = "query"
 
@@ -37,7 +37,7 @@ class QueryPart:
         return self._api.endpoints
 
     async def start(self) -> None:
-        """Return at once; the first query waits for what is not loaded yet."""
+        """Return at once. The first query waits for what is not loaded yet."""
         self._warming = asyncio.create_task(self._warm())
 
     async def stop(self) -> None:
@@ -53,14 +53,17 @@ class QueryPart:
         try:
             await self._pool.warm()
         except FrazilError as error:
-            # Whoever asks is told; the next query tries again.
+            # A query that comes now fails with the reason; the next one tries again.
             logger.warning("no process for queries could be started", extra={"reason": str(error)})
 
     def _tails(self, topics: Iterable[str]) -> Views:
         return {topic: self._tails_of(topic) for topic in topics}
 
     def _tails_of(self, topic: str) -> dict[int, TailView]:
-        """Tails without a WAL. Those with one can be read by every process on this machine."""
+        """Returns the tails of partitions without a WAL.
+
+        Other processes on this machine can read those that have one.
+        """
         return {
             writer.partition: writer.tail.view()
             for writer in self._log_part.log.writers

@@ -1,4 +1,4 @@
-"""The doors for telemetry as a part of a running Frazil: OTLP, and the APIs of Loki and Prometheus."""
+"""Runs the doors for telemetry as a part of the process: OTLP, and the APIs of Loki and Prometheus."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
 
-Listening = EndpointConfig | LokiConfig | PrometheusConfig
-"""Settings that say where an API over HTTP listens."""
+HttpListener = EndpointConfig | LokiConfig | PrometheusConfig
+"""These sections say where an API over HTTP listens."""
 
 
 class TelemetryPart:
     name = "telemetry"
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
-        """`log` gives the log of this process, which is started before this part."""
+        """`log` returns the log of this process, which starts before this part."""
         self._config = config
         self._registry = metrics
         self._metrics = TelemetryMetrics(metrics)
@@ -86,7 +86,7 @@ class TelemetryPart:
 
         if config.otlp.enabled:
             paths = {signal.path: otlp(signal) for signal in SIGNALS}
-            port = EndpointRouter(paths, _others(paths, "/health"))
+            port = EndpointRouter(paths, _other_routes(paths, "/health"))
             self._servers["otlp"] = self._server(port, config.otlp.http, "otlp.http", config.otlp.tls)
             connections = connection_metrics(self._registry)
             self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, connections, most)
@@ -94,7 +94,7 @@ class TelemetryPart:
         if config.loki.enabled:
             push = Endpoint(intake(PUSH), LokiDialect(), context)
             paths = {LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}
-            app = EndpointRouter(paths, _others(paths, "/ready"))
+            app = EndpointRouter(paths, _other_routes(paths, "/ready"))
             self._servers["loki"] = self._server(app, config.loki, "loki", config.loki.tls)
         if config.prometheus.enabled:
             written = remote_write.RemoteWrite(
@@ -102,7 +102,7 @@ class TelemetryPart:
                 Endpoint(intake(remote_write.REQUESTS_V2), remote_write.RemoteWriteV2Dialect(), context),
             )
             both: dict[str, Handler] = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
-            app = EndpointRouter(both, _others(both, "/-/ready", "/-/healthy"))
+            app = EndpointRouter(both, _other_routes(both, "/-/ready", "/-/healthy"))
             self._servers["prometheus"] = self._server(app, config.prometheus, "prometheus", config.prometheus.tls)
         for api, server in self._servers.items():
             await server.start()
@@ -110,7 +110,7 @@ class TelemetryPart:
         if self._grpc is not None:
             logger.info("takes OTLP over gRPC", extra={"host": config.otlp.grpc.host, "port": self.grpc_port})
 
-    def _server(self, app: ASGIApp, at: Listening, section: str, tls: TlsConfig) -> HttpServer:
+    def _server(self, app: ASGIApp, at: HttpListener, section: str, tls: TlsConfig) -> HttpServer:
         hosts = AllowedHosts(self._config.server.allowed_hosts, at.host)
         return HttpServer(
             BrowserGuard(app, hosts, names=False),
@@ -123,7 +123,7 @@ class TelemetryPart:
         )
 
     def url(self, api: str) -> str:
-        """The address of an API over HTTP: `otlp`, `loki` or `prometheus`."""
+        """Returns the address of an API over HTTP: `otlp`, `loki` or `prometheus`."""
         return self._servers[api].url
 
     @property
@@ -142,15 +142,18 @@ class TelemetryPart:
         return Health.of(self._writers.problems())
 
 
-def _others(endpoints: Iterable[str], *alive: str) -> Starlette:
-    """What is answered to all but `POST` to endpoints. At `alive` clients ask whether there is anybody."""
+def _other_routes(endpoints: Iterable[str], *alive: str) -> Starlette:
+    """Returns the routes for everything but `POST` to the endpoints.
+
+    Clients ask at `alive` whether the server runs.
+    """
     asked = [Route(path, _alive) for path in alive]
-    return Starlette(routes=[*asked, *(Route(path, _nobody, methods=["POST"]) for path in endpoints)])
+    return Starlette(routes=[*asked, *(Route(path, _not_found, methods=["POST"]) for path in endpoints)])
 
 
 async def _alive(_: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-async def _nobody(_: Request) -> Response:
+async def _not_found(_: Request) -> Response:
     return PlainTextResponse("Not Found", 404)

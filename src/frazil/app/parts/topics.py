@@ -1,4 +1,4 @@
-"""Topics as a part of a running Frazil: their storage, their subscriptions, HTTP and Danube's protocol."""
+"""Runs topics of messages as a part of the process: storage, subscriptions, HTTP and Danube's protocol."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class TopicsPart:
     name = "topics"
 
     def __init__(self, config: Config, metrics: CollectorRegistry, log: Callable[[], Log]) -> None:
-        """`log` gives the log of this process, which is started before this part."""
+        """`log` returns the log of this process, which starts before this part."""
         self._config = config
         self._log = log
         self._lake: Lake | None = None
-        self._whole: Topics | None = None
+        self._opened: Topics | None = None
         self._danube: DanubeServer | None = None
         self._api = TopicsApi(config, self._topics)
         self._subscribing = SubscriptionsApi(self._topics)
@@ -59,7 +59,7 @@ class TopicsPart:
         check_dead_letter_topics(self._config)
         log = self._log()
         self._lake = Lake(self._config)
-        topics = self._whole = Topics(log, self._lake)
+        topics = self._opened = Topics(log, self._lake)
         if self._config.danube.enabled:
             danube = self._danube = DanubeServer(self._config.danube, connection_metrics(self._metrics))
             monotonic = log.world.clock.monotonic
@@ -85,12 +85,12 @@ class TopicsPart:
         try:
             if self._danube is not None:
                 await self._danube.stop(STOP_SECONDS)
-            if self._whole is not None:
-                await self._whole.shutdown()
+            if self._opened is not None:
+                await self._opened.shutdown()
         finally:
             if self._lake is not None:
                 self._lake.close()
 
     def health(self) -> Health:
-        problem = None if self._whole is None else self._whole.subscriptions.problem
+        problem = None if self._opened is None else self._opened.subscriptions.problem
         return Health.of({} if problem is None else {"subscriptions": problem})

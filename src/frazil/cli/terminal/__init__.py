@@ -1,1 +1,1 @@
-"""What commands share: addresses, names, output, progress and signals."""
+"""Modules that commands share: addresses, access to the log, output, progress and signals."""

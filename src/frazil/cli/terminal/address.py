@@ -1,4 +1,4 @@
-"""The address of a running Frazil, as people give it."""
+"""Parses the address of a running Frazil as people give it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PATHS = ("/health", "/status", "/sql")
 
 
 def address_of(url: str) -> str:
-    """Without what comes after host and port."""
+    """Returns the address without known paths such as `/health`."""
     url = (url if "://" in url else f"http://{url}").rstrip("/")
     for path in _PATHS:
         url = url.removesuffix(path)
@@ -29,7 +29,7 @@ def address_of(url: str) -> str:
 
 
 def default_url(server: ServerConfig) -> str:
-    """Where the settings say that it listens."""
+    """Returns the address at which a Frazil with these settings listens."""
     if server.port == 0:
         raise ConfigError("server.port is 0, so the port is only known to the running Frazil; give its --url")
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(server.host, server.host)

@@ -1,4 +1,4 @@
-"""What every command can ask for: the options that stand before or after any command."""
+"""The options that may stand before or after any command, as commands receive them."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ class Context:
 
 
 GivenContext = Annotated[Context, Parameter(parse=False)]
-"""Type of a command's `context` parameter (keyword-only); `app` fills it in."""
+"""This is the type of a command's keyword-only `context` parameter, which `app` fills in."""

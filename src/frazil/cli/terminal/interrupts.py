@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, held back while something must not be cut in two."""
+"""Holds back Ctrl-C and SIGTERM while something must not be interrupted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """While it is entered, both signals raise `KeyboardInterrupt`, but not inside `held`."""
+    """While this is entered, both signals raise `KeyboardInterrupt`, but not inside `held`."""
 
     def __init__(self) -> None:
         self._held = 0

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON on request."""
+"""Prints results of commands: tables for people, JSON on request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table as wide as the terminal; in a pipe, as wide as its content, so that nothing is cut off."""
+    """Prints a table as wide as the terminal. In a pipe it is as wide as its content, so that nothing is cut off."""
     from rich.table import Table
     from rich.text import Text
 
@@ -33,7 +33,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def print_renderable(shown: RenderableType) -> None:
-    """What rich can draw, as wide as the terminal; in a pipe, as wide as it is."""
+    """Prints something that rich can draw, as wide as the terminal. In a pipe it is as wide as its content."""
     from rich.console import Console
 
     terminal = sys.stdout.isatty()

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal; nothing elsewhere."""
+"""Shows progress bars on a terminal, and nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-class LoadWatcher:
-    """Shows a load, and lends it the moments without interruption."""
+class LoadProgress:
+    """Shows the progress of a load, and lets the load hold back interrupts."""
 
     def __init__(self, interrupts: Interrupts, progress: Progress | None, total: int | None) -> None:
         self._interrupts = interrupts
@@ -54,11 +54,11 @@ class LoadWatcher:
 
 
 @contextmanager
-def watching(inputs: Sequence[Input], interrupts: Interrupts) -> Iterator[LoadWatcher]:
+def load_progress(inputs: Sequence[Input], interrupts: Interrupts) -> Iterator[LoadProgress]:
     sizes = [source.size for source in inputs]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     if not sys.stderr.isatty():
-        yield LoadWatcher(interrupts, None, total)
+        yield LoadProgress(interrupts, None, total)
         return
     from rich.console import Console
     from rich.progress import (
@@ -79,12 +79,12 @@ def watching(inputs: Sequence[Input], interrupts: Interrupts) -> Iterator[LoadWa
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield LoadWatcher(interrupts, progress, total)
+        yield LoadProgress(interrupts, progress, total)
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Progress | None]:
-    """A bar for steps that are counted; None when nobody looks."""
+def step_progress(what: str) -> Iterator[Progress | None]:
+    """Yields a bar for counted steps, or None when stderr is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,1 +1,1 @@
-"""`frazil topics` and its commands."""
+"""`frazil topics` and its commands, most of which are modules of their own."""

@@ -1,4 +1,4 @@
-"""`frazil topics`: what topics there are, and what can be done with them."""
+"""`frazil topics` groups the commands about topics; `list` and `describe` are here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.log_access import open_log, require_topic
 from frazil.cli.terminal.output import Format, print_json, print_table
 from frazil.cli.topics.manage import create, delete, stats
 from frazil.cli.topics.produce import produce
 from frazil.cli.topics.resume import resume
-from frazil.cli.topics.tables import print_tables, tables_of
+from frazil.cli.topics.tables import describe_tables, print_tables
 from frazil.cli.topics.tail import tail
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Output = Annotated[Format, Parameter(help="How to print it.")]
 @app.command(name="list")
 def list_(*, output: Output = "human", context: GivenContext) -> None:
     """Say what topics there are and how much of each is in the log."""
-    with reading(context.load().config) as log:
+    with open_log(context.load().config) as log:
         where = log.store.url
         topics = [_summary(log, topic) for topic in log.topics()]
     if output == "json":
@@ -62,13 +62,13 @@ def list_(*, output: Output = "human", context: GivenContext) -> None:
 def describe(topic: str, /, *, output: Output = "human", context: GivenContext) -> None:
     """Show the columns, settings and partitions of a topic."""
     config = context.load().config
-    with reading(config) as log:
-        existing_topic(log, topic)
+    with open_log(config) as log:
+        require_topic(log, topic)
         partitions = _partitions(log, topic)
         history = _history(log, topic)
         settings = _settings(log, topic)
         sealed = {each.partition: each.sealed_end or 0 for each in partitions}
-        tables = tables_of(config, log.store, topic, sealed)
+        tables = describe_tables(config, log.store, topic, sealed)
     if output == "json":
         print_json(
             {
@@ -130,7 +130,7 @@ def _summary(log: Log, topic: str) -> dict[str, Any]:
 
 
 def _range(offsets: list[int | None]) -> str:
-    """The offsets of all partitions in one cell."""
+    """Returns the offsets of all partitions as the text of one cell."""
     known = sorted({offset for offset in offsets if offset is not None})
     if not known:
         return "?"

@@ -1,4 +1,4 @@
-"""Asks a running Frazil for topics over HTTP."""
+"""Sends requests about topics to a running Frazil over HTTP."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _TIMEOUT_SECONDS = 60.0
 Query = Mapping[str, object]
 
 
-class NobodyThere(HealthCheckFailed):
-    """Raised when no Frazil answers: nothing was done."""
+class ServerUnreachable(HealthCheckFailed):
+    """Raised when no Frazil answers, so that nothing was done."""
 
 
 class ConnectionLost(HealthCheckFailed):
-    """Raised when a Frazil stopped to answer: whether it has done what was asked is not known."""
+    """Raised when the connection breaks, so that it is not known whether the request was carried out."""
 
 
-class NotNow(FrazilError):
-    """Raised when a Frazil cannot do what was asked, and may be able to later: it is full, starting or stopping."""
+class TemporarilyRefused(FrazilError):
+    """Raised when a Frazil cannot do what was asked, but may be able to later: it is full, starting or stopping."""
 
     retryable = True
 
 
 class TopicsClient:
-    """One connection, used for one request after the other."""
+    """Holds one connection, and sends one request after the other over it."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -48,7 +48,7 @@ class TopicsClient:
         """Close the connection; the next request opens another one."""
         self._client.close()
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -56,7 +56,7 @@ class TopicsClient:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Any:
-        """The answer, which is JSON."""
+        """Send a request and return its answer, which is JSON."""
         with self._answer(method, path, query or {}, body, headers or {}) as answer:
             try:
                 return json.loads(answer.read())
@@ -65,7 +65,7 @@ class TopicsClient:
 
     @contextmanager
     def lines(self, path: str, query: Query, headers: Mapping[str, str]) -> Iterator[Iterator[bytes]]:
-        """The lines of an answer as they come, until it ends."""
+        """Yields the lines of an answer as they come, until it ends."""
         with self._answer("GET", path, query, None, headers) as answer:
             yield answer.lines()
 
@@ -80,7 +80,7 @@ class TopicsClient:
                     raise self._refused(answer.status, answer.read())
                 yield answer
         except Unreachable as error:
-            raise NobodyThere(
+            raise ServerUnreachable(
                 f"no Frazil answers at {self.address}: {error}. Start it with `frazil serve`, or tell where it is "
                 f"with --url."
             ) from error
@@ -92,24 +92,24 @@ class TopicsClient:
 
     def _refused(self, status: int, body: bytes) -> FrazilError:
         try:
-            told = json.loads(body)
-            reason = str(told["error"])
+            problem = json.loads(body)
+            reason = str(problem["error"])
         except (ValueError, TypeError, KeyError):
             return HealthCheckFailed(f"{self.address} answered with status {status}; is it a Frazil with topics?")
         match status:
             case 404:
                 return TopicNotFound(reason.removesuffix(" PUT /topics/NAME creates a topic."))
             case 410:
-                return OffsetGone(int(told.get("first_offset", 0)), reason)
+                return OffsetGone(int(problem.get("first_offset", 0)), reason)
             case 413:
                 return RecordTooLarge(reason)
             case 429 | 503:
-                return NotNow(reason)
+                return TemporarilyRefused(reason)
         return RequestError(reason) if status < 500 else FrazilError(reason)
 
 
 def path_of(topic: str, *more: str) -> str:
-    """`/namespace/name` is `namespace.name` there."""
+    """Returns the path of a topic. Danube's `/namespace/name` is `namespace.name` there."""
     if not topic or "/" in topic:
         from frazil.topics.names import parse_name
 

@@ -1,4 +1,4 @@
-"""`frazil topics create`, `delete` and `stats`."""
+"""`frazil topics create`, `delete` and `stats`, which ask a running Frazil."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
 from frazil.cli.terminal.output import Format, count, print_json, print_table
-from frazil.cli.topics.asking import Url, looking, running
-from frazil.cli.topics.client import NobodyThere, path_of
+from frazil.cli.topics.access import Url, connect, read_data_folder
+from frazil.cli.topics.client import ServerUnreachable, path_of
 from frazil.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def create(
     context: GivenContext,
 ) -> None:
     """Create a topic of messages. One that exists stays as it is."""
-    with running(url, context) as client:
+    with connect(url, context) as client:
         query = {} if partitions is None else {"partitions": partitions}
-        made = client.ask("PUT", path_of(topic), query)
+        made = client.request("PUT", path_of(topic), query)
     if output == "json":
         print_json(made)
         return
@@ -58,10 +58,10 @@ def delete(
     """Delete a topic with the messages that the log has of it. Those that are not in its table yet are gone."""
     if drop_table is None:
         raise ConfigError("What becomes of the topic's table? --drop-table, or --keep-table with the rows it has.")
-    with running(url, context) as client:
+    with connect(url, context) as client:
         if not yes:
-            _confirm(client.ask("GET", path_of(topic, "stats")), drop_table)
-        gone = client.ask("DELETE", path_of(topic), {"drop_table": str(drop_table).lower()})
+            _confirm(client.request("GET", path_of(topic, "stats")), drop_table)
+        gone = client.request("DELETE", path_of(topic), {"drop_table": str(drop_table).lower()})
     if output == "json":
         print_json(gone)
         return
@@ -89,18 +89,18 @@ def stats(topic: str, /, *, url: Url = None, output: Output = "human", context: 
     Without a running Frazil it looks into the data folder.
     """
     try:
-        with running(url, context) as client:
-            told = client.ask("GET", path_of(topic, "stats"))
-    except NobodyThere:
+        with connect(url, context) as client:
+            answer = client.request("GET", path_of(topic, "stats"))
+    except ServerUnreachable:
         if url is not None:
             raise
-        told = _local(context.load().config, topic)
+        answer = _local(context.load().config, topic)
     if output == "json":
-        print_json(told)
+        print_json(answer)
         return
     print(
-        f"{told['topic']}: {count(told['message_count'], 'message')}, {told['hot_messages']:,} of them not in the "
-        f"table yet; {told['bytes_stored']:,} bytes, {told['hot_bytes']:,} of them in the log\n"
+        f"{answer['topic']}: {count(answer['message_count'], 'message')}, {answer['hot_messages']:,} of them not in "
+        f"the table yet; {answer['bytes_stored']:,} bytes, {answer['hot_bytes']:,} of them in the log\n"
     )
     print_table(
         ("partition", "first", "next", "in table", "messages", "hot"),
@@ -113,18 +113,18 @@ def stats(topic: str, /, *, url: Url = None, output: Output = "human", context: 
                 f"{each['messages']:,}",
                 f"{each['hot_messages']:,}",
             )
-            for each in told["partitions"]
+            for each in answer["partitions"]
         ],
     )
     print()
-    if not told["subscriptions"]:
+    if not answer["subscriptions"]:
         print("There are no subscriptions.")
         return
     print_table(
         ("subscription", "type", "consumers", "lag"),
         [
             (each["subscription"], each["type"], each["consumers"], f"{each['lag']:,}")
-            for each in told["subscriptions"]
+            for each in answer["subscriptions"]
         ],
     )
 
@@ -136,7 +136,7 @@ def _local(config: Config, topic: str) -> dict[str, Any]:
     from frazil.topics.storage import TopicStorage
 
     async def look(storage: TopicStorage, log: Log) -> dict[str, Any]:
-        told = topic_stats_json(await storage.get_topic_stats(topic))
-        return {**told, "subscriptions": await subscriptions_of(storage, log.store, topic, {})}
+        answer = topic_stats_json(await storage.get_topic_stats(topic))
+        return {**answer, "subscriptions": await subscriptions_of(storage, log.store, topic, {})}
 
-    return looking(config, look)
+    return read_data_folder(config, look)

@@ -1,4 +1,4 @@
-"""`frazil topics produce`."""
+"""`frazil topics produce` stores messages in a topic."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cyclopts import Parameter
 
 from frazil.cli.terminal.context import GivenContext
 from frazil.cli.terminal.output import Format, count, print_json
-from frazil.cli.topics.asking import Url, running
+from frazil.cli.topics.access import Url, connect
 from frazil.cli.topics.client import TopicsClient, path_of
 from frazil.errors import ConfigError, FrazilIoError, RecordTooLarge, TopicNotFound
 
 _READ_BYTES = 1024 * 1024
-_LONGEST = 4 * 1024 * 1024
-"""Of a line; messages are no larger."""
+_MAX_LENGTH = 4 * 1024 * 1024
+"""A line may have this many bytes, as messages are no larger."""
 
 
 def produce(
@@ -51,13 +51,13 @@ def produce(
         query["key"] = key
     if partition is not None:
         query["partition"] = partition
-    done = _Done()
-    with running(url, context) as client:
+    done = _Produced()
+    with connect(url, context) as client:
         if create:
-            client.ask("PUT", path_of(topic))
+            client.request("PUT", path_of(topic))
         try:
             if message is not None:
-                done.add(client.ask("POST", path_of(topic), query, message.encode()))
+                done.add(client.request("POST", path_of(topic), query, message.encode()))
             else:
                 with _opened(file) as lines:
                     for batch in _batches(lines):
@@ -66,16 +66,16 @@ def produce(
             raise TopicNotFound(f"{error} --create makes a new one.") from None
         except BaseException:
             if done.messages:
-                print(f"frazil: before that, {done.told()}", file=sys.stderr)
+                print(f"frazil: before that, {done.summary()}", file=sys.stderr)
             raise
     if output == "json":
         print_json(done.as_data(topic))
     else:
-        print(done.told())
+        print(done.summary())
 
 
-class _Done:
-    """What is stored."""
+class _Produced:
+    """Adds up which messages were stored, and at which offsets."""
 
     def __init__(self) -> None:
         self.messages = 0
@@ -94,7 +94,7 @@ class _Done:
         known = self._ranges.get(partition, (first, last))
         self._ranges[partition] = (min(known[0], first), max(known[1], last))
 
-    def told(self) -> str:
+    def summary(self) -> str:
         places = [
             f"partition {partition}, offset {first}"
             if first == last
@@ -132,20 +132,20 @@ def _opened(file: str | None) -> Iterator[BinaryIO]:
 
 
 def _batches(lines: BinaryIO) -> Iterator[list[bytes]]:
-    """Whole lines, as many as are there; the last one may have no end."""
+    """Yields the whole lines that have arrived so far. The last line may lack its line end."""
     rest = b""
-    # A pipe gives what it has, without waiting for more.
+    # `read1` returns what a pipe has, without waiting for more.
     while data := getattr(lines, "read1", lines.read)(_READ_BYTES):
         *whole, rest = (rest + data).split(b"\n")
-        if len(rest) > _LONGEST:
-            raise RecordTooLarge(f"A line has more than {_LONGEST:,} bytes: messages are no larger.")
+        if len(rest) > _MAX_LENGTH:
+            raise RecordTooLarge(f"A line has more than {_MAX_LENGTH:,} bytes: messages are no larger.")
         if whole:
             yield whole
     if rest:
         yield [rest]
 
 
-def _send(client: TopicsClient, topic: str, query: dict[str, object], lines: list[bytes], done: _Done) -> None:
+def _send(client: TopicsClient, topic: str, query: dict[str, object], lines: list[bytes], done: _Produced) -> None:
     import pyarrow as pa
 
     from frazil.web.answers import ARROW_STREAM
@@ -155,4 +155,4 @@ def _send(client: TopicsClient, topic: str, query: dict[str, object], lines: lis
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     body = sink.getvalue().to_pybytes()
-    done.add(client.ask("POST", path_of(topic), query, body, {"content-type": ARROW_STREAM}))
+    done.add(client.request("POST", path_of(topic), query, body, {"content-type": ARROW_STREAM}))

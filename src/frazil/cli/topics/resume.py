@@ -1,4 +1,4 @@
-"""`frazil topics resume`."""
+"""`frazil topics resume` says why a topic stopped, and carries out a decision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.terminal.naming import existing_topic, reading
+from frazil.cli.terminal.log_access import open_log, require_topic
 from frazil.cli.terminal.output import Format, print_json
 from frazil.errors import ConfigError, KafkaError
 
@@ -57,11 +57,11 @@ def resume(
         raise ConfigError(f"One decision at a time, not {' and '.join(f'--{each}' for each in decisions)}.")
     if table is not None and not decisions:
         raise ConfigError("--table needs a decision: what is to happen to it?")
-    # The Kafka client writes of its own about what is printed here in order.
+    # The Kafka client logs what is printed here in order.
     logging.getLogger("frazil").addHandler(logging.NullHandler())
     config = context.load().config
-    with reading(config) as log:
-        existing_topic(log, topic)
+    with open_log(config) as log:
+        require_topic(log, topic)
         tables = TopicDecisions(config, Lake(config), log.store, topic)
         positions = KafkaPositions.of(config, log.store, topic)
         done: list[str] = []
@@ -95,7 +95,7 @@ def _helps(tables: TopicDecisions, decision: Decision) -> bool:
 
 
 def _gaps(positions: KafkaPositions | None) -> tuple[list[Gap], str]:
-    """What Kafka no longer has, and why that is not known if it is not."""
+    """Returns what Kafka no longer has and, if that cannot be found out, why."""
     try:
         return (positions.gaps() if positions else []), ""
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The tables of a topic, as the catalog has them."""
+"""Describes the tables of a topic as the catalog has them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from frazil.store import ObjectStore
 
 
-def tables_of(config: Config, store: ObjectStore, topic: str, sealed: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The base table, the dead-letter table if there ever was one, and the derived tables of the settings.
+def describe_tables(
+    config: Config, store: ObjectStore, topic: str, sealed: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Returns the base table, the dead-letter table if there ever was one, and the derived tables of the settings.
 
-    `sealed` is where the sealed log of each partition ends.
+    `sealed` maps each partition to the offset where its sealed log ends.
     """
     from frazil.lake.catalog.lake import Lake
     from frazil.lake.tables.table_history import newest_entry
@@ -39,17 +41,17 @@ def _table(lake: Lake, identifier: Identifier, role: str, sealed: Mapping[int, i
     from frazil.lake.commit.offsets import TableState, summary_of
     from frazil.lake.tables.tables import find_table
 
-    told: dict[str, Any] = {"name": dotted(identifier), "role": role}
+    description: dict[str, Any] = {"name": dotted(identifier), "role": role}
     try:
         table = find_table(lake, identifier)
         if table is None:
-            return told | {"problem": "not there; `frazil topics resume` tells if that is wrong"}
+            return description | {"problem": "not there; `frazil topics resume` tells if that is wrong"}
         snapshot = table.current_snapshot()
         summary = summary_of(snapshot) if snapshot else {}
         offsets = dict(TableState.of(table).offsets)
-        # A dead-letter table goes on only when there is a letter, so it is behind nothing.
+        # A dead-letter table gets a commit only when there is a letter, so it is never behind.
         behind = {} if role == "dead-letter" else {"behind": _behind(offsets, sealed)}
-        return told | {
+        return description | {
             "committed_offsets": offsets,
             **behind,
             "rows": int(summary.get("total-records", 0)),
@@ -58,7 +60,7 @@ def _table(lake: Lake, identifier: Identifier, role: str, sealed: Mapping[int, i
             "location": table.location(),
         }
     except FrazilError as error:
-        return told | {"problem": str(error)}
+        return description | {"problem": str(error)}
 
 
 def _behind(offsets: Mapping[int, int], sealed: Mapping[int, int]) -> int:
@@ -71,9 +73,12 @@ def print_tables(tables: list[dict[str, Any]]) -> None:
         if "problem" in table:
             print(f"{title}{table['problem']}")
             continue
-        told = [f"{count(table['rows'], 'row')} in {count(table['files'], 'file')}", f"{table['bytes']:,} bytes"]
+        description = [
+            f"{count(table['rows'], 'row')} in {count(table['files'], 'file')}",
+            f"{table['bytes']:,} bytes",
+        ]
         if "behind" in table:
-            told.append(f"{count(table['behind'], 'sealed record')} behind the log")
+            description.append(f"{count(table['behind'], 'sealed record')} behind the log")
         offsets = table["committed_offsets"].items()
         places = ", ".join(f"offset {offset} of partition {partition}" for partition, offset in offsets)
-        print(f"{title}{', '.join(told)}\n  goes on at {places or 'the first record'}\n  {table['location']}")
+        print(f"{title}{', '.join(description)}\n  goes on at {places or 'the first record'}\n  {table['location']}")

@@ -1,4 +1,4 @@
-"""`frazil topics tail`."""
+"""`frazil topics tail` prints messages of a topic, and can follow it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from frazil.cli.terminal.context import GivenContext
-from frazil.cli.topics.asking import Url, looking, running
-from frazil.cli.topics.client import ConnectionLost, NobodyThere, NotNow, TopicsClient, path_of
+from frazil.cli.topics.access import Url, connect, read_data_folder
+from frazil.cli.topics.client import ConnectionLost, ServerUnreachable, TemporarilyRefused, TopicsClient, path_of
 from frazil.errors import FrazilError
 
 if TYPE_CHECKING:
     from frazil.config.model import Config
 
-_AT_A_TIME = 1000
-"""Messages of a page."""
+_PAGE_MESSAGES = 1000
+"""One request asks for this many messages."""
 _RETRY_SECONDS = 1.0
 
 Message = dict[str, Any]
@@ -62,9 +62,9 @@ def tail(
     Without a running Frazil it looks into the data folder, but cannot follow.
     """
     try:
-        with running(url, context) as client:
+        with connect(url, context) as client:
             _print(islice(_remote(client, topic, from_, partition, follow), limit), output, follow)
-    except NobodyThere:
+    except ServerUnreachable:
         if url is not None or follow:
             raise
         _print(islice(_local(context.load().config, topic, from_, partition, limit), limit), output, follow)
@@ -75,37 +75,40 @@ def tail(
 
 def _remote(client: TopicsClient, topic: str, begin: str, partition: int | None, follow: bool) -> Iterator[Message]:
     query: Query = {} if partition is None else {"partition": partition}
-    start = _start(begin, lambda: client.ask("GET", path_of(topic, "stats"))["partitions"])
+    start = _start(begin, lambda: client.request("GET", path_of(topic, "stats"))["partitions"])
     if follow:
         if start == {"offset": "latest"}:
-            # From here on, also if the connection breaks before the first message comes.
-            start = {"offset": client.ask("GET", path_of(topic), query | start)["next"]}
-        yield from _followed(client, topic, query | start)
+            # Fix the start now, so that it holds even if the connection breaks before the first message.
+            start = {"offset": client.request("GET", path_of(topic), query | start)["next"]}
+        yield from _follow(client, topic, query | start)
         return
-    page = client.ask("GET", path_of(topic), query | start | {"limit": _AT_A_TIME})
+    page = client.request("GET", path_of(topic), query | start | {"limit": _PAGE_MESSAGES})
     yield from page["messages"]
     if page["at_end"]:
         return
-    # There is more, perhaps very much: that is read in one go.
-    ends = _places(client.ask("GET", path_of(topic), query | {"offset": "latest"})["next"])
+    # There may be very much more, so the rest is read as one stream.
+    ends = _parse_offsets(client.request("GET", path_of(topic), query | {"offset": "latest"})["next"])
     with client.lines(path_of(topic, "stream"), query | {"offset": page["next"]}, {}) as lines:
         for place, message in _events(lines):
             if message["offset"] < ends.get(message["partition"], 0):
                 yield message
-            if all(last >= ends.get(partition, 0) - 1 for partition, last in _places(place).items()):
+            if all(last >= ends.get(partition, 0) - 1 for partition, last in _parse_offsets(place).items()):
                 client.close()
                 return
     raise ConnectionLost(f"{client.address} has ended before all messages came.")
 
 
-def _places(text: str) -> dict[int, int]:
-    """Offsets by partition, of `0:15,1:20`."""
+def _parse_offsets(text: str) -> dict[int, int]:
+    """Parses offsets by partition, such as `0:15,1:20`."""
     pairs = (each.split(":") for each in text.split(","))
     return {int(partition): int(offset) for partition, offset in pairs}
 
 
-def _followed(client: TopicsClient, topic: str, query: Query) -> Iterator[Message]:
-    """Goes on where it was when the connection is lost, as soon as somebody answers again."""
+def _follow(client: TopicsClient, topic: str, query: Query) -> Iterator[Message]:
+    """Yields messages as they come.
+
+    When the connection is lost, it goes on where it was as soon as a server answers.
+    """
     last = ""
     begun = waiting = False
     while True:
@@ -115,7 +118,7 @@ def _followed(client: TopicsClient, topic: str, query: Query) -> Iterator[Messag
                 begun, waiting = True, False
                 for last, message in _events(lines):  # noqa: B007 - where to go on after an error
                     yield message
-        except (NobodyThere, ConnectionLost, NotNow):
+        except (ServerUnreachable, ConnectionLost, TemporarilyRefused):
             if not begun:
                 raise
             if not waiting:
@@ -126,19 +129,19 @@ def _followed(client: TopicsClient, topic: str, query: Query) -> Iterator[Messag
 
 
 def _events(lines: Iterator[bytes]) -> Iterator[tuple[str, Message]]:
-    """Server-sent events, each with its id."""
+    """Yields the id and the message of each server-sent event."""
     event: dict[str, str] = {}
     for line in lines:
         name, _, value = line.decode().rstrip("\r\n").partition(":")
         if name:
             event[name] = value.removeprefix(" ")
         elif line.strip():
-            continue  # Somebody says that he is still there.
+            continue  # This comment line only keeps the connection alive.
         elif "data" in event:
-            told = json.loads(event["data"])
+            data = json.loads(event["data"])
             if event.get("event") == "problem":
-                raise FrazilError(told["error"])
-            yield event["id"], told
+                raise FrazilError(data["error"])
+            yield event["id"], data
             event = {}
         else:
             event = {}
@@ -163,20 +166,23 @@ def _local(config: Config, topic: str, begin: str, partition: int | None, limit:
         cursors = await cursors_of(storage, topic, partition, start)
         found: list[Message] = []
         while limit is None or len(found) < limit:
-            page = await read_page(cursors, _AT_A_TIME)
+            page = await read_page(cursors, _PAGE_MESSAGES)
             found += [json.loads(text) for run in page.runs for text in message_texts(run).to_pylist()]
             if page.at_end:
                 break
         return found
 
-    return looking(config, look)
+    return read_data_folder(config, look)
 
 
 # --- both ----------------------------------------------------------------------------------------------------
 
 
 def _start(begin: str, partitions: Any) -> dict[str, str]:
-    """As a request has it. `partitions` tells where each of them begins and ends."""
+    """Returns where to begin, as parameters of a request.
+
+    `partitions` returns where each partition begins and ends.
+    """
     if match := re.fullmatch(r"-(\d{1,18})", begin):
         newest = int(match[1])
         offsets = {
@@ -206,19 +212,21 @@ def _payload(message: Message) -> bytes:
 
 
 def _line(message: Message) -> str:
-    """In one line, without what would confuse a terminal."""
+    """Returns a message as one line, without characters that would confuse a terminal."""
     at = f"{message['partition']}:{message['offset']}"
     parts = [f"{at:<8}", message.get("publish_time", "").replace("T", " ")]
     if "key" in message:
-        parts.append(f"[{_clean(message['key'])}]")
+        parts.append(f"[{_printable(message['key'])}]")
     if "payload" in message:
-        parts.append(_clean(message["payload"]))
+        parts.append(_printable(message["payload"]))
     else:
         data = _payload(message)
         parts.append(f"0x{data[:64].hex()}{'…' if len(data) > 64 else ''} ({len(data):,} bytes)")
-    attributes = ", ".join(f"{_clean(name)}={_clean(text)}" for name, text in message.get("attributes", {}).items())
+    attributes = ", ".join(
+        f"{_printable(name)}={_printable(text)}" for name, text in message.get("attributes", {}).items()
+    )
     return "  ".join([*parts, *([f"({attributes})"] if attributes else [])])
 
 
-def _clean(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)

@@ -1,1 +1,1 @@
-"""The settings of each part of Frazil, a module for each section of the file."""
+"""One module for each section of the settings file."""

@@ -1,4 +1,4 @@
-"""Settings of Danube's protocol."""
+"""Settings of the door for Danube's protocol."""
 
 from __future__ import annotations
 

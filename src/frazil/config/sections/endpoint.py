@@ -1,4 +1,4 @@
-"""Settings of what listens on a port."""
+"""Settings of servers that listen on a port."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from frazil.config.sections.section import Section, problem
+from frazil.config.sections.section import Section, setting_problem
 
 Port = Annotated[int, Field(ge=0, le=65_535)]
 MAX_CONNECTIONS = 2000
@@ -25,7 +25,7 @@ class TlsConfig(Section):
     def _has_both(self) -> Self:
         if (self.cert is None) != (self.key is None):
             present, absent = ("cert", "key") if self.key is None else ("key", "cert")
-            raise problem(f"needs {absent} too", present)
+            raise setting_problem(f"needs {absent} too", present)
         return self
 
 

@@ -8,11 +8,11 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from frazil.config.sections.retry import RetryConfig
-from frazil.config.sections.section import FreeText, Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import FreeText, Positive, Seconds, Section, free_names, setting_problem
 
 Format = Literal["raw", "string", "json", "avro", "protobuf", "json_schema"]
-REGISTERED: frozenset[Format] = frozenset({"avro", "protobuf", "json_schema"})
-"""Formats whose schemas are in a registry."""
+REGISTRY_FORMATS: frozenset[Format] = frozenset({"avro", "protobuf", "json_schema"})
+"""Schemas of these formats are kept in a registry."""
 SubjectStrategy = Literal["topic_name", "record_name", "topic_record_name"]
 
 
@@ -24,10 +24,10 @@ class FormatConfig(Section):
         description="`raw` bytes, `string` (UTF-8), `json` without a registry, or `avro`, `protobuf` and "
         "`json_schema` in the wire format of a schema registry.",
     )
-    key: Format = Field("raw", description="As `value`, for the key.")
+    key: Format = Field("raw", description="The format of keys, with the same choices as `value`.")
     columns: dict[str, str] = Field(
         default_factory=dict,
-        json_schema_extra=names("column"),
+        json_schema_extra=free_names("column"),
         description="Columns of `json` values with their Arrow types (`int64`, `timestamp[us, tz=UTC]`, "
         "`list<string>`, …); others, or all if there are none, are inferred and added as they come.",
     )
@@ -41,7 +41,9 @@ class FormatConfig(Section):
     @model_validator(mode="after")
     def _strategy_has_its_record(self) -> Self:
         if self.subject_strategy != "topic_name" and self.record is None:
-            raise problem(f"{self.subject_strategy} needs the name of the record in `record`", "subject_strategy")
+            raise setting_problem(
+                f"{self.subject_strategy} needs the name of the record in `record`", "subject_strategy"
+            )
         return self
 
 
@@ -74,11 +76,11 @@ class KafkaConfig(Section):
     settings: dict[str, FreeText] = Field(
         default_factory=dict,
         repr=False,
-        json_schema_extra=names("setting", spelling="spark", secrets=True),
+        json_schema_extra=free_names("setting", spelling="spark", secrets=True),
         description="Settings of librdkafka by their own names, e.g. `security.protocol`, `sasl.username`, "
         "`auto.offset.reset`. `isolation.level` is `read_committed` unless set here.",
     )
-    format: FormatConfig = Field(FormatConfig(), description="Of all topics that do not set their own.")
+    format: FormatConfig = Field(FormatConfig(), description="The format of all topics that do not set their own.")
     registry: RegistryConfig = Field(RegistryConfig(), description="The schema registry.")
     retry: RetryConfig = Field(RetryConfig(), description="Waiting between tries.")
 
@@ -88,7 +90,7 @@ class KafkaConfig(Section):
         for server in servers:
             scheme, separator, rest = server.partition("://")
             if separator and scheme.lower() in ("http", "https"):
-                raise problem(f"brokers do not speak HTTP; write {rest.rstrip('/')}, without {scheme}://")
+                raise setting_problem(f"brokers do not speak HTTP; write {rest.rstrip('/')}, without {scheme}://")
         return servers
 
 
@@ -101,5 +103,7 @@ class BufferConfig(Section):
         "sealed fills it.",
     )
     ttl_seconds: Seconds = Field(600.0, description="How long sealed records stay, if there is room.")
-    flush_interval_seconds: Seconds = Field(10.0, description="Records from Kafka are sealed after this time,")
-    flush_batch_size: Positive = Field(1_000_000, description="or when a partition has so many.")
+    flush_interval_seconds: Seconds = Field(10.0, description="Records from Kafka are sealed after this time.")
+    flush_batch_size: Positive = Field(
+        1_000_000, description="Records from Kafka are sealed when a partition has this many."
+    )

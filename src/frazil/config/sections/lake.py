@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from frazil.config.sections.section import FreeText, Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import FreeText, Positive, Seconds, Section, free_names, setting_problem
 
 
 class LakeConfig(Section):
@@ -20,7 +20,7 @@ class LakeConfig(Section):
     properties: dict[str, FreeText] = Field(
         default_factory=dict,
         repr=False,
-        json_schema_extra=names("property", spelling="iceberg", secrets=True),
+        json_schema_extra=free_names("property", spelling="iceberg", secrets=True),
         description="Settings of the catalog by PyIceberg's names (`type`, `uri`, `warehouse`, `s3.endpoint`, …); "
         "they win over PyIceberg's own files. Without any, the catalog is an SQLite file in `data_dir` and the "
         "warehouse a folder of the store.",
@@ -35,11 +35,11 @@ Compression = Literal["zstd", "snappy", "lz4", "gzip", "none"]
 
 
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NEEDS_COLUMN = "needs retention_column, the column that tells how old a row is"
+NEEDS_RETENTION_COLUMN = "needs retention_column, the column that tells how old a row is"
 
 
 class TableLayoutConfig(Section):
-    """How a table's files are laid out, which is applied when the table is made, and how long its rows stay."""
+    """How a table's files are laid out, which is decided when the table is created, and how long its rows stay."""
 
     partition_by: list[str] = Field(
         default_factory=list,
@@ -60,7 +60,7 @@ class TableLayoutConfig(Section):
     )
     properties: dict[str, FreeText] = Field(
         default_factory=dict,
-        json_schema_extra=names("property", spelling="iceberg"),
+        json_schema_extra=free_names("property", spelling="iceberg"),
         description="Further Iceberg table properties, as they are.",
     )
     retention_days: Amount | None = Field(
@@ -81,7 +81,7 @@ class TableLayoutConfig(Section):
 
     @property
     def retention(self) -> str | None:
-        """The key that limits the table, if one does."""
+        """Returns the key that limits the table, if one does."""
         return next((key for key in ("retention_days", "retention_gb") if getattr(self, key) is not None), None)
 
 
@@ -98,7 +98,7 @@ class DerivedTableConfig(TableLayoutConfig):
     @model_validator(mode="after")
     def _retention_has_its_column(self) -> Self:
         if self.retention is not None and self.retention_column is None:
-            raise problem(NEEDS_COLUMN, self.retention)
+            raise setting_problem(NEEDS_RETENTION_COLUMN, self.retention)
         return self
 
 
@@ -126,7 +126,7 @@ class TableConfig(TableLayoutConfig):
     def _subscriptions_wait_for_retention(self) -> Self:
         for key in ("subscription_retention_days", "subscription_retention_gb"):
             if getattr(self, key) is not None and self.retention is None:
-                raise problem("needs retention_days or retention_gb: without them all messages stay", key)
+                raise setting_problem("needs retention_days or retention_gb: without them all messages stay", key)
         return self
 
 
@@ -140,7 +140,7 @@ class IcebergConfig(Section):
 _LEVELS: dict[Compression, int] = {"zstd": 22, "gzip": 9}
 
 
-def wrong_level(compression: Compression, level: int | None) -> str | None:
+def compression_level_problem(compression: Compression, level: int | None) -> str | None:
     if level is None or level <= _LEVELS.get(compression, 0):
         return None
     if compression not in _LEVELS:

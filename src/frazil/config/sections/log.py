@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from frazil.config.sections.section import FreeText, Positive, Seconds, Section, names
+from frazil.config.sections.section import FreeText, Positive, Seconds, Section, free_names
 
 Sync = Literal["always", "periodic", "none"]
 Ack = Literal["local", "object"]
@@ -85,7 +85,7 @@ class StoreConfig(Section):
     options: dict[str, FreeText] = Field(
         default_factory=dict,
         repr=False,
-        json_schema_extra=names("option", secrets=True),
+        json_schema_extra=free_names("option", secrets=True),
         description="Settings of the store by the names of the `obstore` package, e.g. `endpoint`, `region`, "
         "`virtual_hosted_style_request`.",
     )

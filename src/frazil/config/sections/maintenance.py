@@ -67,11 +67,13 @@ class MaintenanceConfig(Section):
     """What keeps tables and log small and quick; it runs inside the pipeline."""
 
     enabled: bool = Field(True, description="Whether anything runs by itself; `frazil maintain` works in any case.")
-    compaction: CompactionConfig = Field(CompactionConfig(), description="Small data files.")
-    manifests: ManifestsConfig = Field(ManifestsConfig(), description="Small manifests.")
-    expiry: ExpiryConfig = Field(ExpiryConfig(), description="Old snapshots.")
-    orphans: OrphansConfig = Field(OrphansConfig(), description="Files that belong to nothing.")
-    retention: ScheduledConfig = Field(ScheduledConfig(), description="Rows past the retention of their table.")
+    compaction: CompactionConfig = Field(CompactionConfig(), description="Compaction of small data files.")
+    manifests: ManifestsConfig = Field(ManifestsConfig(), description="Rewriting of small manifests.")
+    expiry: ExpiryConfig = Field(ExpiryConfig(), description="Expiry of old snapshots.")
+    orphans: OrphansConfig = Field(OrphansConfig(), description="Deletion of files that belong to nothing.")
+    retention: ScheduledConfig = Field(
+        ScheduledConfig(), description="Deletion of rows past the retention of their table."
+    )
     trim: ScheduledConfig = Field(
-        ScheduledConfig(interval_seconds=60.0), description="Segments that are in the tables."
+        ScheduledConfig(interval_seconds=60.0), description="Deletion of segments that are in the tables."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from frazil.config.sections.retry import BreakerConfig, RetryConfig
-from frazil.config.sections.section import FreeText, Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import FreeText, Positive, Seconds, Section, free_names, setting_problem
 
 
 class TransactionLogConfig(Section):
@@ -33,7 +33,7 @@ class PipelineConfig(Section):
     spark: dict[str, FreeText] = Field(
         default_factory=dict,
         repr=False,
-        json_schema_extra=names("setting", spelling="spark", secrets=True),
+        json_schema_extra=free_names("setting", spelling="spark", secrets=True),
         description="Settings of the Spark session by their own names, e.g. `spark.master`, `spark.driver.memory`.",
     )
     retry: RetryConfig = Field(RetryConfig(), description="Waiting between tries.")
@@ -45,12 +45,12 @@ class PipelineConfig(Section):
     def _names_are_of_spark(cls, spark: dict[str, str]) -> dict[str, str]:
         for name in spark:
             if not name.startswith("spark."):
-                raise problem(f"Spark's settings begin with `spark.`; did you mean spark.{name}?", name)
+                raise setting_problem(f"Spark's settings begin with `spark.`; did you mean spark.{name}?", name)
         return spark
 
 
 class TopicPipelineConfig(Section):
-    """As `pipeline`, for one topic."""
+    """Overrides of `pipeline` for one topic."""
 
     flush_interval_seconds: Seconds | None = Field(None, description="As `pipeline.flush_interval_seconds`.")
     max_size_mb: Positive | None = Field(None, description="As `pipeline.max_size_mb`.")

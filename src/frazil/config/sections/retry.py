@@ -1,4 +1,4 @@
-"""Settings of those who try again, and of those who stop trying."""
+"""Settings of retries and of circuit breakers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from frazil.config.sections.section import Positive, Seconds, Section
 
 
 class RetryConfig(Section):
-    """Waiting between tries: `min(max_delay, base_delay × 2^attempt)` and up to a tenth more, by chance."""
+    """How long to wait between tries: `min(max_delay, base_delay × 2^attempt)` and up to a tenth more, by chance."""
 
     base_delay_ms: Positive = Field(100, description="First delay.")
     max_delay_seconds: Seconds = Field(30.0, description="Longest delay.")

@@ -1,4 +1,4 @@
-"""What all sections of the settings have in common."""
+"""The base class, types and helpers of all sections of the settings."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ MIB = 1024 * 1024
 
 
 def _as_text(value: object) -> object:
-    """Numbers and booleans as Spark, Iceberg and object stores spell them in their settings."""
+    """Returns numbers and booleans as text, as Spark, Iceberg and object stores spell them in their settings."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
 
 
 FreeText = Annotated[str, BeforeValidator(_as_text)]
-"""A value of a map whose names are somebody else's."""
+"""This is the value of a setting whose name belongs to another system."""
 
 
-def names(placeholder: str, *, spelling: str = "", secrets: bool = False) -> dict[str, Any]:
-    """What a map from free names says of them.
+def free_names(placeholder: str, *, spelling: str = "", secrets: bool = False) -> dict[str, Any]:
+    """Describes the free names of a mapping, for its schema.
 
-    `placeholder` stands for a name in the reference. `spelling` is how a variable's underscores are read when the
-    file does not mention the name (see `environment`). With `secrets`, names that sound like a secret have one.
+    `placeholder` stands for a name in the reference. `spelling` is how the underscores of a variable are read when
+    the file does not mention the name (see `environment`). With `secrets`, values of names that sound like a secret
+    are treated as secrets.
     """
     return {"placeholder": placeholder, "spelling": spelling, "secrets": secrets}
 
 
-def problem(text: str, *key: str) -> PydanticCustomError:
-    """Something that is wrong with a key although its value alone would be right."""
+def setting_problem(text: str, *key: str) -> PydanticCustomError:
+    """Returns an error about a key that is wrong although its value alone would be right."""
     return PydanticCustomError("setting", "{text}", {"key": key, "text": text})
 
 

@@ -1,4 +1,4 @@
-"""Settings that all doors for telemetry have in common: OTLP, Loki's push, Prometheus's remote write."""
+"""Settings that the doors for telemetry share: OTLP, Loki's push, Prometheus's remote write."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from frazil.config.sections.section import Positive, Section, names, problem
+from frazil.config.sections.section import Positive, Section, free_names, setting_problem
 
 _NAME = re.compile(r"[A-Za-z0-9!\-_.*'()]{1,150}")
 NAME_RULE = "use 1 to 150 of the characters A-Z a-z 0-9 ! - _ . * ' ( ) and neither . nor .. alone"
-"""For names of tenants."""
+"""Error messages about the name of a tenant state this rule."""
 
 _Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -50,7 +50,7 @@ class TenantLimitsConfig(Section):
 
 
 class TelemetryConfig(Section):
-    """What the doors for telemetry have in common: OTLP, Loki's push and Prometheus's remote write."""
+    """What the doors for telemetry share: OTLP, Loki's push and Prometheus's remote write."""
 
     max_body_mb: Positive = Field(
         64,
@@ -68,9 +68,9 @@ class TelemetryConfig(Section):
         description="Whether a request that comes again, byte for byte, is stored once: `timed` if all its records "
         "have a time of their own. Remembered for `log.sources.request_ttl_seconds`.",
     )
-    limits: LimitsConfig = Field(LimitsConfig(), description="Of every tenant.")
+    limits: LimitsConfig = Field(LimitsConfig(), description="The limits of every tenant.")
     tenants: dict[str, TenantLimitsConfig] = Field(
-        default_factory=dict, json_schema_extra=names("tenant"), description="Other limits, by tenant."
+        default_factory=dict, json_schema_extra=free_names("tenant"), description="Limits of single tenants, by name."
     )
 
     @field_validator("tenants")
@@ -78,7 +78,7 @@ class TelemetryConfig(Section):
     def _tenants_can_be(cls, tenants: dict[str, TenantLimitsConfig]) -> dict[str, TenantLimitsConfig]:
         for name in tenants:
             if not is_tenant(name):
-                raise problem(f"cannot be a tenant: {NAME_RULE}", name)
+                raise setting_problem(f"cannot be a tenant: {NAME_RULE}", name)
         return tenants
 
     def limits_of(self, tenant: str) -> LimitsConfig:

@@ -1,4 +1,4 @@
-"""Settings of single topics."""
+"""Settings of one topic, and the defaults of the telemetry topics."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from frazil.config.sections.kafka import FormatConfig
 from frazil.config.sections.lake import Amount, DerivedTableConfig, TableConfig
 from frazil.config.sections.log import Ack, Sync
 from frazil.config.sections.pipeline import TopicPipelineConfig
-from frazil.config.sections.section import Positive, Seconds, Section, names, problem
+from frazil.config.sections.section import Positive, Seconds, Section, free_names, setting_problem
 from frazil.config.sections.subscriptions import SubscriptionsConfig
 
 
 class TopicSealConfig(Section):
-    """As `log.seal`, for one topic."""
+    """Overrides of `log.seal` for one topic."""
 
     interval_seconds: Seconds | None = Field(None, description="As `log.seal.interval_seconds`, for this topic.")
     max_mb: Positive | None = Field(None, description="As `log.seal.max_mb`, for this topic.")
@@ -57,7 +57,7 @@ class TopicConfig(Section):
     table: TableConfig = Field(TableConfig(), description="The topic's base table.")
     derived: dict[str, DerivedTableConfig] = Field(
         default_factory=dict,
-        json_schema_extra=names("table"),
+        json_schema_extra=free_names("table"),
         description="Further tables by name, each made by a Spark SQL query.",
     )
 
@@ -66,19 +66,19 @@ class TopicConfig(Section):
     def _derived_names_are_names(cls, derived: dict[str, DerivedTableConfig]) -> dict[str, DerivedTableConfig]:
         for name in derived:
             if not re.fullmatch(r"\w[\w-]*", name):
-                raise problem("cannot be a table: use letters, digits, underscores and dashes", name)
+                raise setting_problem("cannot be a table: use letters, digits, underscores and dashes", name)
         return derived
 
 
-DEFAULTS = TopicConfig()
+TOPIC_DEFAULTS = TopicConfig()
 
 
 _SMALL_ROW_GROUPS = {
-    # A query for one series reads a whole row group: here that is 100,000 to 150,000 points. With smaller ones, what
-    # the footer says of each weighs too much.
+    # A query for one series reads a whole row group, which has 100,000 to 150,000 points at this size. With smaller
+    # ones the statistics in the footer would weigh too much.
     "write.parquet.row-group-size-bytes": str(48 * 1024 * 1024),
-    # Bytes before compression, as our own writer counts them. Spark's would count them after it, and compaction would
-    # make one row group of millions of points.
+    # The size counts bytes before compression, as our own writer does. Spark would count them after compression,
+    # and compaction would make one row group of millions of points.
     "write.parquet.row-group-size-track-uncompressed": "true",
 }
 
@@ -90,16 +90,19 @@ def _telemetry(*sort_by: str, properties: dict[str, str] | None = None) -> Topic
     return TopicConfig(tenant_column="tenant_id", table=layout)
 
 
-TELEMETRY = {
+TELEMETRY_TOPICS = {
     "logs": _telemetry("service_name", "timestamp"),
     "spans": _telemetry("trace_id", "timestamp"),
     "metrics": _telemetry("prometheus_name", "series_id", "timestamp", properties=_SMALL_ROW_GROUPS),
 }
-"""The topics of the doors for telemetry: what holds for them unless their settings say otherwise."""
+"""Settings of the topics of the doors for telemetry, unless the file says otherwise."""
 
 
-def over(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:
-    """What is given over what is not. Whose a row is can be told by one column only."""
+def merge_topic_settings(defaults: TopicConfig, given: TopicConfig) -> TopicConfig:
+    """Returns the settings that are given, and the defaults where none are given.
+
+    The tenant column is always the default, because only that column tells whose row it is.
+    """
     kept = {name: getattr(given.table, name) for name in given.table.model_fields_set}
     properties = defaults.table.properties | given.table.properties
     table = defaults.table.model_copy(update={**kept, "properties": properties})

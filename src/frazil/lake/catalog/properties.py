@@ -11,8 +11,8 @@ from pyiceberg.utils.config import Config as PyIcebergConfig
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from frazil.config.hiding import masked
 from frazil.config.model import Config
+from frazil.config.redaction import masked
 from frazil.disk.durable import make_folder
 from frazil.errors import ConfigError, FrazilIoError
 from frazil.lake.catalog.storage import family, reach, warehouse_location

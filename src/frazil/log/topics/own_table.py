@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from frazil.config.model import Config
-from frazil.config.sections.topics import TELEMETRY
+from frazil.config.sections.topics import TELEMETRY_TOPICS
 from frazil.errors import TableTaken
 from frazil.log.topics.schemas import list_topics
 from frazil.store import ObjectStore
@@ -16,7 +16,7 @@ def check_own_table(config: Config, store: ObjectStore, topic: str) -> None:
 
     Existing topics count, and those that the settings name: nobody else is to take their tables first.
     """
-    named = {*config.topics, *config.kafka.topics, *filter(config.is_telemetry, TELEMETRY)}
+    named = {*config.topics, *config.kafka.topics, *filter(config.is_telemetry, TELEMETRY_TOPICS)}
     others = {*list_topics(store), *(() if topic in named else named)}
     wanted = config.tables(topic)
     for other in sorted(others - {topic}):

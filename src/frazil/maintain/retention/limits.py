@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import DateType, NestedField, TimestampType, TimestamptzType
 
 from frazil.config.model import Config
-from frazil.config.sections.lake import NEEDS_COLUMN, TableConfig, TableLayoutConfig
+from frazil.config.sections.lake import NEEDS_RETENTION_COLUMN, TableConfig, TableLayoutConfig
 from frazil.errors import ConfigError
 from frazil.lake.commit.offsets import ROLE, TOPIC, name_of
 from frazil.lake.tables.tables import derived_identifier
@@ -124,7 +124,7 @@ def _field(table: Table, column: str | None, where: str, limited: str | None) ->
         field = table.schema().find_field(column or _PUBLISH_TIME)
     except ValueError:
         if column is None:
-            raise ConfigError(f"{where}.{limited}: {NEEDS_COLUMN}.") from None
+            raise ConfigError(f"{where}.{limited}: {NEEDS_RETENTION_COLUMN}.") from None
         raise ConfigError(f"{where}.retention_column: table {name_of(table)} has no column {column!r}.") from None
     if not isinstance(field.field_type, DateType | TimestampType | TimestamptzType):
         raise ConfigError(

@@ -41,7 +41,7 @@ class Trimming:
 
     def __init__(self) -> None:
         self._settled: dict[str, dict[int, int]] = {}
-        """For topics with one base table: its offsets when nothing was left to do. Nothing is read until they move."""
+        """The offsets of topics with one base table when nothing was left to do. Nothing is read until they move."""
 
     def applies(self, target: MaintainedTable) -> bool:
         return target.role == "base"
