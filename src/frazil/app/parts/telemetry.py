@@ -26,7 +26,7 @@ from frazil.doors.otlp.rpc import OtlpGrpc
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, Signal
 from frazil.doors.prometheus import remote_write
 from frazil.doors.telemetry.conversion import RequestConverter
-from frazil.doors.telemetry.http import Endpoint, EndpointContext
+from frazil.doors.telemetry.http import EndpointContext, TelemetryEndpoint
 from frazil.doors.telemetry.intake import Intake
 from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.request_kind import RequestKind
@@ -81,8 +81,8 @@ class TelemetryPart:
 
         signals = {signal: intake(signal.requests) for signal in SIGNALS}
 
-        def otlp(signal: Signal) -> Endpoint:
-            return Endpoint(signals[signal], OtlpDialect(signal), context)
+        def otlp(signal: Signal) -> TelemetryEndpoint:
+            return TelemetryEndpoint(signals[signal], OtlpDialect(signal), context)
 
         if config.otlp.enabled:
             paths = {signal.path: otlp(signal) for signal in SIGNALS}
@@ -92,14 +92,14 @@ class TelemetryPart:
             self._grpc = OtlpGrpc(config.otlp, signals, admission, self._metrics, connections, most)
             await self._grpc.start()
         if config.loki.enabled:
-            push = Endpoint(intake(PUSH), LokiDialect(), context)
+            push = TelemetryEndpoint(intake(PUSH), LokiDialect(), context)
             paths = {LOKI_PUSH: push, "/otlp/v1/logs": otlp(LOGS)}
             app = EndpointRouter(paths, _other_routes(paths, "/ready"))
             self._servers["loki"] = self._server(app, config.loki, "loki", config.loki.tls)
         if config.prometheus.enabled:
             written = remote_write.RemoteWrite(
-                Endpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), context),
-                Endpoint(intake(remote_write.REQUESTS_V2), remote_write.RemoteWriteV2Dialect(), context),
+                TelemetryEndpoint(intake(remote_write.requests()), remote_write.RemoteWriteDialect(), context),
+                TelemetryEndpoint(intake(remote_write.REQUESTS_V2), remote_write.RemoteWriteV2Dialect(), context),
             )
             both: dict[str, Handler] = {"/api/v1/otlp/v1/metrics": otlp(METRICS), remote_write.PATH: written}
             app = EndpointRouter(both, _other_routes(both, "/-/ready", "/-/healthy"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from frazil.doors.telemetry.decompression import UnknownEncoding
-from frazil.doors.telemetry.http import JSON, PROTOBUF, Answer, BodyFormat, content_encoding, media_type, text
+from frazil.doors.telemetry.http import JSON, PROTOBUF, BodyFormat, HttpAnswer, content_encoding, media_type, text
 from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.refusals import Refusal
 
@@ -27,12 +27,12 @@ class LokiDialect:
             raise UnknownEncoding(f"Protobuf is compressed with {SNAPPY} here, not with {encoding[:40]!r}.")
         return BodyFormat(encoding=SNAPPY)
 
-    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer:
         """Answers 400 if entries are left out, because they would be left out again, so the client must not retry.
         The rest is stored."""
         if not accepted.reason:
-            return Answer(204)
+            return HttpAnswer(204)
         return text(f"{accepted.rejected:,} of the entries are not stored: {accepted.reason}", 400)
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
         return text(refusal.reason, refusal.http, refusal.headers)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.doors.otlp.answers import encoded, response, status
 from frazil.doors.otlp.signals import Signal
 from frazil.doors.telemetry.decompression import UnknownEncoding
-from frazil.doors.telemetry.http import JSON, PROTOBUF, Answer, BodyFormat, content_encoding, media_type
+from frazil.doors.telemetry.http import JSON, PROTOBUF, BodyFormat, HttpAnswer, content_encoding, media_type
 from frazil.doors.telemetry.intake import Accepted
 from frazil.doors.telemetry.refusals import Refusal
 
@@ -24,11 +24,13 @@ class OtlpDialect:
             raise UnknownEncoding(f"{kind[:80]!r} is neither {PROTOBUF} nor {JSON}.")
         return BodyFormat(kind == JSON, content_encoding(headers))
 
-    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
-        return Answer(200, encoded(response(self.signal, accepted), body_format.json), _type(body_format))
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer:
+        return HttpAnswer(200, encoded(response(self.signal, accepted), body_format.json), _type(body_format))
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
-        return Answer(refusal.http, encoded(status(refusal), body_format.json), _type(body_format), refusal.headers)
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
+        return HttpAnswer(
+            refusal.http, encoded(status(refusal), body_format.json), _type(body_format), refusal.headers
+        )
 
 
 def _type(body_format: BodyFormat) -> str:

@@ -11,10 +11,10 @@ from frazil.doors.prometheus.written_counts import WrittenCounts, written_counts
 from frazil.doors.telemetry.decompression import UnknownEncoding
 from frazil.doors.telemetry.http import (
     PROTOBUF,
-    Answer,
     BodyFormat,
-    Endpoint,
     Exchange,
+    HttpAnswer,
+    TelemetryEndpoint,
     content_encoding,
     media_type,
     text,
@@ -42,7 +42,7 @@ def requests() -> RequestKind:
 class RemoteWrite:
     """Handles `POST` requests of both versions at one path."""
 
-    def __init__(self, first: Endpoint, second: Endpoint) -> None:
+    def __init__(self, first: TelemetryEndpoint, second: TelemetryEndpoint) -> None:
         self._first = first
         self._second = second
 
@@ -64,13 +64,13 @@ class RemoteWriteDialect:
         # Snappy was the only compression at first, and some senders do not name it.
         return BodyFormat(encoding=content_encoding(headers) or "snappy")
 
-    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer:
         if accepted.rejected:
             # The other records are stored. Senders do not try again, and log this text.
             return text(f"{accepted.rejected} records can never be stored: {accepted.reason}", 400)
-        return Answer(204)
+        return HttpAnswer(204)
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
         # Prometheus drops requests that were answered 429, unless it is configured otherwise.
         code = 503 if refusal.busy else refusal.http
         return text(refusal.reason, code, refusal.headers)
@@ -81,15 +81,15 @@ class RemoteWriteV2Dialect(RemoteWriteDialect):
 
     name = "remote-write-2"
 
-    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer:
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer:
         written = accepted.tally if isinstance(accepted.tally, WrittenCounts) else WrittenCounts()
         return _with(super().accepted(accepted, body_format), written)
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer:
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer:
         return _with(super().refused(refusal, body_format), WrittenCounts())
 
 
-def _with(answer: Answer, written: WrittenCounts) -> Answer:
+def _with(answer: HttpAnswer, written: WrittenCounts) -> HttpAnswer:
     return answer._replace(headers={**answer.headers, **written.headers()})
 
 

@@ -110,7 +110,7 @@ class AppendBatch(NamedTuple):
 
 
 @dataclass
-class Converted:
+class ConvertedRequests:
     """The results of converting requests, by their index among those given."""
 
     taken: int = 0
@@ -221,8 +221,8 @@ class RequestConverter:
         most = min(limits.max_record_kb * 1024, self._most_append)
         return RecordLimits(most, limits.max_attributes, self._most_append)
 
-    def convert(self, requests: Sequence[TelemetryRequest]) -> Converted:
-        done = Converted()
+    def convert(self, requests: Sequence[TelemetryRequest]) -> ConvertedRequests:
+        done = ConvertedRequests()
         bodies: dict[int, bytes] = {}
         plain: dict[int, PlainRequest] = {}
         size = 0
@@ -252,7 +252,9 @@ class RequestConverter:
         check_messages(self._kind.message, body)
         return body
 
-    def _convert_all(self, requests: Sequence[TelemetryRequest], bodies: dict[int, bytes], done: Converted) -> None:
+    def _convert_all(
+        self, requests: Sequence[TelemetryRequest], bodies: dict[int, bytes], done: ConvertedRequests
+    ) -> None:
         """Converts all requests together. If that fails, converts each half on its own, so that in the end only
         faulty requests fail."""
         waiting = [list(bodies)] if bodies else []
@@ -268,7 +270,9 @@ class RequestConverter:
                 half = len(numbers) // 2
                 waiting += [numbers[half:], numbers[:half]]
 
-    def _convert(self, requests: Sequence[TelemetryRequest], bodies: dict[int, bytes], done: Converted) -> None:
+    def _convert(
+        self, requests: Sequence[TelemetryRequest], bodies: dict[int, bytes], done: ConvertedRequests
+    ) -> None:
         numbers = list(bodies)
         tenants = [requests[number].tenant for number in numbers]
         arrival = Arrival(tenants, self._clock.now_ms() * 10**6)

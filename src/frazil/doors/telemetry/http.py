@@ -36,7 +36,7 @@ class BodyFormat(NamedTuple):
     encoding: str = ""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     status: int
     body: bytes = b""
     media_type: str = ""
@@ -63,7 +63,7 @@ class Exchange(Incoming, Protocol):
     def all(self, name: str) -> tuple[str, ...]:
         """Returns the values of all headers of this name."""
 
-    async def answer(self, answer: Answer) -> None: ...
+    async def answer(self, answer: HttpAnswer) -> None: ...
 
 
 class Dialect(Protocol):
@@ -75,9 +75,9 @@ class Dialect(Protocol):
     def body_format(self, headers: Mapping[str, str]) -> BodyFormat:
         """Returns the format of the body with these headers. Raises `RequestError`."""
 
-    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> Answer: ...
+    def accepted(self, accepted: Accepted, body_format: BodyFormat) -> HttpAnswer: ...
 
-    def refused(self, refusal: Refusal, body_format: BodyFormat) -> Answer: ...
+    def refused(self, refusal: Refusal, body_format: BodyFormat) -> HttpAnswer: ...
 
 
 class EndpointContext(NamedTuple):
@@ -89,7 +89,7 @@ class EndpointContext(NamedTuple):
     """The largest body in bytes."""
 
 
-class Endpoint:
+class TelemetryEndpoint:
     """Handles `POST` requests to one path."""
 
     def __init__(self, intake: Intake, dialect: Dialect, context: EndpointContext) -> None:
@@ -117,10 +117,10 @@ class Endpoint:
     def _counter(self, status: int) -> Counter:
         return self._context.metrics.requests.labels(self._intake.kind.topic, self._dialect.name, str(status))
 
-    def _accepted_whole(self, body_format: BodyFormat) -> Answer:
+    def _accepted_whole(self, body_format: BodyFormat) -> HttpAnswer:
         return self._dialect.accepted(Accepted(), body_format)
 
-    async def _answer(self, exchange: Exchange, ticket: Ticket) -> tuple[Answer, bool]:
+    async def _answer(self, exchange: Exchange, ticket: Ticket) -> tuple[HttpAnswer, bool]:
         """Returns the answer, and whether some of the body was not read."""
         body_format = BodyFormat()
         body: bytes | None = None
@@ -156,7 +156,7 @@ class Endpoint:
 
         return await read_body(exchange, count)
 
-    def _refused(self, error: Exception, body_format: BodyFormat) -> Answer:
+    def _refused(self, error: Exception, body_format: BodyFormat) -> HttpAnswer:
         if not isinstance(error, FrazilError):
             logger.error("a request failed", exc_info=error)
         found = refusal(error)
@@ -170,8 +170,8 @@ def _tenant(names: tuple[str, ...]) -> str:
     return tenant_name(names)
 
 
-def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> Answer:
-    return Answer(status, f"{reason}\n".encode(), TEXT, headers or {})
+def text(reason: str, status: int, headers: Mapping[str, str] | None = None) -> HttpAnswer:
+    return HttpAnswer(status, f"{reason}\n".encode(), TEXT, headers or {})
 
 
 def media_type(headers: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from frazil.doors.telemetry.http import Answer, Exchange
+from frazil.doors.telemetry.http import Exchange, HttpAnswer
 from frazil.web.asgi import AsgiBody
 
 Handler = Callable[[Exchange], Awaitable[None]]
@@ -31,7 +31,7 @@ class _AsgiExchange(AsgiBody):
         super().__init__(scope, receive)
         self._send = send
 
-    async def answer(self, answer: Answer) -> None:
+    async def answer(self, answer: HttpAnswer) -> None:
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.fields()]
         if answer.status != 204:
             headers.append((b"content-length", b"%d" % len(answer.body)))

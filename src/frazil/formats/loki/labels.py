@@ -65,7 +65,7 @@ class LabelsError(RequestError):
         super().__init__(f"{problem} at character {at + 1} of the labels")
 
 
-class Labels(NamedTuple):
+class StreamLabels(NamedTuple):
     pairs: tuple[tuple[str, str], ...]
     """The labels, sorted by name."""
     service: str | None
@@ -74,7 +74,7 @@ class Labels(NamedTuple):
     """The level that Loki detects from the labels."""
 
 
-def parse(text: str) -> Labels:
+def parse(text: str) -> StreamLabels:
     """Parses labels. Raises `LabelsError`."""
     return _remembered(text) if len(text) <= _LONGEST else _parse(text)
 
@@ -93,12 +93,12 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _parse(text: str) -> Labels:
+def _parse(text: str) -> StreamLabels:
     pairs = _Parser(text).pairs()
     present = {name: value for name, value in pairs.items() if value}
     service = next((present[name] for name in SERVICE_LABELS if name in present), None)
     level = next((present[name] for name in LEVEL_LABELS if name in present), None)
-    return Labels(tuple(sorted(pairs.items())), service, level, level_of_labels(present))
+    return StreamLabels(tuple(sorted(pairs.items())), service, level, level_of_labels(present))
 
 
 _remembered = lru_cache(_REMEMBERED)(_parse)

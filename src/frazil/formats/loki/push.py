@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.loki.labels import LEVEL_LABELS, Labels, LabelsError, parse
+from frazil.formats.loki.labels import LEVEL_LABELS, LabelsError, StreamLabels, parse
 from frazil.formats.otlp.logs import INGEST_PROTOCOL, SCHEMA
 from frazil.formats.telemetry import attributes
 from frazil.formats.telemetry.fields import SPAN_ID, TRACE_ID, Ids, ids, is_zero, times
@@ -43,7 +43,7 @@ class _Streams(NamedTuple):
     streams: pa.StructArray
     requests: Ints
     """The number of the request of each stream."""
-    labels: list[Labels]
+    labels: list[StreamLabels]
     codes: pa.Array
     """Which of `labels` each stream has."""
     rejected: dict[int, Rejected]
@@ -92,7 +92,7 @@ def _streams(requests: pa.RecordBatch) -> _Streams:
     lists = requests.column("streams")
     streams, of_request = flat(lists)
     texts = _texts(streams.field("labels")).dictionary_encode()
-    labels: list[Labels] = []
+    labels: list[StreamLabels] = []
     problems: dict[int, str] = {}
     places = np.full(len(texts.dictionary), -1, np.int32)
     for number, text in enumerate(texts.dictionary.to_pylist()):
@@ -121,7 +121,7 @@ def _check_size(streams: pa.StructArray, entries: pa.ListArray) -> None:
     check_total(int(sizes.dot(entries.value_lengths().to_numpy())))
 
 
-def _of_labels(labels: list[Labels]) -> Columns:
+def _of_labels(labels: list[StreamLabels]) -> Columns:
     """Returns the columns that come from the labels, one row for each set of labels."""
     return {
         SERVICE_NAME: pa.array([each.service for each in labels], pa.string()),

@@ -32,14 +32,14 @@ Faults = dict[int, str]
 """The positions of values that cannot be converted, each with the reason."""
 
 
-class Converted(NamedTuple):
+class ConvertedColumn(NamedTuple):
     array: pa.Array
     faults: Faults
 
 
 class ColumnConversion(NamedTuple):
     kind: pa.DataType
-    convert: Callable[[pa.Array], Converted]
+    convert: Callable[[pa.Array], ConvertedColumn]
 
 
 def columns_of(message: Descriptor, decoded: pa.DataType, pool: DescriptorPool) -> ColumnConversion:
@@ -87,16 +87,18 @@ def _single(field: FieldDescriptor, kind: pa.DataType, pool: DescriptorPool) -> 
     if name == "google.protobuf.Duration":
         return ColumnConversion(pa.duration("ns"), _durations)
     if name == "google.protobuf.Empty":
-        return ColumnConversion(pa.bool_(), lambda array: Converted(pc.if_else(array.is_valid(), True, None), {}))
+        return ColumnConversion(
+            pa.bool_(), lambda array: ConvertedColumn(pc.if_else(array.is_valid(), True, None), {})
+        )
     if types.is_struct(kind):
         return _struct(_struct_fields(field.message_type, kind, pool))
     if types.is_binary(kind) and name != "google.protobuf.BytesValue":
-        return ColumnConversion(pa.string(), lambda array: Converted(*to_json(array, field.message_type, pool)))
+        return ColumnConversion(pa.string(), lambda array: ConvertedColumn(*to_json(array, field.message_type, pool)))
     return _as_is(kind)
 
 
 def _as_is(kind: pa.DataType) -> ColumnConversion:
-    return ColumnConversion(kind, lambda array: Converted(array, {}))
+    return ColumnConversion(kind, lambda array: ConvertedColumn(array, {}))
 
 
 def _with_default(field: FieldDescriptor, kind: pa.DataType) -> ColumnConversion:
@@ -107,13 +109,15 @@ def _with_default(field: FieldDescriptor, kind: pa.DataType) -> ColumnConversion
     if field.enum_type is not None:
         default = field.enum_type.values_by_number[default].name
     value = pa.scalar(default, kind)
-    return ColumnConversion(kind, lambda array: Converted(array.fill_null(value) if array.null_count else array, {}))
+    return ColumnConversion(
+        kind, lambda array: ConvertedColumn(array.fill_null(value) if array.null_count else array, {})
+    )
 
 
 def _struct(parts: StructFields) -> ColumnConversion:
     fields = [pa.field(name, column.kind) for name, _, column in parts]
 
-    def convert(array: pa.Array) -> Converted:
+    def convert(array: pa.Array) -> ConvertedColumn:
         mask = array.is_null() if array.null_count else None
         faults: Faults = {}
         arrays = []
@@ -124,8 +128,8 @@ def _struct(parts: StructFields) -> ColumnConversion:
                 present = {at: f"{name}: {why}" for at, why in wrong.items() if mask is None or not mask[at].as_py()}
                 faults = present | faults
         if not arrays:
-            return Converted(pa.array([{}] * len(array), pa.struct([]), mask=mask), {})
-        return Converted(pa.StructArray.from_arrays(arrays, fields=fields, mask=mask), faults)
+            return ConvertedColumn(pa.array([{}] * len(array), pa.struct([]), mask=mask), {})
+        return ConvertedColumn(pa.StructArray.from_arrays(arrays, fields=fields, mask=mask), faults)
 
     return ColumnConversion(pa.struct(fields), convert)
 
@@ -133,9 +137,9 @@ def _struct(parts: StructFields) -> ColumnConversion:
 def _list(item: ColumnConversion) -> ColumnConversion:
     kind = pa.list_(item.kind)
 
-    def convert(array: pa.Array) -> Converted:
+    def convert(array: pa.Array) -> ConvertedColumn:
         made, wrong = item.convert(array.values)
-        return Converted(with_items(array, kind, made), _owners(array, wrong))
+        return ConvertedColumn(with_items(array, kind, made), _owners(array, wrong))
 
     return ColumnConversion(kind, convert)
 
@@ -143,10 +147,10 @@ def _list(item: ColumnConversion) -> ColumnConversion:
 def _map(decoded: pa.DataType, item: ColumnConversion) -> ColumnConversion:
     kind = pa.map_(decoded.key_type, item.kind)
 
-    def convert(array: pa.Array) -> Converted:
+    def convert(array: pa.Array) -> ConvertedColumn:
         made, wrong = item.convert(array.items)
         entries = pa.StructArray.from_arrays([array.keys, made], fields=[kind.key_field, kind.item_field])
-        return Converted(with_items(array, kind, entries), _owners(array, wrong))
+        return ConvertedColumn(with_items(array, kind, entries), _owners(array, wrong))
 
     return ColumnConversion(kind, convert)
 
@@ -159,20 +163,20 @@ def _owners(array: pa.Array, wrong: Faults) -> Faults:
     return dict(zip(owners.tolist(), wrong.values(), strict=True))
 
 
-def _timestamps(array: pa.Array) -> Converted:
+def _timestamps(array: pa.Array) -> ConvertedColumn:
     seconds, nanos, faults = _clock(array, _SECONDS, 0)
     micros = pc.add(pc.multiply(seconds, 1_000_000), pc.divide(nanos, 1000))
-    return Converted(micros.cast(pa.timestamp("us", "UTC")), faults)
+    return ConvertedColumn(micros.cast(pa.timestamp("us", "UTC")), faults)
 
 
-def _nanoseconds(array: pa.Array) -> Converted:
+def _nanoseconds(array: pa.Array) -> ConvertedColumn:
     _, nanos, _ = _clock(array, _SECONDS, 0)
-    return Converted(pc.subtract(nanos, pc.multiply(pc.divide(nanos, 1000), 1000)).cast(pa.int32()), {})
+    return ConvertedColumn(pc.subtract(nanos, pc.multiply(pc.divide(nanos, 1000), 1000)).cast(pa.int32()), {})
 
 
-def _durations(array: pa.Array) -> Converted:
+def _durations(array: pa.Array) -> ConvertedColumn:
     seconds, nanos, faults = _clock(array, _DURATION_SECONDS, -_LAST_NANO)
-    return Converted(pc.add(pc.multiply(seconds, 1_000_000_000), nanos).cast(pa.duration("ns")), faults)
+    return ConvertedColumn(pc.add(pc.multiply(seconds, 1_000_000_000), nanos).cast(pa.duration("ns")), faults)
 
 
 def _clock(array: pa.Array, seconds_range: tuple[int, int], first_nano: int) -> tuple[pa.Array, pa.Array, Faults]:

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.formats.remote_write.labels import Bools, Labels, labels_of
+from frazil.formats.remote_write.labels import Bools, SeriesLabels, labels_of
 from frazil.formats.telemetry.exemplars import EXEMPLARS
 from frazil.formats.telemetry.runs import Ints
 
@@ -17,7 +17,7 @@ _TRACE, _SPAN = "trace_id", "span_id"
 
 
 class Exemplars(NamedTuple):
-    labels: Labels
+    labels: SeriesLabels
     values: pa.Array
     milliseconds: Ints
     series: Ints

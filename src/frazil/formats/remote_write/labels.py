@@ -20,7 +20,7 @@ REPEATED = "the same label twice"
 UNNAMED = "a label without a name"
 
 
-class Labels(NamedTuple):
+class SeriesLabels(NamedTuple):
     """The labels of many sets, one set after the other."""
 
     keys: pa.Array
@@ -71,7 +71,7 @@ class Labels(NamedTuple):
         return found
 
 
-def labels_of(lists: pa.ListArray) -> Labels:
+def labels_of(lists: pa.ListArray) -> SeriesLabels:
     """Returns the labels of decoded lists of `Label`."""
     pairs = lists.flatten()
     keys, values = pairs.field("name"), pairs.field("value")
@@ -81,7 +81,7 @@ def labels_of(lists: pa.ListArray) -> Labels:
         keys, values, sets = keys.filter(pa.array(present)), values.filter(pa.array(present)), sets[present]
     encoded = keys.dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
-    return Labels(keys, values, sets, len(lists), codes, encoded.dictionary.to_pylist())
+    return SeriesLabels(keys, values, sets, len(lists), codes, encoded.dictionary.to_pylist())
 
 
 class LabelSets(NamedTuple):

@@ -92,7 +92,7 @@ def _json(message: type[ArrayValue] | type[KeyValueList], odd: str) -> Callable[
             parsed = message.FromString(data)
             try:
                 texts.append(json.dumps(_plain_of(parsed), ensure_ascii=False, separators=(",", ":")))
-            except _NotPlain:
+            except _NotExact:
                 codes[place] = ord(odd)
                 text = json_format.MessageToJson(parsed, indent=None, ensure_ascii=False)
                 if _REFERENCE in text:
@@ -103,7 +103,7 @@ def _json(message: type[ArrayValue] | type[KeyValueList], odd: str) -> Callable[
     return write
 
 
-class _NotPlain(Exception):
+class _NotExact(Exception):
     """Raised when plain JSON would not be exact."""
 
 
@@ -116,11 +116,11 @@ def _plain(value: AnyValue) -> Any:
             return _plain_of(getattr(value, kind))
         case "double_value":
             if not math.isfinite(value.double_value):
-                raise _NotPlain
+                raise _NotExact
             return value.double_value
         case "string_value" | "bool_value" | "int_value":
             return getattr(value, kind)
-    raise _NotPlain
+    raise _NotExact
 
 
 def _plain_of(message: ArrayValue | KeyValueList) -> Any:
@@ -129,7 +129,7 @@ def _plain_of(message: ArrayValue | KeyValueList) -> Any:
     found: dict[str, Any] = {}
     for pair in message.values:
         if pair.key in found or pair.key_strindex or not pair.HasField("value"):
-            raise _NotPlain
+            raise _NotExact
         found[pair.key] = _plain(pair.value)
     return found
 

@@ -70,7 +70,7 @@ class ResourceScope(NamedTuple):
         return len(self.resource or b"") + len(self.resource_url) + len(self.scope or b"") + len(self.scope_url)
 
 
-class Records(NamedTuple):
+class RequestRecords(NamedTuple):
     """The records of some requests, in order."""
 
     records: pa.StructArray
@@ -84,7 +84,7 @@ class Records(NamedTuple):
     """The approximate bytes that each record gets from its resource and scope."""
 
 
-def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: str) -> Records:
+def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: str) -> RequestRecords:
     """Returns the records of requests. The names are those of the nested lists: `resource_logs`, `scope_logs`,
     `log_records`."""
     of_resource, request_at = flat(requests.column(resources))
@@ -99,7 +99,7 @@ def records_of(requests: pa.RecordBatch, resources: str, scopes: str, records: s
     widths = np.array([each.width for each in distinct], np.int64)
     number = np.array(places, np.int64)[scope_at]
     check_total(int((widths + ROW_BYTES).dot(np.bincount(number, minlength=len(widths)))))
-    return Records(found, request_at[resource_at][scope_at], distinct, number, widths[number])
+    return RequestRecords(found, request_at[resource_at][scope_at], distinct, number, widths[number])
 
 
 def _messages(level: pa.StructArray, name: str) -> list[tuple[bytes | None, str]]:
