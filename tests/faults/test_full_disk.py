@@ -1,11 +1,8 @@
 from __future__ import annotations
 
 import errno
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ import pytest
 from frazil.errors import DiskFull, LogBroken
 from frazil.log.wal.recovery import ScannedWal
 from frazil.store.local import LocalStore
+from tests.faults.disk_limits import largest_file
 from tests.log.support import crash, ids, newest_wal, reader, rows, writer
 
 
@@ -21,17 +19,6 @@ def test_a_disk_that_is_really_full(tmp_path: Path, sync: str) -> None:
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-m", "tests.faults.full_disk"]
     done = subprocess.run([*command, str(tmp_path), sync], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """Limits the size of files, so that writes stop in the middle, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("room", [0, 3, 8, 50, 500])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -19,23 +18,14 @@ from frazil.config.model import Config
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
 from frazil.pipeline.move.attempt_cleanup import AttemptCleanup
 from frazil.pipeline.move.context import PipelineContext
+from tests.faults.steps import failpoints
 from tests.lake.support import local_config, nessie_config
 from tests.log.support import TOPIC, rows, writer
 from tests.pipeline.support import broken, found_offsets, move_all, pipeline_context
 from tests.servers.shared import NessieServer, S3Server
 
-SOURCE = Path(__file__).parents[2] / "src" / "frazil"
 ROWS = 150
 BROKEN = (3, 47, 48, 120)
-
-
-def failpoints() -> list[str]:
-    """Returns all failpoints on the way of a batch, found in the code itself."""
-    modules = [*SOURCE.glob("pipeline/**/*.py"), *SOURCE.glob("lake/**/*.py")]
-    found = {name for module in modules for name in re.findall(r'failpoint\("([^"]+)"\)', module.read_text())}
-    passed = [name for name in sorted(found) if name.startswith(("create", "evolve", "flush", "task", "commit"))]
-    assert len(passed) > 12
-    return passed
 
 
 @pytest.fixture(params=["local", "nessie"])

@@ -12,7 +12,7 @@ import pytest
 from frazil.config.model import Config
 from tests.faults.loader import TOPICS, Loader, check_everything, moved
 from tests.faults.pipeline_fleet import MOVED_SECONDS, Fleet, pipeline_config, spark_workers
-from tests.faults.test_moving_killed import failpoints
+from tests.faults.steps import failpoints
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
 

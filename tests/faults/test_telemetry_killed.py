@@ -18,9 +18,9 @@ from frazil.lake.tables.tables import base_identifier
 from frazil.scan.read_api import read
 from tests.doors.telemetry.process import OPEN, DoorProcess, Ports
 from tests.faults.pipeline_fleet import MOVED_SECONDS, pipeline_config
+from tests.faults.serve_process import Serve
 from tests.faults.telemetry_clients import COLUMNS, Exporters
-from tests.faults.test_serve_killed import Serve
-from tests.pipeline.test_pipeline import committed
+from tests.pipeline.processes import committed
 
 WAIT_SECONDS = 120.0
 DEATHS = 25

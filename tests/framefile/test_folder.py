@@ -7,7 +7,7 @@ import pytest
 
 from frazil.errors import FrazilIoError, LogCorrupted, PartitionLocked
 from frazil.framefile.folder import cut_file, file_path, lock_folder, locked, numbered_files, read_newest
-from tests.framefile.test_scan import SIZE, ScannedNumbers, content, flipped
+from tests.framefile.support import SIZE, ScannedNumbers, content, flipped
 
 SUFFIX = ".numbers"
 

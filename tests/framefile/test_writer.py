@@ -10,8 +10,8 @@ from frazil.errors import DiskFull, FrazilIoError, LogBroken
 from frazil.framefile.folder import file_path
 from frazil.framefile.log_writer import LogWriter
 from frazil.framefile.writer import FrameWriter
-from tests.faults.test_full_disk import largest_file
-from tests.framefile.test_scan import SIZE, ScannedNumbers, content, number_frame
+from tests.faults.disk_limits import largest_file
+from tests.framefile.support import SIZE, ScannedNumbers, content, number_frame
 
 FAILING = "Input/output error"
 

@@ -21,7 +21,7 @@ from frazil.formats.protobuf.compiling import compile_files
 from frazil.formats.records import KEY_SCHEMA_ID, VALUE_SCHEMA_ID
 from frazil.formats.topic_decoder import open_decoder
 from tests.formats.avro.cases import encode
-from tests.formats.json_schema.test_json_schema import EVENT
+from tests.formats.json_schema.samples import EVENT
 from tests.formats.protobuf.samples import EVERYTHING, INNER, OTHER, SCHEMA, SHARED, TEXT
 from tests.fuzz.mutation import Chance, damaged, json_text, message, varint
 from tests.fuzz.random_messages import build

@@ -9,9 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from frazil.clock import World, boot_id
 from frazil.log import layout
+from frazil.log.positions import (
+    Origin,
+    Sequence,
+    Source,
+    StoredAppend,
+)
 from frazil.log.reader import PartitionReader, Records, TailSource
 from frazil.log.topics.schemas import TopicSchemas
 from frazil.log.wal.recovery import ScannedWal, wal_files
@@ -136,3 +143,17 @@ def ids(records: Iterable[Records]) -> list[int]:
         expected = run.end
         found += run.batch.column("id").to_pylist()
     return found
+
+
+names = st.text(min_size=1, max_size=8)
+
+
+origins = st.builds(
+    Origin,
+    source=st.none() | st.builds(Source, names, names, st.integers(0, 2**62)),
+    sequence=st.none() | st.builds(Sequence, names, st.integers(0, 2**62)),
+    request=st.none() | st.binary(min_size=8, max_size=32),
+)
+
+
+stored = st.lists(st.builds(StoredAppend, st.integers(0, 2**62), st.integers(1, 2**31), origins), max_size=20)

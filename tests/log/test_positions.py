@@ -4,7 +4,6 @@ import json
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from frazil.config.sections.log import SourcesConfig
 from frazil.errors import SequenceTooOld
@@ -19,15 +18,7 @@ from frazil.log.positions import (
     decode_origins,
     encode_origins,
 )
-
-names = st.text(min_size=1, max_size=8)
-origins = st.builds(
-    Origin,
-    source=st.none() | st.builds(Source, names, names, st.integers(0, 2**62)),
-    sequence=st.none() | st.builds(Sequence, names, st.integers(0, 2**62)),
-    request=st.none() | st.binary(min_size=8, max_size=32),
-)
-stored = st.lists(st.builds(StoredAppend, st.integers(0, 2**62), st.integers(1, 2**31), origins), max_size=20)
+from tests.log.support import stored
 
 
 @given(stored)

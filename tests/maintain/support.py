@@ -27,6 +27,7 @@ from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.files import normalized_path
 from frazil.maintain.maintained_tables import MaintainedTable
+from frazil.maintain.report import OperationResult
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.store import open_store
 from tests.lake.commit.commits import NAME, NOW_MS, write_attempt
@@ -150,3 +151,21 @@ def stray(table: Table, name: str, modified_ms: float) -> Path:
 
 
 SparkFor = Callable[[Config], "SparkSession"]
+
+
+class Probe:
+    """An operation that does what the test says."""
+
+    any_version = False
+
+    def __init__(self, name: str, act: Callable[[], OperationResult]) -> None:
+        self.name = name
+        self._act = act
+        self.runs = 0
+
+    def applies(self, target: MaintainedTable) -> bool:
+        return True
+
+    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
+        self.runs += 1
+        return self._act()

@@ -17,14 +17,12 @@ from pyiceberg.table import Table
 
 from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
-from frazil.lake.catalog.lake import Lake
 from frazil.lake.commit.offsets import check_not_rolled_back, snapshot_offsets
-from frazil.maintain.expiry import Expiry, expired
+from frazil.maintain.expiry import expired
 from frazil.maintain.files import TableFiles, normalized_path
 from frazil.maintain.manifest_reader import ManifestReader
-from frazil.maintain.operations import run_operation
 from frazil.maintain.pending_deletions import FOLDER, DeletionCandidates, delete_due, write_note
-from frazil.maintain.report import Amounts, OperationReport
+from frazil.maintain.report import Amounts
 from tests.examples import examples
 from tests.lake.commit.commits import (
     NAME,
@@ -36,20 +34,8 @@ from tests.lake.commit.commits import (
     roll_back,
     span,
 )
-from tests.log.support import ManualClock
-from tests.maintain.support import EVENTS, HOUR, maintenance_context, move, on_disk
-
-FEW = ExpiryConfig(max_age_hours=0, keep_last=2, max_snapshots=3)
-
-
-def clock_now() -> ManualClock:
-    clock = ManualClock()
-    clock.ms = time.time_ns() // 1_000_000 + 1
-    return clock
-
-
-def expire(lake: Lake, clock: ManualClock, config: ExpiryConfig = FEW, dry_run: bool = False) -> OperationReport:
-    return run_operation(maintenance_context(lake, clock=clock), Expiry(config), EVENTS, dry_run)
+from tests.maintain.expiring import clock_now, expire
+from tests.maintain.support import HOUR, move, on_disk
 
 
 def strays(table: Table) -> set[str]:
@@ -195,7 +181,7 @@ def test_killed_half_way_nothing_is_lost_and_the_next_run_finishes(tmp_path: Pat
     move(lake, 2)
     code = (
         "import sys; from pathlib import Path; from tests.lake.commit.commits import make_lake;"
-        "from tests.maintain.test_expiry import expire, clock_now; expire(make_lake(Path(sys.argv[1])), clock_now())"
+        "from tests.maintain.expiring import expire, clock_now; expire(make_lake(Path(sys.argv[1])), clock_now())"
     )
     killed = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], env=os.environ | {VARIABLE: point}, timeout=60, check=False

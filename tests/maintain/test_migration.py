@@ -8,15 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.update import (
-    AddSchemaUpdate,
-    AssertCurrentSchemaId,
-    SetCurrentSchemaUpdate,
-    SetPropertiesUpdate,
-)
-from pyiceberg.types import NestedField, StringType
 
 from frazil.config.sections.maintenance import ExpiryConfig
 from frazil.failpoints import VARIABLE
@@ -24,25 +16,8 @@ from frazil.maintain.expiry import Expiry
 from frazil.maintain.migration import Change, Migration, Step
 from frazil.maintain.operations import run_operation
 from tests.lake.commit.commits import NAME, make_lake, make_table, read_rows, span
+from tests.maintain.migrating import TO_THREE, add_column
 from tests.maintain.support import EVENTS, maintenance_context, move
-
-
-def add_column(table: Table) -> Change:
-    schema = table.schema()
-    number = table.metadata.last_column_id + 1
-    extended = Schema(*schema.fields, NestedField(number, "source", StringType()), schema_id=schema.schema_id + 1)
-    return Change(
-        (AddSchemaUpdate(schema_=extended), SetCurrentSchemaUpdate(schema_id=-1)),
-        (AssertCurrentSchemaId(current_schema_id=schema.schema_id),),
-    )
-
-
-def rename_property(table: Table) -> Change:
-    return Change((SetPropertiesUpdate(updates={"frazil.flavour": "vanilla"}),))
-
-
-STEPS = {1: Step("adds the column source", add_column), 2: Step("says the flavour", rename_property)}
-TO_THREE = Migration(STEPS, newest=3)
 
 
 def test_all_steps_in_turn_and_then_nothing(tmp_path: Path) -> None:
@@ -67,7 +42,9 @@ def test_killed_between_two_steps_it_goes_on_where_it_was(tmp_path: Path) -> Non
     lake = make_lake(tmp_path)
     make_table(lake, {0: 0})
     code = (
-        "import sys; from pathlib import Path; from tests.maintain.test_migration import *;"
+        "import sys; from pathlib import Path; from frazil.maintain.operations import run_operation;"
+        "from tests.lake.commit.commits import make_lake; from tests.maintain.migrating import TO_THREE;"
+        "from tests.maintain.support import EVENTS, maintenance_context;"
         "run_operation(maintenance_context(make_lake(Path(sys.argv[1]))), TO_THREE, EVENTS)"
     )
     killed = subprocess.run(

@@ -19,8 +19,7 @@ from frazil.pipeline.txlog.entries import MaintenanceOp
 from frazil.pipeline.txlog.log import TransactionLog
 from frazil.pipeline.txlog.show import history
 from tests.lake.commit.commits import make_lake, make_table
-from tests.maintain.support import EVENTS, maintenance_context
-from tests.maintain.test_scheduler import Probe
+from tests.maintain.support import EVENTS, Probe, maintenance_context
 
 
 @pytest.fixture

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from pyiceberg.table import Table
 
 from frazil.config.sections.maintenance import ExpiryConfig, MaintenanceConfig
 from frazil.errors import IcebergError
 from frazil.lake.catalog.lake import Lake
-from frazil.maintain.context import MaintenanceContext
 from frazil.maintain.expiry import Expiry
-from frazil.maintain.maintained_tables import MaintainedTable
 from frazil.maintain.metrics import MaintenanceMetrics
 from frazil.maintain.report import OperationResult
 from frazil.maintain.scheduler import DEGRADED_AFTER, Scheduler, scheduled
 from tests.lake.commit.commits import NAME, make_lake, make_table
-from tests.maintain.support import maintenance_context, move, settings
+from tests.maintain.support import Probe, maintenance_context, move, settings
 
 _PATIENCE = 30.0
-
-
-class Probe:
-    """An operation that does what the test says."""
-
-    any_version = False
-
-    def __init__(self, name: str, act: Callable[[], OperationResult]) -> None:
-        self.name = name
-        self._act = act
-        self.runs = 0
-
-    def applies(self, target: MaintainedTable) -> bool:
-        return True
-
-    def run(self, context: MaintenanceContext, table: Table, dry_run: bool) -> OperationResult:
-        self.runs += 1
-        return self._act()
 
 
 def test_operations_run_at_their_intervals_until_told_to_stop(tmp_path: Path) -> None:

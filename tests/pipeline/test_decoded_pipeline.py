@@ -13,7 +13,7 @@ from frazil.store import open_store
 from tests.lake.kafka_records import TOPIC, put
 from tests.lake.support import local_config
 from tests.pipeline.pipeline_process import PipelineProcess
-from tests.pipeline.test_pipeline import QUICK, committed
+from tests.pipeline.processes import QUICK, committed
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
 

@@ -20,9 +20,9 @@ from frazil.topics.subscriptions.delivery import Delivered
 from frazil.topics.subscriptions.options import Kind
 from frazil.topics.subscriptions.subscription import Subscription
 from tests.examples import examples
-from tests.topics.subscriptions.test_journal import crash
+from tests.topics.machine import PARTITIONS, TopicLife
+from tests.topics.subscriptions.support import crash
 from tests.topics.support import TIME, TOPIC, Shop
-from tests.topics.test_machine import PARTITIONS, TopicLife
 
 NAME = "billing"
 SETTINGS = {TOPIC: {"subscriptions": {"redelivery_delay_seconds": 0.001, "max_redeliveries": 1000}}}

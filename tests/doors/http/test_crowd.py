@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import re
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -17,61 +15,10 @@ import pytest
 from frazil.config.sections.section import MIB
 from frazil.doors.http import slow_clients
 from frazil.topics.read.memory_budget import LEAST_BYTES
+from tests.doors.http.crowd import MESSAGES, fill, readers_bytes, restarted, running
 from tests.doors.http.support import Served, serving
-from tests.doors.process import IngestProcess
-from tests.servers.child import free_ports
 
 CLIENTS = 60
-MESSAGES, LENGTH = 20_000, 1000
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[tuple[IngestProcess, httpx.Client]]:
-    (port,) = free_ports(1)
-    process = IngestProcess(folder, {"server": {"port": port}, "buffer": {"max_size_mb": 1}}, {})
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            _wait(process, client)
-            yield process, client
-    finally:
-        process.stop()
-
-
-def _wait(process: IngestProcess, client: httpx.Client) -> None:
-    while process.child.alive:
-        try:
-            if client.get("/topics").status_code == 200:
-                return
-        except httpx.TransportError:
-            continue
-    raise AssertionError(process.child.log())
-
-
-def restarted(process: IngestProcess, client: httpx.Client) -> None:
-    """After a restart everything is sealed, and nothing is in memory."""
-    process.stop()
-    process.start()
-    _wait(process, client)
-
-
-def fill(client: httpx.Client, topic: str) -> None:
-    rng = random.Random(1)
-    assert client.put(f"/topics/{topic}").status_code == 201
-    for start in range(0, MESSAGES, 4000):
-        lines = (
-            json.dumps({"payload": f"{number:08}{rng.randbytes((LENGTH - 8) // 2).hex()}"})
-            for number in range(start, start + 4000)
-        )
-        stored = client.post(
-            f"/topics/{topic}", content="\n".join(lines), headers={"content-type": "application/x-ndjson"}
-        )
-        assert stored.status_code == 200, stored.text
-
-
-def readers_bytes(client: httpx.Client) -> int:
-    found = re.findall(r'^frazil_topics_readers_bytes\{kind="\w+"\} (\S+)$', client.get("/metrics").text, re.M)
-    assert len(found) == 2
-    return int(sum(map(float, found)))
 
 
 def test_clients_that_never_read_hold_little_memory_and_keep_nobody_waiting(tmp_path: Path) -> None:

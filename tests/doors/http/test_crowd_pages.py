@@ -15,8 +15,8 @@ import pytest
 from frazil.config.sections.section import MIB
 from frazil.doors.http import slow_clients
 from frazil.topics.read.memory_budget import LEAST_BYTES, MemoryBudget
+from tests.doors.http.crowd import MESSAGES, fill, readers_bytes, restarted, running
 from tests.doors.http.support import Served, serving
-from tests.doors.http.test_crowd import MESSAGES, fill, readers_bytes, restarted, running
 
 CLIENTS = 150
 LIMIT = 2 * MIB

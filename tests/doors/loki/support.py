@@ -8,7 +8,7 @@ import httpx
 import pyarrow as pa
 
 from tests.doors.telemetry.support import JSON, TIME, Served
-from tests.formats.loki.test_push import message
+from tests.formats.loki.support import message
 
 PATH = "/loki/api/v1/push"
 

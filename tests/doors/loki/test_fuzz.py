@@ -18,7 +18,7 @@ from frazil.formats.loki.labels import LabelsError, parse
 from frazil.formats.loki.messages import PushRequest
 from tests.doors.loki.support import push, push_body, snappy
 from tests.doors.telemetry.support import Served, among_bad_ones, rows, run, settings
-from tests.formats.loki.test_push import message, plain, requests, rows_of
+from tests.formats.loki.support import message, plain, requests, rows_of
 
 
 def check_rows(body: bytes) -> None:

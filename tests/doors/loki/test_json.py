@@ -20,7 +20,7 @@ from frazil.doors.loki.json_body import to_protobuf
 from frazil.errors import RequestError
 from tests.doors.loki.support import push_json, snappy
 from tests.doors.telemetry.support import TIME, Served, rows, run, settings
-from tests.formats.loki.test_push import NOW, lines, plain, rows_of, texts
+from tests.formats.loki.support import NOW, lines, plain, rows_of, texts
 
 names = texts.filter(bool)
 entries = st.tuples(st.integers(1, 2**63 - 1), lines, st.none() | st.dictionaries(names, lines, max_size=3))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.doors.loki.support import PATH, push, push_body, snappy
 from tests.doors.telemetry.support import TIME, Served, logs_request, rows, run, settings
-from tests.formats.loki.test_push import message
+from tests.formats.loki.support import message
 
 
 def explained(answer: httpx.Response, code: int, reason: str) -> None:

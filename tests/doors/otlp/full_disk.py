@@ -17,7 +17,7 @@ import pytest
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from tests.doors.otlp.test_grpc import LOGS, STATUS
+from tests.doors.otlp.support import LOGS, STATUS
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
 
 ENOUGH = 100

@@ -30,7 +30,7 @@ from frazil.doors.telemetry.metrics import TelemetryMetrics
 from frazil.doors.telemetry.tenant_limits import TenantLimits
 from frazil.errors import RequestError
 from frazil.ops.metrics import create_registry
-from tests.doors.otlp.test_json import REQUESTS
+from tests.doors.otlp.json_requests import REQUESTS
 from tests.doors.telemetry.support import JSON, PROTOBUF, Served, rows, run, settings
 from tests.faults.telemetry_clients import COLUMNS, logs_of, points_of, spans_of
 from tests.log.support import ManualClock

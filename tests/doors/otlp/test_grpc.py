@@ -15,11 +15,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 
+from tests.doors.otlp.support import LOGS, STATUS
 from tests.doors.telemetry.raw import HEADERS, Wire, data, head_2
 from tests.doors.telemetry.support import Served, logs_request, rows, run, settings
-
-LOGS = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
-STATUS = "grpc-status-details-bin"
 
 
 def channel(served: Served, **options: Any) -> grpc.aio.Channel:

@@ -51,11 +51,12 @@ from frazil.formats.telemetry.row_messages import Row, plain_rows, resource_of, 
 from frazil.lake.catalog.lake import Lake
 from frazil.lake.tables.tables import base_identifier, find_table
 from tests.doors.telemetry.support import Served, rows, serving, settings
-from tests.formats.otlp import test_logs, test_spans
-from tests.formats.otlp.test_metrics import point_by_point
+from tests.formats.otlp.log_requests import requests as logs_requests
+from tests.formats.otlp.metric_requests import point_by_point
+from tests.formats.otlp.span_requests import requests as spans_requests
 from tests.formats.telemetry.metric_strategies import requests as metrics_requests
 from tests.pipeline.pipeline_process import PipelineProcess
-from tests.pipeline.test_pipeline import QUICK, committed
+from tests.pipeline.processes import QUICK, committed
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
 
@@ -68,8 +69,8 @@ STALE = 0x7FF0000000000002
 Buckets = ExponentialHistogramDataPoint.Buckets
 
 REQUESTS: Mapping[Signal, st.SearchStrategy[Message]] = {
-    LOGS: test_logs.requests,
-    SPANS: test_spans.requests,
+    LOGS: logs_requests,
+    SPANS: spans_requests,
     METRICS: metrics_requests,
 }
 TO_MESSAGE: Mapping[Signal, Callable[[Row], Message]] = {

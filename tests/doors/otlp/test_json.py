@@ -19,16 +19,9 @@ from hypothesis import strategies as st
 from frazil.doors.otlp.json_body import to_protobuf
 from frazil.doors.otlp.signals import LOGS, METRICS, SIGNALS, SPANS, Signal
 from frazil.errors import RequestError
+from tests.doors.otlp.json_requests import REQUESTS
 from tests.doors.telemetry.support import JSON, TIME, Served, rows, run, settings
-from tests.formats.otlp.test_logs import requests as logs_requests
-from tests.formats.otlp.test_spans import requests as spans_requests
-from tests.formats.telemetry.metric_strategies import requests as metrics_requests
 
-REQUESTS: dict[Signal, st.SearchStrategy[Message]] = {
-    LOGS: logs_requests,
-    SPANS: spans_requests,
-    METRICS: metrics_requests,
-}
 IDS = ("trace_id", "span_id", "parent_span_id")
 POINTS = ("gauge", "sum", "histogram", "exponential_histogram")
 WAYS = {

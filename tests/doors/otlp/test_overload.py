@@ -22,6 +22,7 @@ from frazil.doors.telemetry.unstored_rows import UnstoredRows
 from frazil.doors.telemetry.writers import Writers
 from frazil.ops.metrics import create_registry
 from frazil.web import bodies
+from tests.doors.telemetry.conversion import converter
 from tests.doors.telemetry.support import (
     PROTOBUF,
     Served,
@@ -32,8 +33,7 @@ from tests.doors.telemetry.support import (
     settings,
     small_log_on,
 )
-from tests.doors.telemetry.test_conversion import converter
-from tests.formats.loki.test_push import message
+from tests.formats.loki.support import message
 from tests.servers.proxy import Proxy
 
 MIB = 1 << 20

@@ -23,8 +23,8 @@ from frazil.scan.read_api import read
 from frazil.web.answers import ARROW_STREAM
 from tests.cli.support import frazil, serving
 from tests.doors.telemetry.support import PROTOBUF, TIME, logs_request
+from tests.pipeline.processes import committed
 from tests.pipeline.support import move_all, pipeline_context
-from tests.pipeline.test_pipeline import committed
 from tests.servers.child import free_ports
 
 # The tests share a server.

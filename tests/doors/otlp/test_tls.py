@@ -25,7 +25,7 @@ from frazil.config.sections.endpoint import TlsConfig
 from frazil.errors import ConfigError
 from frazil.web.tls import check_tls
 from tests.cli.support import frazil
-from tests.doors.otlp.test_grpc import LOGS
+from tests.doors.otlp.support import LOGS
 from tests.doors.telemetry.support import PROTOBUF, Served, logs_request, rows, run, settings
 from tests.servers.secure import certificate
 

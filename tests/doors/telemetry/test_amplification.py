@@ -29,7 +29,7 @@ from frazil.formats.loki.messages import PushRequest
 from frazil.formats.otlp import logs, metrics, spans
 from frazil.formats.remote_write.messages import WriteRequest
 from tests.doors.telemetry.support import JSON, Served, logs_request, run, settings
-from tests.formats.loki.test_push import message as push_message
+from tests.formats.loki.support import message as push_message
 from tests.formats.remote_write import support as remote_write_support
 from tests.formats.telemetry import metric_strategies, strategies
 

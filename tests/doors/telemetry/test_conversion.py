@@ -8,25 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from frazil.config.sections.telemetry import TelemetryConfig
-from frazil.doors.loki.push import PUSH
 from frazil.doors.telemetry import conversion
-from frazil.doors.telemetry.conversion import RequestConverter, TelemetryRequest
-from frazil.doors.telemetry.metrics import TelemetryMetrics
+from frazil.doors.telemetry.conversion import TelemetryRequest
 from frazil.doors.telemetry.refusals import refusal
-from frazil.doors.telemetry.tenant_limits import TenantLimits
 from frazil.errors import RequestError
 from frazil.formats.telemetry.message_decoding import decode
-from frazil.ops.metrics import create_registry
-from tests.formats.loki.test_push import message
-from tests.log.support import ManualClock
-
-
-def converter() -> RequestConverter:
-    config, clock = TelemetryConfig(), ManualClock()
-    return RequestConverter(
-        PUSH, config, TenantLimits(config, clock.monotonic), TelemetryMetrics(create_registry()), clock, 64 << 20
-    )
+from tests.doors.telemetry.conversion import converter
+from tests.formats.loki.support import message
 
 
 def test_a_request_that_cannot_be_rows_is_refused_without_a_stack_trace(caplog: pytest.LogCaptureFixture) -> None:

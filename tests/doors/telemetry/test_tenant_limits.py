@@ -28,7 +28,8 @@ from frazil.ops.metrics import create_registry
 from tests.doors.loki.support import push, push_body
 from tests.doors.prometheus.support import samples, write
 from tests.doors.telemetry.support import TIME, Served, logs_request, rows, run, settings
-from tests.formats.otlp import test_logs, test_spans
+from tests.formats.otlp.log_requests import requests as logs_requests
+from tests.formats.otlp.span_requests import requests as spans_requests
 from tests.formats.telemetry.metric_strategies import requests as metrics_requests
 from tests.formats.telemetry.support import rows_of
 from tests.log.support import ManualClock
@@ -291,12 +292,12 @@ def test_tenants_that_somebody_makes_up_are_not_counted_one_by_one() -> None:
     assert (count("tenant-0"), count(f"tenant-{MOST_TENANTS}"), count(OTHERS)) == (3, None, 5)
 
 
-@given(request=test_logs.requests, first=st.integers(0, 3))
+@given(request=logs_requests, first=st.integers(0, 3))
 def test_no_log_record_is_larger_than_the_most(request: Message, first: int) -> None:
     check_most(rows_of(LOGS, request).batch.slice(first))
 
 
-@given(request=test_spans.requests, first=st.integers(0, 3))
+@given(request=spans_requests, first=st.integers(0, 3))
 def test_no_span_is_larger_than_the_most(request: Message, first: int) -> None:
     check_most(rows_of(SPANS, request).batch.slice(first))
 

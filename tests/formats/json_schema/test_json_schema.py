@@ -18,21 +18,9 @@ from frazil.config.sections.retry import BreakerConfig
 from frazil.formats.json_schema import JsonSchemaDecoder
 from frazil.formats.registry.client import Registry
 from frazil.formats.values import DecodedValues, Payloads
+from tests.formats.json_schema.samples import EVENT
 from tests.servers.registry import RegistryServer
 
-EVENT = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "at": {"type": "string", "format": "date-time"},
-        "day": {"oneOf": [{"type": "null"}, {"type": "string", "format": "date"}]},
-        "price": {"type": "number"},
-        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-        "lines": {"type": "array", "items": {"$ref": "#/definitions/line"}},
-        "anything": {},
-    },
-    "definitions": {"line": {"type": "object", "properties": {"item": {"type": "string"}}}},
-}
 MORE = {**EVENT, "properties": {**EVENT["properties"], "colour": {"enum": ["red", "green"]}}}  # type: ignore[dict-item]
 NUMBERS = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "array", "items": {"type": "integer"}}
 

@@ -16,21 +16,12 @@ from frazil.errors import RequestError
 from frazil.formats.otlp import logs
 from frazil.formats.telemetry.row_messages import plain_rows, resource_of, scope_of
 from frazil.formats.telemetry.rows import TelemetryRows
-from tests.formats.telemetry.strategies import log_records, resources, scopes, texts
+from tests.formats.otlp.log_requests import requests
 from tests.formats.telemetry.support import NOW, rows_of
 
 
 def one(record: LogRecord) -> TelemetryRows:
     return rows_of(LOGS, logs.REQUEST(resource_logs=[ResourceLogs(scope_logs=[ScopeLogs(log_records=[record])])]))
-
-
-scope_logs = st.builds(
-    ScopeLogs, scope=st.none() | scopes, log_records=st.lists(log_records, max_size=3), schema_url=texts
-)
-resource_logs = st.builds(
-    ResourceLogs, resource=st.none() | resources, scope_logs=st.lists(scope_logs, max_size=2), schema_url=texts
-)
-requests = st.builds(logs.REQUEST, resource_logs=st.lists(resource_logs, max_size=2))
 
 
 @given(given=st.lists(requests, min_size=1, max_size=3))

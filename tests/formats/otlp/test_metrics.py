@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +39,7 @@ from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.formats.telemetry.series import labels, series_id
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import base_table_schema
+from tests.formats.otlp.metric_requests import point_by_point
 from tests.formats.telemetry.metric_strategies import requests
 from tests.formats.telemetry.support import NOW, rows_of
 
@@ -53,18 +53,6 @@ def request_of(*given: Metric) -> metrics.REQUEST:
 
 def plain(rows: TelemetryRows) -> list[Row]:
     return list(plain_rows(pa.Table.from_batches([rows.batch])))
-
-
-def point_by_point(metric: Metric) -> Iterator[Metric]:
-    """Yields the metric once for each of its points, with this point alone."""
-    kind = metric.WhichOneof("data")
-    if kind is not None:
-        for point in getattr(metric, kind).data_points:
-            alone = Metric()
-            alone.CopyFrom(metric)
-            del getattr(alone, kind).data_points[:]
-            getattr(alone, kind).data_points.append(point)
-            yield alone
 
 
 def in_bytes(message: Any) -> bytes:

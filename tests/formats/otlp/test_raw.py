@@ -49,17 +49,18 @@ from frazil.log.raw import segments as raw_segments
 from frazil.log.schema.repeated_texts import REPEATS
 from frazil.log.tail import RAW_RUN_BYTES
 from frazil.log.writer.group import BatchAppend
-from tests.formats.otlp import test_logs, test_spans
+from tests.formats.otlp.log_requests import requests as logs_requests
+from tests.formats.otlp.span_requests import requests as spans_requests
 from tests.formats.telemetry import metric_strategies
+from tests.formats.telemetry.raw_fields import raw as raw_field
 from tests.formats.telemetry.support import NOW, rows_of
-from tests.formats.telemetry.test_split_messages import raw as raw_field
 from tests.lake.support import local_config
 
 LIMITS = RecordLimits(1 << 20, 256)
 FORMS = {raw.LOGS: LOGS, raw.SPANS: SPANS, raw.METRICS: METRICS}
 REQUESTS: dict[RequestForm, st.SearchStrategy[Message]] = {
-    raw.LOGS: test_logs.requests,
-    raw.SPANS: test_spans.requests,
+    raw.LOGS: logs_requests,
+    raw.SPANS: spans_requests,
     raw.METRICS: metric_strategies.requests,
 }
 NOW_MS = NOW // 10**6

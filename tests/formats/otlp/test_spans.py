@@ -17,8 +17,9 @@ from frazil.formats.telemetry.rows import TelemetryRows
 from frazil.lake.mapping.mapper import Mapper
 from frazil.lake.schema.table_schema import base_table_schema
 from tests.examples import examples
+from tests.formats.otlp.span_requests import requests
 from tests.formats.telemetry import strategies
-from tests.formats.telemetry.strategies import LATEST, resources, scopes, texts
+from tests.formats.telemetry.strategies import LATEST
 from tests.formats.telemetry.support import NOW, rows_of
 
 
@@ -29,15 +30,6 @@ def of_spans(*given: Span) -> TelemetryRows:
 def row_of(span: Span) -> Row:
     (row,) = plain_rows(pa.Table.from_batches([of_spans(span).batch]))
     return row
-
-
-scope_spans = st.builds(
-    ScopeSpans, scope=st.none() | scopes, spans=st.lists(strategies.spans, max_size=3), schema_url=texts
-)
-resource_spans = st.builds(
-    ResourceSpans, resource=st.none() | resources, scope_spans=st.lists(scope_spans, max_size=2), schema_url=texts
-)
-requests = st.builds(spans.REQUEST, resource_spans=st.lists(resource_spans, max_size=2))
 
 
 @given(given=st.lists(requests, min_size=1, max_size=3))

@@ -15,8 +15,8 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from frazil.doors.otlp.signals import LOGS
 from frazil.formats.otlp import logs
 from frazil.formats.telemetry.line_levels import LEVELS, levels_of_lines
-from tests.formats.loki.test_push import message
-from tests.formats.loki.test_push import rows_of as pushed_rows
+from tests.formats.loki.support import message
+from tests.formats.loki.support import rows_of as pushed_rows
 from tests.formats.telemetry.plain_levels import FIELDS, detected_level, of_line
 from tests.formats.telemetry.support import rows_of
 

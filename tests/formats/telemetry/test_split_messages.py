@@ -13,6 +13,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from frazil.doors.otlp.signals import LOGS, METRICS
 from frazil.formats.otlp import logs, metrics
 from frazil.formats.telemetry.row_messages import plain_rows, resource_of, scope_of
+from tests.formats.telemetry.raw_fields import raw
 from tests.formats.telemetry.support import rows_of
 
 
@@ -24,11 +25,6 @@ def field(number: int, *messages: Message) -> bytes:
         assert len(serialized) < 128
         found += bytes([number << 3 | 2, len(serialized)]) + serialized
     return found
-
-
-def raw(number: int, data: bytes) -> bytes:
-    assert len(data) < 128
-    return bytes([number << 3 | 2, len(data)]) + data
 
 
 def pair(key: str) -> KeyValue:

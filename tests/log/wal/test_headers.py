@@ -12,7 +12,7 @@ from frazil.framefile import frames
 from frazil.log.epochs import Epochs
 from frazil.log.positions import Positions, StoredAppend
 from frazil.log.wal.entries import FileHeader, Kind
-from tests.log.test_positions import stored
+from tests.log.support import stored
 
 
 def header_of(appends: list[StoredAppend]) -> FileHeader:

@@ -13,7 +13,7 @@ from frazil.log.log import Log
 from frazil.log.segments.trim import trim
 from tests.lake.support import local_config
 from tests.pipeline.pipeline_process import PipelineProcess
-from tests.pipeline.test_pipeline import QUICK, append, committed
+from tests.pipeline.processes import QUICK, append, committed
 
 pytestmark = pytest.mark.xdist_group("own-jvm")
 

@@ -11,7 +11,7 @@ from frazil.pipeline.txlog.entries import Checkpoint, CommitEnd, FlushStart
 from frazil.pipeline.txlog.file import ScannedTxlog, files, slot_folder
 from frazil.pipeline.txlog.log import Outcome
 from frazil.pipeline.txlog.show import history
-from tests.faults.test_full_disk import largest_file
+from tests.faults.disk_limits import largest_file
 from tests.log.support import Machine
 from tests.pipeline.txlog.support import RANGES, attempts, crash, newest, opened, send, start, succeed
 

@@ -13,7 +13,7 @@ from frazil.topics.read.starts import Start
 from frazil.topics.storage import TopicStorage
 from tests.lake.support import local_config
 from tests.pipeline.pipeline_process import PipelineProcess
-from tests.pipeline.test_pipeline import QUICK, committed
+from tests.pipeline.processes import QUICK, committed
 from tests.topics.support import TOPIC, numbered, read_all
 
 pytestmark = pytest.mark.xdist_group("own-jvm")

@@ -20,8 +20,7 @@ from frazil.topics.subscriptions.options import Options
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.subscription import Subscription
 from frazil.topics.subscriptions.subscription_name import SubscriptionName
-from tests.topics.subscriptions.support import MemoryTopic, payload_of
-from tests.topics.subscriptions.test_journal import crash
+from tests.topics.subscriptions.support import MemoryTopic, crash, payload_of
 
 PLACE = SubscriptionName("billing", "shop", "orders")
 OPTIONS = Options(

@@ -9,6 +9,7 @@ import pyarrow as pa
 from frazil.errors import OffsetGone
 from frazil.log.epochs import Epochs
 from frazil.topics.messages import Message, MessageRun, to_batch
+from frazil.topics.subscriptions.journal import Journal
 
 
 def key_of(offset: int) -> str:
@@ -93,3 +94,12 @@ class MemoryCursor:
 
     def seek(self, offset: int) -> None:
         self.position, self._epoch = offset, ""
+
+
+def crash(journal: Journal) -> None:
+    """Release the journal as a killed process does."""
+    journal._closed = True
+    if journal._timer:
+        journal._timer.cancel()
+    journal._thread.shutdown()
+    journal._folder.close()

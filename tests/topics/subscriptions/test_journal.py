@@ -18,8 +18,9 @@ from frazil.topics.subscriptions.ackfile import ACKS, SUFFIX, AckFolder, LaneKey
 from frazil.topics.subscriptions.journal import Journal, journal_folder
 from frazil.topics.subscriptions.progress import Progress
 from frazil.topics.subscriptions.subscription_name import SubscriptionName
-from tests.faults.test_full_disk import largest_file
+from tests.faults.disk_limits import largest_file
 from tests.log.support import Machine
+from tests.topics.subscriptions.support import crash
 
 PLACE = SubscriptionName("billing", "shop", "orders")
 LANE = LaneKey(PLACE, "g1", 0)
@@ -38,15 +39,6 @@ class Lane:
     def ack(self, start: int, end: int) -> asyncio.Future[None]:
         self.progress.acknowledge(start, end)
         return self.journal.record(self.key, [(start, end)])
-
-
-def crash(journal: Journal) -> None:
-    """Release the journal as a killed process does."""
-    journal._closed = True
-    if journal._timer:
-        journal._timer.cancel()
-    journal._thread.shutdown()
-    journal._folder.close()
 
 
 def newest(folder: Path) -> Path:

@@ -16,9 +16,9 @@ from google.rpc.status_pb2 import Status
 
 from frazil.web import bodies
 from frazil.web.grpc.received_bytes import ReceivedBytes, address
+from tests.doors.otlp.overloading import RECORDS, Door, door, request
 from tests.doors.otlp.relay import silent_after
-from tests.doors.otlp.test_grpc import LOGS, STATUS
-from tests.doors.otlp.test_overloaded_process import RECORDS, Door, door, request
+from tests.doors.otlp.support import LOGS, STATUS
 from tests.doors.telemetry.support import Served, logs_request, run, settings
 
 MIB = 1 << 20
