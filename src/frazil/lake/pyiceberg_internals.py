@@ -1,7 +1,7 @@
-"""What Frazil uses of PyIceberg beyond its public names, all of it in one place.
+"""Wraps the private names of PyIceberg that Frazil uses.
 
-None of this is promised to stay as it is, so `pyproject.toml` bounds the version of PyIceberg. Whoever raises that
-bound looks through this module; no other module of Frazil touches a private name of PyIceberg.
+They may change in any version, so `pyproject.toml` bounds the version of PyIceberg. Whoever raises that bound checks
+this module. No other module of Frazil uses a private name of PyIceberg.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pyiceberg.table.update import TableUpdate
 from pyiceberg.table.update.snapshot import _DeleteFiles, _FastAppendFiles, _OverwriteFiles
 from requests import Session
 
-# --- snapshots: their manifests are written here, and sent to the catalog by whoever asked for them ----------------
+# --- snapshots: these functions write their manifests, and the callers send them to the catalog ---------------------
 
 
 class WrittenSnapshot(NamedTuple):
-    """A snapshot whose manifests are written, and which no catalog knows of yet."""
+    """A snapshot whose manifests are written, and which was not sent to the catalog yet."""
 
     snapshot_id: int
     updates: tuple[TableUpdate, ...]
@@ -42,7 +42,7 @@ def write_snapshot(
     summary: Mapping[str, str],
     name: Callable[[int], uuid.UUID],
 ) -> WrittenSnapshot:
-    """Write the manifests of a snapshot of main that adds these files, and perhaps takes others out.
+    """Writes the manifests of a snapshot of main that adds these files, and perhaps removes others.
 
     `name` makes the name of the metadata files from the id of the snapshot.
     """
@@ -64,9 +64,10 @@ def write_snapshot(
 
 
 class _UnchangedTransaction(Transaction):
-    """PyIceberg's own copies all of the metadata whenever it is looked at, a dozen times for a commit.
+    """A transaction that changes nothing and so need not copy the metadata.
 
-    With a hundred snapshots that is most of a commit's work. Nothing is changed in this one.
+    PyIceberg's own copies all of the metadata at every access, a dozen times in a commit. With a hundred snapshots
+    that would be most of a commit's work.
     """
 
     @property
@@ -75,7 +76,7 @@ class _UnchangedTransaction(Transaction):
 
 
 def write_empty_snapshot(transaction: Transaction, summary: Mapping[str, str]) -> tuple[TableUpdate, ...]:
-    """Write the manifest list of a snapshot that changes no row, and return the updates that make it current."""
+    """Writes the manifest list of a snapshot that changes no row, and returns the updates that make it current."""
     append = _FastAppendFiles(
         operation=Operation.APPEND,
         transaction=transaction,
@@ -90,9 +91,9 @@ def write_empty_snapshot(transaction: Transaction, summary: Mapping[str, str]) -
 def write_deletion(
     table: Table, manifests: BooleanExpression, files: Collection[DataFile]
 ) -> tuple[TableUpdate, ...]:
-    """Write the manifests of a snapshot without these files, and return the updates that make it current.
+    """Writes the manifests of a snapshot without these files, and returns the updates that make it current.
 
-    The condition `manifests` finds the manifests that the files are in; it does not choose the files.
+    The condition `manifests` only finds the manifests that list the files. It does not choose the files.
     """
     deletion = _DeleteFiles(
         operation=Operation.DELETE,
@@ -107,14 +108,14 @@ def write_deletion(
 
 
 def stage(transaction: Transaction, updates: tuple[TableUpdate, ...]) -> None:
-    """Add updates to a transaction, so that whatever is added later builds on them."""
+    """Adds updates to a transaction, so that later ones build on them."""
     transaction._stage(updates)
 
 
 def delete_old_metadata(catalog: Catalog, before: Table, after: Table) -> None:
-    """Delete metadata files that a commit has outdated, where the table's properties ask for it.
+    """Deletes metadata files that a commit has outdated, if the table's properties ask for it.
 
-    PyIceberg's own transactions do the same. A catalog that is a server tidies up after itself.
+    PyIceberg's own transactions do the same. Catalog servers do it themselves.
     """
     if isinstance(catalog, MetastoreCatalog):
         catalog._delete_old_metadata(before.io, before.metadata, after.metadata)
@@ -124,30 +125,30 @@ def delete_old_metadata(catalog: Catalog, before: Table, after: Table) -> None:
 
 
 def deleted_places(io: FileIO, task: FileScanTask) -> list[pa.ChunkedArray]:
-    """The places of rows that were deleted from a file since it was written."""
+    """Returns the positions of rows that were deleted from a file after it was written."""
     return [each for places in reading._read_all_delete_files(io, [task]).values() for each in places]
 
 
 def scan_file(scan: reading.ArrowScan, io: FileIO, task: FileScanTask) -> Iterator[pa.RecordBatch]:
-    """The rows of one file, batch by batch, without those that were deleted.
+    """Yields the rows of one file in batches, without those that were deleted.
 
-    The public methods of `ArrowScan` gather a whole file before they hand out the first batch.
+    The public methods of `ArrowScan` read a whole file before they return the first batch.
     """
     deletes = reading._read_all_delete_files(io, [task])
     return scan._record_batches_from_scan_tasks_and_deletes([task], deletes)
 
 
 FileFormatMaker = Callable[..., Any]
-"""Makes what Arrow reads a file with, from the file's format and options."""
+"""A function that makes Arrow's file format object from the format and options of a file."""
 
 
 def wrap_file_formats(wrap: Callable[[FileFormatMaker], FileFormatMaker]) -> None:
-    """Let PyIceberg read all files with what `wrap` makes of its own way to read them."""
+    """Replaces the function with which PyIceberg makes file formats by `wrap` of it."""
     reading._get_file_format = wrap(reading._get_file_format)  # type: ignore[assignment]
 
 
 def project_with(visitor: type[reading.ArrowProjectionVisitor]) -> None:
-    """Let PyIceberg give the columns of a file their wanted shape by this visitor."""
+    """Makes PyIceberg project the columns of files with this visitor."""
     reading.ArrowProjectionVisitor = visitor  # type: ignore[misc]
 
 
@@ -155,10 +156,10 @@ def project_with(visitor: type[reading.ArrowProjectionVisitor]) -> None:
 
 
 class RestCatalogWithSession(RestCatalog):
-    """PyIceberg's REST catalog, but a subclass may prepare the HTTP session before the first request."""
+    """PyIceberg's REST catalog. A subclass may prepare the HTTP session before the first request."""
 
     def prepare_session(self, session: Session) -> None:
-        """Change the session that PyIceberg has made."""
+        """Changes the session that PyIceberg has made."""
 
     def _create_session(self) -> Session:
         session: Session = super()._create_session()

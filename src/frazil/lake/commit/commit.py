@@ -72,9 +72,9 @@ def commit_add_files(
 
 
 def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
-    """Send a proposal once, and return the table as it is afterwards.
+    """Sends a proposal once, and returns the table after it.
 
-    Raises `SnapshotCommit` when the catalog says that it cannot do this at all.
+    Raises `SnapshotCommit` if the catalog says that it can never accept the proposal.
     """
     doing = f"Committing to table {name_of(table)}"
     try:
@@ -85,8 +85,8 @@ def send(lake: Lake, table: Table, proposal: Proposal) -> Table:
             raise
         raise SnapshotCommit(str(error)) from error
     except ValueError as error:
-        # A catalog in this process says so what a server says with status 400. Subclasses come from elsewhere,
-        # from an answer that was cut off for one.
+        # A catalog in this process raises ValueError where a server answers with status 400. Subclasses have other
+        # causes, for example an answer that was cut off.
         if type(error) is not ValueError:
             raise
         raise SnapshotCommit(f"{doing}: {error}") from error

@@ -44,9 +44,9 @@ _START_LOOK_SECONDS = 0.1
 _STARTED = ("Waiting", "Processing", "No new data")
 """Spark's status message of a query begins with one of these once the query has asked for new data."""
 RECHECK_SECONDS = 5.0
-"""How often a mover that is stopped looks whether it may go on."""
+"""How often a stopped mover checks whether it may go on."""
 _OURS = re.compile(r"frazil\.errors\.\w+\.(\w+): (.*?)\s*(?:\n|$)")
-# Every try is another query, and one failure that repeats is to be said once.
+# Every try is a new query with its own id. The id is cut off, so that a repeated failure is logged once.
 _WHICH_QUERY = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _TRACE = "Traceback (most recent call last):"
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*: .*$", re.MULTILINE)
