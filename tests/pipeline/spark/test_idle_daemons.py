@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -73,3 +77,25 @@ def test_a_daemon_with_workers_stays(spark: SparkSession, tmp_path: Path) -> Non
         assert daemons(jvm) == before
         go_on.touch()
         assert counted.result(60) == 10
+
+
+def test_a_daemon_that_is_still_starting_stays() -> None:
+    named = ["-m", "pyspark.daemon"]
+    starting = subprocess.Popen([sys.executable, "-c", "while True: pass", *named])
+    resting = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *named])
+    clock = ManualClock()
+    idle = IdleDaemons(os.getpid(), clock)
+
+    def is_ended() -> bool:
+        clock.advance(LOOK_SECONDS)
+        idle.end()
+        return resting.poll() is not None
+
+    try:
+        wait_until(is_ended)
+        assert resting.returncode == -signal.SIGTERM
+        assert starting.poll() is None
+    finally:
+        for each in (starting, resting):
+            each.kill()
+            each.wait()

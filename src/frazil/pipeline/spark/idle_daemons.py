@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from frazil.clock import Clock
 
@@ -23,6 +24,16 @@ apart."""
 _PROC = Path("/proc")
 
 
+class _Rest(NamedTuple):
+    """A process that did nothing since it had used this much CPU time.
+
+    A daemon that is still starting has no workers either, and on a busy machine that takes longer than the patience.
+    """
+
+    pid: int
+    cpu_ticks: int
+
+
 class IdleDaemons:
     """The idle daemons of one JVM. It must not reuse workers (`spark.python.worker.reuse`), which would look busy."""
 
@@ -30,7 +41,7 @@ class IdleDaemons:
         self._jvm = jvm
         self._clock = clock
         self._looked = clock.monotonic()
-        self._idle_since: dict[int, float] = {}
+        self._idle_since: dict[_Rest, float] = {}
 
     def end(self) -> None:
         """Ends the daemons that have been idle for long enough. Does nothing if the last check was too recent."""
@@ -39,18 +50,29 @@ class IdleDaemons:
             return
         self._looked = now
         idle = dict(self._idle())
-        self._idle_since = {pid: self._idle_since.get(pid, now) for pid in idle}
-        for pid, patience in idle.items():
-            if now - self._idle_since[pid] >= patience:
+        self._idle_since = {rest: self._idle_since.get(rest, now) for rest in idle}
+        for rest, patience in idle.items():
+            if now - self._idle_since[rest] >= patience:
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM)
+                    os.kill(rest.pid, signal.SIGTERM)
 
-    def _idle(self) -> Iterator[tuple[int, float]]:
-        """Yields the daemons without workers, and how long each may be idle."""
+    def _idle(self) -> Iterator[tuple[_Rest, float]]:
+        """Yields the daemons that sleep and have no workers, and how long each may be idle."""
         for pid in _children(self._jvm):
             patience = PATIENCE_SECONDS.get(_module(pid))
-            if patience is not None and not _children(pid):
-                yield pid, patience
+            if patience is not None and not _children(pid) and (rest := _rest(pid)) is not None:
+                yield rest, patience
+
+
+def _rest(pid: int) -> _Rest | None:
+    """Returns the rest of a process that sleeps, or None if it runs, waits for a core or the disk, or has ended."""
+    try:
+        # The name of the program, which may contain anything, stands in parentheses before these fields.
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    state, user, system = fields[0], fields[11], fields[12]
+    return _Rest(pid, int(user) + int(system)) if state == b"S" else None
 
 
 def _children(pid: int) -> list[int]:
