@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.errors.base import FrazilError
+from frazil.errors.base import FrazilError, SerializationError
 
 
 class BufferingError(FrazilError):
@@ -30,15 +30,15 @@ class NotBuffered(BufferingError):
         self.first = first
 
 
-class ArrowConversion(BufferingError):
-    """Raised when values cannot be turned into Arrow arrays of the type that they are to have."""
-
-
 class SchemaMismatch(BufferingError):
     """Raised when records do not fit the schema of their topic, nor a schema it may evolve to."""
 
 
-class MemoryAlignment(BufferingError):
+class ArrowConversion(SchemaMismatch):
+    """Raised when values cannot be turned into Arrow arrays of the type that they are to have."""
+
+
+class MemoryAlignment(BufferingError, SerializationError):
     """Raised when a buffer of an Arrow file or stream does not begin where Arrow's format lets it begin."""
 
 
