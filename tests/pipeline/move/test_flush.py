@@ -9,16 +9,20 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import LongType
 
-from frazil.errors import EpochChanged, OffsetsAhead, SchemaEvolution, TableDropped, TableRolledBack
+from frazil.errors import EpochChanged, OffsetsAhead, SchemaEvolution, SparkFailed, TableDropped, TableRolledBack
 from frazil.lake.commit.offsets import RANGES, TableState, summary_of
 from frazil.lake.mapping.misfits import row_from_ipc
 from frazil.lake.tables.tables import base_identifier, dead_letter_identifier
+from frazil.log.reader import Position
 from frazil.log.schema.columns import OFFSET, PARTITION
 from frazil.pipeline.decisions.topic_decisions import Decision, TopicDecisions
+from frazil.pipeline.move.base_table import BaseSink
+from frazil.pipeline.move.batch_planner import BatchPlanner, FlushLimits
 from frazil.pipeline.move.context import PipelineContext
+from frazil.pipeline.move.flush import Batch
 from tests.lake.support import local_config
 from tests.log.support import SCHEMA, TOPIC, Machine, rows, writer
-from tests.pipeline.support import broken, expect_once, found_offsets, move_all, pipeline_context, seal
+from tests.pipeline.support import broken, expect_once, found_offsets, move_all, pipeline_context, run_here, seal
 
 
 def filled(context: PipelineContext, *counts: int, partition: int = 0) -> None:
@@ -65,6 +69,50 @@ def test_two_movers_at_once_move_each_record_once(tmp_path: Path) -> None:
         move_all(first)
         move_all(second)
         expect_once(offsets_in_table(first), {0: 15})
+
+
+@pytest.mark.parametrize("by_the_other", [{1: 4}, {1: 6}, {0: 2, 1: 4}, {0: 5}], ids=str)
+def test_a_partition_that_another_mover_moved_past_the_batch_is_left_alone(
+    tmp_path: Path, by_the_other: dict[int, int]
+) -> None:
+    with pipeline_context(local_config(tmp_path), 1) as slow, pipeline_context(slow.config, 2) as quick:
+        filled(slow, 2, 3)
+        filled(slow, 4, partition=1)
+        planned = BatchMover(slow)
+        filled(slow, 2, partition=1)
+        BatchMover(quick, by_the_other).flush()
+        planned.flush()
+        expect_once(offsets_in_table(slow), {0: 5, 1: max(4, by_the_other.get(1, 0))})
+        move_all(quick)
+        expect_once(offsets_in_table(slow), {0: 5, 1: 6})
+
+
+def test_rows_that_the_table_does_not_need_are_never_committed(tmp_path: Path) -> None:
+    with pipeline_context(local_config(tmp_path)) as context:
+        filled(context, 5)
+        mover = BatchMover(context)
+        with pytest.raises(SparkFailed, match="5 records of partition 0 where the table needs 3"):
+            mover.flush({0: 3})
+        assert offsets_in_table(context) == Counter()
+
+
+class BatchMover:
+    """A mover that has planned one batch: up to the given offsets, or of everything that is sealed."""
+
+    def __init__(self, context: PipelineContext, ends: dict[int, int] | None = None) -> None:
+        self._sink = BaseSink(context, TOPIC)
+        starts = self._sink.open()
+        positions = {partition: Position("", offset) for partition, offset in starts.items()}
+        self._planner = BatchPlanner(
+            context.store, TOPIC, positions, FlushLimits(0, 1_000_000, 1 << 40), 2, lambda: 0.0
+        )
+        planned = self._planner.next_end()
+        self._batch = Batch(starts, planned if ends is None else ends)
+
+    def flush(self, told: dict[int, int] | None = None) -> None:
+        """Moves the batch. With `told` Spark's tasks get the whole batch though it ends there."""
+        batch = self._batch if told is None else Batch(self._batch.starts, told)
+        self._sink.flush_with(batch, run_here(self._planner, self._batch))
 
 
 def dead_letters(context: PipelineContext) -> pa.Table:

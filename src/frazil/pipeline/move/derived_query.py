@@ -85,7 +85,8 @@ def _write(target: TargetTable, batches: Iterator[pa.RecordBatch], report: TaskR
 
 
 def only_needed_rows(rows: DataFrame, starts: dict[int, int]) -> DataFrame:
-    """Returns the rows without those that the table has already."""
+    """Returns the rows that the table needs: of these partitions alone, from these offsets on."""
+    rows = rows.where(rows[PARTITION].isin(sorted(starts)))
     for partition, start in sorted(starts.items()):
         if start:
             rows = rows.where(f"{PARTITION} != {partition} OR {OFFSET} >= {start}")

@@ -125,7 +125,7 @@ class BaseFlush:
                 schema_version=topic.schema_version,
                 decoder=topic.decoder,
                 now_ms=self._context.world.clock.now_ms(),
-                clip={each.partition: each.start for each in ranges},
+                needed={each.partition: each.start for each in ranges},
                 dead_letters=TargetTable.of(dead.table, attempt.id) if dead.table else None,
                 decided=dead.decided,
                 excluded=dead.excluded,
@@ -136,6 +136,7 @@ class BaseFlush:
             attempt.abandon("the table lacks columns of these rows")
             self._follow(table, written.wanted)
             return False
+        written.check_complete(ranges)
         known = tuple(each._replace(epoch=written.epochs[each.partition]) for each in ranges)
         if written.misfits:
             attempt.abandon(f"{written.misfits} rows do not fit the table and need a dead-letter table first")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyiceberg.manifest import DataFile
 
 from frazil import errors
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, SparkFailed
+from frazil.lake.commit.ranges import Range
 from frazil.lake.write.data_file_codec import decode_data_file, encode_data_file
 
 SCHEMA = "kind STRING, task BIGINT, partition INT, end BIGINT, rows BIGINT, payload BINARY"
@@ -75,12 +78,28 @@ class WrittenFiles:
     tasks: tuple[int, ...]
     epochs: dict[int, str]
     """The epoch of each partition's last record."""
+    records: Mapping[int, int]
+    """How many records of each partition were read."""
     wanted: tuple[pa.Schema, ...] = ()
     """The schemas of rows for which the table has to change first."""
 
     @property
     def dead_rows(self) -> int:
         return sum(file.record_count for file in self.dead_letters)
+
+    def check_complete(self, ranges: Iterable[Range]) -> None:
+        """Raises `SparkFailed` if the tasks read more or fewer records than these ranges have.
+
+        A commit moves the table's offsets over exactly these ranges, so anything else would be lost or there twice.
+        """
+        needed = {each.partition: each.rows for each in ranges}
+        for partition in sorted(needed.keys() | self.records.keys()):
+            read, rows = self.records.get(partition, 0), needed.get(partition, 0)
+            if read != rows:
+                raise SparkFailed(
+                    f"The tasks read {read} records of partition {partition} where the table needs {rows}. Nothing "
+                    f"was committed; the batch is planned again."
+                )
 
 
 def join_reports(table: pa.Table) -> WrittenFiles:
@@ -91,6 +110,10 @@ def join_reports(table: pa.Table) -> WrittenFiles:
             raise _error(*json.loads(row["payload"]))
     misfits = [row for row in rows if row["kind"] == "misfits"]
     ends = sorted((row["partition"], row["end"], row["payload"].decode()) for row in rows if row["kind"] == "range")
+    records: Counter[int] = Counter()
+    for row in rows:
+        if row["kind"] == "range":
+            records[row["partition"]] += row["rows"]
     return WrittenFiles(
         files=tuple(decode_data_file(row["payload"]) for row in rows if row["kind"] == "file"),
         dead_letters=tuple(decode_data_file(row["payload"]) for row in rows if row["kind"] == "dead-letters"),
@@ -98,6 +121,7 @@ def join_reports(table: pa.Table) -> WrittenFiles:
         example=misfits[0]["payload"].decode() if misfits else "",
         tasks=tuple(sorted({row["task"] for row in rows})),
         epochs={partition: epoch for partition, _, epoch in ends},
+        records=records,
         wanted=tuple(dict.fromkeys(_schema(row["payload"]) for row in rows if row["kind"] == "wants")),
     )
 

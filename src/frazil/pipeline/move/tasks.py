@@ -63,8 +63,9 @@ class MoveJob:
     schema_version: int
     """The schema version of the topic."""
     now_ms: int
-    clip: dict[int, int]
-    """The offsets up to which the table has rows. Nothing below them is written again."""
+    needed: dict[int, int]
+    """By partition, the first offset that the table needs. A partition that is not here is not to be written: Spark
+    gives tasks the whole batch, and somebody else may have moved all of a partition since it was planned."""
     decoder: Decoder | None = None
     """The decoder that makes rows of records. It is None if the records are rows."""
     dead_letters: TargetTable | None = None
@@ -132,9 +133,10 @@ class _TaskRun:
             self._report.wants(schema)
 
     def _range(self, moved: Range) -> None:
-        start = max(moved.start, self._job.clip.get(moved.partition, 0))
-        if start >= moved.end:
+        needed = self._job.needed.get(moved.partition)
+        if needed is None or needed >= moved.end:
             return
+        start = max(moved.start, needed)
         failpoint("task.before-read")
         gone = pa.array(self._job.excluded.get(moved.partition, ()), pa.int64())
         rows = 0
