@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from frazil.web.connections import open_connections
+from frazil.web.peers import connected
 from frazil.web.server import HttpServer
 from tests.ops.support import run
 
@@ -28,12 +29,12 @@ Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Port:
     """Runs a server whose requests to `/slow` end when the test lets them."""
 
-    def __init__(self, max_connections: int = 100, idle_seconds: float = 60.0) -> None:
+    def __init__(self, max_connections: int = 100, idle_seconds: float = 60.0, host: str = "127.0.0.1") -> None:
         self.metrics = CollectorRegistry()
         self.entered, self.release = asyncio.Event(), asyncio.Event()
         app = Starlette(routes=[Route("/", self._quick), Route("/slow", self._slow)])
         self.server = HttpServer(
-            app, "127.0.0.1", 0, max_connections=max_connections, idle_seconds=idle_seconds, metrics=self.metrics
+            app, host, 0, max_connections=max_connections, idle_seconds=idle_seconds, metrics=self.metrics
         )
 
     async def _quick(self, request: Request) -> Response:
@@ -44,8 +45,8 @@ class Port:
         await self.release.wait()
         return PlainTextResponse("slow")
 
-    async def open(self, *sent: bytes) -> Opened:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+    async def open(self, *sent: bytes, host: str = "127.0.0.1") -> Opened:
+        reader, writer = await asyncio.open_connection(host, self.server.port)
         writer.write(b"".join(sent))
         await writer.drain()
         return reader, writer
@@ -55,9 +56,9 @@ class Port:
         return self.metrics.get_sample_value("frazil_connections_closed_total", labels)
 
 
-def serving(use: Callable[[Port], Awaitable[None]], **bounds: float) -> None:
+def serving(use: Callable[[Port], Awaitable[None]], **settings: Any) -> None:
     async def scenario() -> None:
-        port = Port(**bounds)  # type: ignore[arg-type]
+        port = Port(**settings)
         await port.server.start()
         try:
             await use(port)
@@ -100,6 +101,22 @@ def test_connections_without_a_request_end() -> None:
         assert (port.closed("idle") or 0) >= 4
 
     serving(use, idle_seconds=1.0)
+
+
+def test_requests_over_ipv6_may_take_longer_than_idle_connections_stay() -> None:
+    async def use(port: Port) -> None:
+        # The second client is one of IPv4, which such a port sees as `::ffff:127.0.0.1`.
+        hosts = ("::1", "127.0.0.1")
+        slow = [await port.open(b"GET /slow HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", host=h) for h in hosts]
+        await port.entered.wait()
+        silent = [await port.open(host=host) for host in hosts]
+        assert all([await is_closed(each) for each in silent])
+        port.release.set()
+        for reader, writer in slow:
+            assert (await reader.read()).endswith(b"slow")
+            writer.close()
+
+    serving(use, idle_seconds=1.0, host="::")
 
 
 def test_headers_that_trickle_end() -> None:
@@ -177,10 +194,10 @@ def test_only_connections_of_the_port_are_found() -> None:
         other = Port()
         await other.server.start()
         mine, theirs = await port.open(), await other.open()
-        while not open_connections(port.server.port):
+        while not connected(port.server.port):
             await asyncio.sleep(0.01)
         name = mine[1].get_extra_info("sockname")
-        assert list(open_connections(port.server.port)) == [name]
+        assert list(connected(port.server.port)) == [name]
         for each in (mine, theirs):
             each[1].close()
         await other.server.stop(timeout=1)

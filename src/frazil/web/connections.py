@@ -18,9 +18,9 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-logger = logging.getLogger(__name__)
+from frazil.web.peers import Peer, connected, peer_of
 
-Peer = tuple[str, int]
+logger = logging.getLogger(__name__)
 
 IDLE_SECONDS = 60.0
 """How long a connection may stay without a request."""
@@ -30,7 +30,6 @@ HURRY_SECONDS = 0.1
 SAY_SECONDS = 60.0
 """How often the log says that there are too many."""
 
-_OPEN_FILES = "/dev/fd"
 _LAST_SENT = slice(44, 48)
 """The bytes of Linux's `struct tcp_info` that hold `tcpi_last_data_sent`, in milliseconds."""
 
@@ -109,7 +108,7 @@ class Connections:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now = time.monotonic()
-        found = open_connections(self._port)
+        found = connected(self._port)
         self._since = {peer: self._since.get(peer, now) for peer in found}
         self._served &= found.keys()
         count = len(found)
@@ -161,12 +160,6 @@ class Connections:
             )
 
 
-def open_connections(port: int) -> dict[Peer, int]:
-    """Returns the clients that are connected to a port of this process, with the descriptor of each connection."""
-    found = ((_peer(descriptor, port), descriptor) for descriptor in _open_files())
-    return {peer: descriptor for peer, descriptor in found if peer is not None}
-
-
 def close(descriptor: int, peer: Peer, port: int, unless_sent_within: float = 0.0) -> bool:
     """Closes the connection of a client, whoever owns it; returns whether it did.
 
@@ -177,10 +170,10 @@ def close(descriptor: int, peer: Peer, port: int, unless_sent_within: float = 0.
         copy = os.dup(descriptor)
     except OSError:
         return False
-    if _peer(copy, port) != peer:
+    if peer_of(copy, port) != peer:
         os.close(copy)
         return False
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=copy) as connection:
+    with socket.socket(fileno=copy) as connection:
         if unless_sent_within and _seconds_since_sent(connection) < unless_sent_within:
             return False
         try:
@@ -188,35 +181,6 @@ def close(descriptor: int, peer: Peer, port: int, unless_sent_within: float = 0.
         except OSError:
             return False
     return True
-
-
-def _open_files() -> list[int]:
-    """Returns the open descriptors; nothing if the system cannot list them, or has no descriptor left to do so."""
-    try:
-        return [int(name) for name in os.listdir(_OPEN_FILES)]
-    except OSError:
-        return []
-
-
-def _peer(descriptor: int, port: int) -> Peer | None:
-    """Returns the client of a connection to the port; None if the descriptor is not such a connection.
-
-    The descriptor belongs to somebody else, who may close it at any time. It is only queried.
-    """
-    try:
-        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
-    except OSError:
-        return None
-    try:
-        own = found.getsockname()
-        if not isinstance(own, tuple) or own[1] != port:
-            return None
-        host, other = found.getpeername()[:2]
-    except (OSError, IndexError):
-        return None
-    finally:
-        found.detach()
-    return host.partition("%")[0], other
 
 
 def _seconds_since_sent(connection: socket.socket) -> float:

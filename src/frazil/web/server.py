@@ -26,6 +26,7 @@ from frazil.config.sections.endpoint import MAX_CONNECTIONS, TlsConfig
 from frazil.config.setting_tree import variable
 from frazil.errors import ConfigError
 from frazil.web.connections import IDLE_SECONDS, Connections, connection_metrics
+from frazil.web.peers import normalized
 
 HEADER_SECONDS = 30.0
 """How long the headers of an HTTP/1 request may take, counted from the end of the request before it."""
@@ -165,7 +166,7 @@ class _Requests:
         assert task is not None
         self._running.add(task)
         host, port = scope["client"]
-        peer = (host, int(port))
+        peer = normalized(host, int(port))
         self._connections.begin(peer)
         try:
             await self._app(scope, receive, send)

@@ -15,7 +15,7 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from frazil.web import bodies
-from frazil.web.grpc.received_bytes import ReceivedBytes, address
+from frazil.web.grpc.received_bytes import ReceivedBytes, peer_of_call
 from tests.doors.otlp.overloading import RECORDS, Door, door, request
 from tests.doors.otlp.relay import silent_after
 from tests.doors.otlp.support import LOGS, STATUS
@@ -188,7 +188,7 @@ def test_a_small_message_that_would_become_large(opened: Door) -> None:
     ],
 )
 def test_addresses_of_clients(peer: str, expected: tuple[str, int]) -> None:
-    assert address(peer) == expected
+    assert peer_of_call(peer) == expected
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -13,7 +13,8 @@ from frazil.errors import FrazilError, TooMuch
 from frazil.web import bodies
 from frazil.web.admission import Admission, Ticket
 from frazil.web.deadlines import Deadline
-from frazil.web.grpc.received_bytes import Address, ReceivedBytes, address
+from frazil.web.grpc.received_bytes import ReceivedBytes, peer_of_call
+from frazil.web.peers import Peer
 
 WINDOW = 1 << 20
 """How much of a message may arrive before its call is read: enough for most, so that they need not wait."""
@@ -65,7 +66,7 @@ class IncomingMessages:
             if len(self._connections) >= self._many:
                 self._forget_closed()
             # All bytes of a new connection belong to its first call.
-            found = self._connections[peer] = _Connection(address(peer), self._admission.ticket(), now)
+            found = self._connections[peer] = _Connection(peer_of_call(peer), self._admission.ticket(), now)
         elif not found.calls and now - found.inspected > LOOK_SECONDS:
             self._ask(found, now)
         return found
@@ -118,7 +119,7 @@ class _Connection:
     """A connection with its calls. It is unknown to which call the bytes belong, so all bytes since the oldest call
     began are counted."""
 
-    def __init__(self, peer: Address, ticket: Ticket, now: float) -> None:
+    def __init__(self, peer: Peer, ticket: Ticket, now: float) -> None:
         self.peer = peer
         self.calls: dict[_Call, None] = {}
         """The calls in the order in which they began."""
