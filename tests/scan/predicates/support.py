@@ -113,8 +113,8 @@ def column_of(field: pa.Field, rows: list[dict[str, Any]]) -> pa.Array:
 
 
 @st.composite
-def leaves(draw: st.DrawFn) -> Predicate:
-    name = draw(st.sampled_from([*_SCALARS, "tags", "codes", "part.x", "part.y"]))
+def leaves(draw: st.DrawFn, column: str | None = None) -> Predicate:
+    name = column or draw(st.sampled_from([*_SCALARS, "tags", "codes", "part.x", "part.y"]))
     term: Term = Column(name)
     values = KINDS[name][1] if name in _SCALARS else _TEXT
     text = name in ("text", "service", "part.y")

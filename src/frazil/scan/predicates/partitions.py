@@ -64,9 +64,11 @@ def _bounds(
 
 def _truncated(values: pa.Array, width: int, kind: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
     if is_integer(kind):
-        # As integers of 64 bits the ends of the last intervals are there too, or the sum is refused.
+        # What would be less than the least integer was wrapped around, to where no whole interval fits.
+        most = pa.scalar(2 ** (kind.bit_width - 1) - width, pa.int64())
         lower = values.cast(pa.int64())
-        return lower, pc.add_checked(lower, pa.scalar(width - 1, pa.int64()))
+        lower = pc.if_else(pc.less_equal(lower, most), lower, pa.scalar(None, pa.int64()))
+        return lower, pc.add(lower, pa.scalar(width - 1, pa.int64()))
     if is_decimal(kind):
         step = pa.scalar(width - 1).cast(pa.decimal128(19, 0)).as_py().scaleb(-kind.scale)
         lower = values.cast(kind)
