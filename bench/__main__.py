@@ -23,6 +23,7 @@ from bench import (
     pipeline,
     pipeline_behaviour,
     report,
+    scans,
     serve_memory,
     topics,
 )
@@ -54,6 +55,9 @@ BENCHMARKS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "otlp-levels": log_levels.levels,
     "otlp-memory": otlp.memory,
     "otlp-table": otlp.to_table,
+    "read-plan": scans.plan,
+    "read-scan": scans.selective,
+    "read-newest": scans.newest,
     "serve-memory": serve_memory.serve_memory,
     "topics-ack": topics.acknowledged,
     "topics-store": topics.in_process,
